@@ -216,4 +216,5 @@ def main():
             print("| %s | %s | %.0f | %.2f | %.2f | %.2f | %.1f |" % row, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

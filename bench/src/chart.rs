@@ -1,4 +1,4 @@
-//! Lines over logarithmic axes, as SVG.
+//! Line charts with logarithmic axes, as SVG.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub(crate) struct Chart {
 
 pub(crate) struct Series {
     pub name: String,
-    /// Both above zero.
+    /// Both coordinates are above zero.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -26,7 +26,7 @@ impl Series {
     }
 }
 
-/// One axis: powers of ten around what there is, on a stretch of the picture.
+/// An axis: powers of ten that enclose the values, on a section of the picture.
 struct Axis {
     low: i32,
     high: i32,

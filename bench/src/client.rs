@@ -1,4 +1,4 @@
-//! HTTP/2 connections that cost as little as possible beside the server that is measured.
+//! HTTP/2 connections that use little CPU, compared with the measured server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Some connections, used in turn.
+/// Several connections, used in turn.
 #[derive(Clone)]
 pub(crate) struct Clients {
     connections: Arc<Vec<SendRequest<Full<Bytes>>>>,
 }
 
-/// What came of a request that was read to its end.
+/// The result of a request whose response was read to its end.
 pub(crate) struct Read {
     pub status: u16,
     pub bytes: u64,
@@ -33,7 +33,7 @@ impl Clients {
         Self::connect_with(address, admin, count, 8 << 20).await
     }
 
-    /// Connections whose answers are let in so many bytes at a time: what a client that reads slowly holds back.
+    /// Connects with this flow-control window in bytes, so that a client that reads slowly delays its responses.
     pub(crate) async fn connect_with(address: SocketAddr, admin: &Handshake, count: usize, window: u32) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(admin.authority.as_bytes()).unwrap()).unwrap();
@@ -66,7 +66,7 @@ impl Clients {
         Self { connections: Arc::new(connections) }
     }
 
-    /// Sends a request on the connection whose turn it is and hands back the answer with its body still to come.
+    /// Sends a request on the next connection, and returns the response before its body is read.
     pub(crate) async fn open(
         &self,
         turn: usize,
@@ -85,7 +85,7 @@ impl Clients {
         sender.send_request(request).await.unwrap()
     }
 
-    /// The same, and throws the body away piece by piece.
+    /// Sends a request, and reads its response to the end without keeping the body.
     pub(crate) async fn send(
         &self,
         turn: usize,
@@ -104,7 +104,7 @@ impl Clients {
         Read { status, bytes }
     }
 
-    /// The whole body of a GET.
+    /// Returns the whole body of a GET.
     pub(crate) async fn get(&self, path: &str) -> Bytes {
         self.open(0, "GET", path, &[], Vec::new()).await.into_body().collect().await.unwrap().to_bytes()
     }

@@ -1,4 +1,4 @@
-//! How costs grow with objects and with watchers: measured, and drawn into files.
+//! Curves of the cost by number of objects and watchers, measured and drawn to files.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::scenarios::Bench;
 const OBJECTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const WATCHERS: [usize; 5] = [1, 100, 1_000, 5_000, 20_000];
 
-/// With a scale below 1 the curves end earlier.
+/// Measures and draws the curves. With a `scale` below 1 they end at lower numbers.
 pub(crate) async fn run(directory: &str, scale: f64) {
     let objects = over_objects(up_to(&OBJECTS, scale)).await;
     let watchers = over_watchers(up_to(&WATCHERS, scale)).await;
@@ -23,14 +23,14 @@ pub(crate) async fn run(directory: &str, scale: f64) {
     }
 }
 
-/// Those below a part of the last one, and the first.
+/// Returns the points up to a part of the last one, at least the first.
 fn up_to(points: &[usize], scale: f64) -> &[usize] {
     let most = points.last().map_or(0.0, |last| *last as f64 * scale);
     let count = points.iter().filter(|point| **point as f64 <= most).count();
     &points[..count.max(1)]
 }
 
-/// CPU of single operations while there are more and more small objects.
+/// Measures the CPU time of single operations with increasing numbers of small objects.
 async fn over_objects(counts: &[usize]) -> Chart {
     let bench = Bench::start(1.0).await;
     bench.namespace("curve").await;
@@ -57,7 +57,7 @@ async fn over_objects(counts: &[usize]) -> Chart {
             bench.clients.send(n, "GET", &page, &[], Vec::new()).await
         });
         let page = page.await;
-        // A thousandth of the objects: divided by what it brings, since that is what a list should cost.
+        // The cost of this list, a thousandth of the objects, should depend on the returned objects only.
         let selected = format!("{root}?labelSelector=app%3Dapp-7");
         let list: Value = serde_json::from_slice(&bench.clients.get(&selected).await).unwrap();
         assert_eq!(list["items"].as_array().unwrap().len(), there / 1000);
@@ -78,7 +78,7 @@ async fn over_objects(counts: &[usize]) -> Chart {
     Chart { title: "CPU per operation over objects", x: "objects", y: "microseconds of CPU", series }
 }
 
-/// CPU of an event while there are more and more watchers.
+/// Measures the CPU time of an event with increasing numbers of watchers.
 async fn over_watchers(counts: &[usize]) -> Chart {
     let mut bench = Bench::start(1.0).await;
     let mut series = vec![Series::new("event, per watcher"), Series::new("opening a watch")];

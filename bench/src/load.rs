@@ -1,4 +1,4 @@
-//! Many operations, some of them at a time, and what they cost the server.
+//! Measurement of many concurrent operations and their cost to the server.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -9,18 +9,18 @@ use futures::{StreamExt, stream};
 use crate::client::Read;
 use crate::process;
 
-/// One line of the table.
+/// A row of the table.
 pub(crate) struct Row {
     pub name: String,
-    /// Operations, or events delivered.
+    /// The number of operations, or of delivered events.
     pub count: u64,
     pub took: Duration,
     pub bytes: u64,
-    /// Of the server, per operation.
+    /// CPU time of the server per operation.
     pub cpu: Duration,
-    /// Sorted.
+    /// Sorted latencies.
     pub latencies: Vec<Duration>,
-    /// Of the server, afterwards.
+    /// Resident memory of the server afterwards.
     pub resident: u64,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// Carries out `count` operations, `at_once` at a time. One that fails ends the run.
+/// Runs `count` operations, `at_once` at a time. A failed operation ends the run.
 pub(crate) async fn run(
     name: impl Into<String>,
     pid: u32,

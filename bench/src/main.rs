@@ -1,7 +1,7 @@
 //! `cargo run --release -p binnacle-bench -- [SCENARIO...]` starts a durable server with an empty directory, measures
 //! it, and prints a table. See `bench/README.md`.
 //!
-//! A helper that cannot do its part ends the run: it panics with what it saw.
+//! A helper that fails ends the run: it panics with the reason.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be measured ends the run")]
 
@@ -48,7 +48,9 @@ async fn main() {
         ["report", directory] => {
             let table = measure(&[], scale).await;
             let path = Path::new(directory).join("measured.md");
-            std::fs::write(&path, report(&table, scale)).unwrap();
+            let former = std::fs::read_to_string(&path).unwrap_or_default();
+            let beside = former.find(BESIDE).map_or("", |at| &former[at..]);
+            std::fs::write(&path, report(&table, scale) + beside).unwrap();
             println!("wrote {}", path.display());
             curves::run(directory, scale).await;
         }
@@ -56,7 +58,7 @@ async fn main() {
     }
 }
 
-/// Prints the rows as they come, and answers the table.
+/// Prints the rows as they are measured, and returns the table.
 async fn measure(wanted: &[&str], scale: f64) -> String {
     if let Some(unknown) = wanted.iter().find(|name| SCENARIOS.iter().all(|known| known.name != **name)) {
         eprintln!("no scenario {unknown}; --help names them");
@@ -73,6 +75,9 @@ async fn measure(wanted: &[&str], scale: f64) -> String {
     }
     table
 }
+
+/// What follows in the report was measured beside another server, by programs that do not run here, and is kept.
+const BESIDE: &str = "\n## Beside kube-apiserver\n";
 
 fn report(table: &str, scale: f64) -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

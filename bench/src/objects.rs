@@ -1,8 +1,8 @@
-//! Objects of the size that real ones have.
+//! Objects of realistic sizes.
 
 use serde_json::{Value, json};
 
-/// A pod with two containers, 1.7 KB as sent and 4.9 KB as answered.
+/// Returns a pod with two containers: 1.7 KB in a request and 4.9 KB in a response.
 pub(crate) fn pod(name: &str, n: usize) -> Value {
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}, "periodSeconds": 5});
     json!({
@@ -54,7 +54,7 @@ pub(crate) fn pod(name: &str, n: usize) -> Value {
     })
 }
 
-/// A config map of a few hundred bytes, for large numbers.
+/// Returns a config map of a few hundred bytes, to be created in large numbers.
 pub(crate) fn small(name: &str, n: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap",

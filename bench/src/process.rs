@@ -1,24 +1,24 @@
-//! What a process has used, from `/proc`.
+//! The resource usage of a process, from `/proc`.
 
 use std::fs::read_to_string;
 
-/// Clock ticks are hundredths of a second on all platforms that Linux has.
+/// Clock ticks are hundredths of a second on all Linux platforms.
 const TICKS: f64 = 100.0;
 
-/// User and system time in seconds.
+/// Returns user and system time in seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // The name of the program stands in parentheses and may hold anything.
+    // The name of the program is in parentheses and may contain any character.
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / TICKS
 }
 
-/// From now on the most there was counts from what there is.
+/// Resets the peak of resident memory to the present value.
 pub(crate) fn forget_peak(pid: u32) {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
 }
 
-/// Resident memory in bytes: now, and the most there was.
+/// Returns resident memory in bytes: the present value and the peak.
 pub(crate) fn resident(pid: u32) -> (u64, u64) {
     let status = read_to_string(format!("/proc/{pid}/status")).unwrap();
     let field = |name: &str| {

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The scenarios of the benchmark.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::client::Clients;
 use crate::load::{self, Row};
 use crate::{objects, process};
 
-/// How many pods most scenarios are about, and how many the large ones.
+/// The number of pods in most scenarios, and in large ones.
 const PODS: usize = 10_000;
 const MANY_PODS: usize = 100_000;
-/// As many pods as make a list of 100 MB, and who reads it how slowly.
+/// The number of pods in a list of 100 MB, and the number and speed of clients that read it.
 const SLOW_LIST_PODS: usize = 21_000;
 const SLOW_CLIENTS: usize = 200;
 const SLOW_WINDOW: u32 = 64 << 10;
@@ -34,7 +34,7 @@ pub(crate) struct Scenario {
     pub run: for<'a> fn(&'a mut Bench) -> Rows<'a>,
 }
 
-/// In the order in which they run; reads need the pods that `create` makes, and make them if need be.
+/// In the order in which they run; scenarios that read create the pods if `create` has not run.
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "idle", about: "memory and time to ready of an empty server", run: |b| Box::pin(b.idle()) },
     Scenario { name: "create", about: "10,000 pods, 32 at a time", run: |b| Box::pin(b.create()) },
@@ -53,13 +53,13 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "many", about: "memory and time to ready with 100,000 pods", run: |b| Box::pin(b.many()) },
 ];
 
-/// A running server and connections to it.
+/// A running server, with connections to it.
 pub(crate) struct Bench {
     pub server: Server,
     pub clients: Clients,
-    /// Part of the usual counts: what does not measure but shows that all works is a small one.
+    /// The factor for the usual numbers; small if a run only checks that everything works.
     scale: f64,
-    /// Pods that are there.
+    /// The number of existing pods.
     pods: usize,
     created: usize,
 }
@@ -80,7 +80,7 @@ impl Bench {
     pub(crate) async fn namespace(&self, name: &str) {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.clients.send(0, "POST", "/api/v1/namespaces", &[], namespace.to_string().into()).await;
-        // Pods need it, and no controller makes it here.
+        // Pods need the account, and no controller creates it here.
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         let path = format!("/api/v1/namespaces/{name}/serviceaccounts");
         self.clients.send(0, "POST", &path, &[], account.to_string().into()).await;
@@ -99,7 +99,7 @@ impl Bench {
         vec![row]
     }
 
-    /// So much of a count as is wanted, and some.
+    /// Scales a number, with a minimum of 100.
     fn some(&self, count: usize) -> usize {
         ((count as f64 * self.scale) as usize).max(100)
     }
@@ -108,7 +108,7 @@ impl Bench {
         self.create_up_to(PODS).await.into_iter().collect()
     }
 
-    /// Makes the pods that are missing.
+    /// Creates the missing pods.
     async fn create_up_to(&mut self, count: usize) -> Option<Row> {
         let (there, wanted) = (self.pods, self.some(count));
         if wanted <= there {
@@ -222,13 +222,13 @@ impl Bench {
         rows
     }
 
-    /// `watchers` watch a namespace in which `writes` pods are created. Two rows: the idle watches and the events.
+    /// `watchers` watch a namespace in which `writes` pods are created. Returns two rows: idle watches and events.
     pub(crate) async fn watchers(&mut self, watchers: usize, writes: usize) -> Vec<Row> {
         self.created += 1;
         let namespace = format!("watched-{}", self.created);
         self.namespace(&namespace).await;
         let connections =
-            // A connection carries no more than some hundred streams.
+            // A connection is limited to some hundred streams.
             Clients::connect(self.server.address, &self.server.admin(), (watchers / 100).clamp(8, 256)).await;
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
         let (before, began) = (process::resident(self.pid()).0, Instant::now());
@@ -282,7 +282,7 @@ impl Bench {
         vec![idle, events]
     }
 
-    /// Memory must not grow with lists that are read slowly: the peak tells.
+    /// Measures the peak memory, which must not grow with lists that are read slowly.
     async fn slow_lists(&mut self) -> Vec<Row> {
         self.create_up_to(SLOW_LIST_PODS).await;
         let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
@@ -343,7 +343,7 @@ impl Bench {
             row.name = format!("create pods, up to {}", self.pods);
         }
         rows.extend(self.restarted().await);
-        // Once everything has been read, in both forms.
+        // After the server has read all objects; in both encodings.
         let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
         for (name, headers) in [("JSON", &[][..]), ("protobuf", PROTOBUF)] {
             let name = format!("list {} pods, {name}", self.pods);

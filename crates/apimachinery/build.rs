@@ -1,4 +1,4 @@
-//! Makes Rust statics from the field tables of `meta.k8s.io`, which stand among those of the kinds.
+//! Generates Rust statics from the field tables of `meta.k8s.io`, which are among those of the built-in kinds.
 
 fn main() {
     binnacle_tables::build("../kinds/data/v1.36", |name| matches!(name, "meta.v1.tbl" | "meta.v1beta1.tbl"));

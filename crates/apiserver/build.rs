@@ -1,5 +1,5 @@
-//! Notes the commit for `/version`, where git knows it. A build from an archive names it in `BINNACLE_GIT_COMMIT`, or not
-//! at all.
+//! Sets the commit for `/version`, from git. A build from an archive can set it in `BINNACLE_GIT_COMMIT`; otherwise it
+//! is empty.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,19 +16,19 @@ fn main() {
     println!("cargo::rustc-env=BINNACLE_TREE_STATE={state}");
 }
 
-/// The commit that is checked out, and whether files differ from it.
+/// Returns the commit that is checked out, and the state of the tree.
 fn asked() -> (String, &'static str) {
     let Some(commit) = git(&["rev-parse", "HEAD"]).filter(|commit| commit.len() >= 40) else {
         return (String::new(), "");
     };
-    // Changes with each commit and each checkout. A file that is absent would make cargo ask each time.
+    // Changes with each commit and checkout. Cargo would rerun the script each time for a missing file.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         let log = std::path::absolute(log).unwrap_or_default();
         if log.exists() {
             println!("cargo::rerun-if-changed={}", log.display());
         }
     }
-    // Of a build that is not released, this would soon be wrong.
+    // The state of a tree in development changes too often.
     if std::env::var("PROFILE").is_ok_and(|profile| profile != "release") {
         return (commit, "");
     }
@@ -37,7 +37,7 @@ fn asked() -> (String, &'static str) {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    // Somebody else's repository around an unpacked archive says nothing of this program.
+    // A repository around an unpacked archive is not this program's.
     let own = Path::new("../../.git").exists();
     let output = own.then(|| Command::new("git").args(arguments).output().ok()).flatten()?;
     let text = output.status.success().then(|| String::from_utf8(output.stdout).ok()).flatten()?;

@@ -1,4 +1,4 @@
-//! Notes the compiler's version for `/version`.
+//! Exports the compiler's version for `/version`.
 
 use std::process::Command;
 

@@ -1,18 +1,18 @@
-//! What the expressions for one request may cost together, beside the limit of each.
+//! Limits of the total cost of the expressions for one request, beside the limit of each.
 
 use std::fmt;
 
-/// What all validations of a policy may cost for one request and parameter object.
+/// The cost limit of all validations of a policy for one request and parameter object.
 pub const BUDGET: u64 = 10_000_000;
 
-/// What all match conditions of a policy or webhook may cost for one request.
+/// The cost limit of all match conditions of a policy or webhook for one request.
 pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 
-/// What is left to spend.
+/// The cost that is left to spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget(u64);
 
-/// The expressions have cost more than they may together. None of them counts then.
+/// The expressions together exceeded their budget. None of them counts then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBudget;
 

@@ -1,4 +1,4 @@
-//! What expressions ask of authorizers while a request is admitted.
+//! Authorization checks of expressions while a request is admitted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Checks {
             if open.is_empty() {
                 return result;
             }
-            // What was evaluated without an answer is worth nothing.
+            // A result without the answers is worth nothing.
             drop(result);
             for (check, answer) in open {
                 let decision = answer.await;

@@ -40,7 +40,7 @@ pub(crate) struct Variable {
     pub(crate) expression: Expression,
 }
 
-/// The numbers of what expressions see, in all environments of one compiler.
+/// The numbers of the variables of expressions, in all environments of one compiler.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) count: usize,
@@ -115,7 +115,7 @@ impl Expression {
         Self { text: expression.into(), compiled: expressions::compile(environment, expression, types) }
     }
 
-    /// As it is written.
+    /// The source text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -127,7 +127,7 @@ impl Expression {
 }
 
 impl Variables {
-    /// Those of webhooks, which have none.
+    /// The variables of webhooks, which have none.
     pub(crate) fn of_webhook() -> &'static Self {
         static NONE: LazyLock<Variables> = LazyLock::new(|| Compiler::of_webhook().into_variables());
         &NONE

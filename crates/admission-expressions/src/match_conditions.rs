@@ -13,7 +13,7 @@ use crate::compiler::{Compiler, Expression, Variables};
 use crate::metrics::{MatchConditionMetrics, Subject};
 use crate::scope::{Inputs, Scope};
 
-/// What comes of an error in an expression.
+/// The consequence of an error in an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailurePolicy {
     Fail,
@@ -53,7 +53,7 @@ pub enum Matched<'a> {
     Failed(String),
 }
 
-/// An outcome with what metrics tell of it.
+/// An outcome with the values of its metrics.
 #[derive(Debug)]
 pub struct Judged<'a> {
     matched: Matched<'a>,

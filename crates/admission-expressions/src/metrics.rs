@@ -7,7 +7,7 @@ use binnacle_metrics::keep;
 use binnacle_registry::admission::Operation;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
-/// What is counted of match conditions.
+/// The metric families of match conditions.
 #[derive(Clone, Debug)]
 pub struct MatchConditionMetrics {
     errors: IntCounterVec,
@@ -15,10 +15,10 @@ pub struct MatchConditionMetrics {
     seconds: HistogramVec,
 }
 
-/// Whose match conditions they are, as metrics call them.
+/// The owner of match conditions, as metrics call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// Of the webhook or policy.
+    /// The name of the webhook or policy.
     pub name: Text,
     /// `webhook` or `policy`
     pub kind: &'static str,
@@ -28,7 +28,7 @@ pub struct Subject {
 
 impl MatchConditionMetrics {
     /// # Errors
-    /// Where the registry has the families already.
+    /// If the registry has the families already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const LABELS: [&str; 4] = ["name", "kind", "type", "operation"];
         let name = |name: &str| format!("apiserver_admission_match_condition_{name}");

@@ -1,4 +1,4 @@
-//! Trees of what expressions see beside objects and parameters: the request and the namespace.
+//! The trees of further variables of expressions: the request and the namespace.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Text};
 use binnacle_registry::admission::Attributes;

@@ -1,4 +1,4 @@
-//! What expressions see of one request, and their evaluation.
+//! The variables of expressions for one request, and their evaluation.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub struct Scope<'a> {
     variables: &'a Variables,
     inputs: Activation<'a>,
     values: Box<[Slot<'a>]>,
-    /// What variables have cost since it was last asked.
+    /// The cost of variables since it was last taken.
     cost: AtomicU64,
     /// The inputs with the variables: they are evaluated with this themselves.
     whole: OnceLock<Activation<'a>>,
@@ -68,7 +68,7 @@ impl<'a> Scope<'a> {
         set(numbers.namespace_object, tree(inputs.namespace));
         set(numbers.request, tree(Some(inputs.request)));
         set(numbers.params, tree(inputs.params));
-        // Where there are variables, they take this place.
+        // Variables of the policy take this place.
         set(numbers.variables, Val::Map(Map::Tree(&NOTHING, None)));
         if let Some(checks) = inputs.checks {
             set(numbers.authorizer, checks.authorizer_value());
@@ -87,7 +87,7 @@ impl<'a> Scope<'a> {
     /// The result of an expression, or what went wrong with it in kube-apiserver's words.
     ///
     /// # Errors
-    /// Where it, or the variables that it is the first to use, cost more than the budget has left.
+    /// If it, or the variables that it is the first to use, cost more than the budget has left.
     pub fn evaluate(
         &'a self,
         expression: &'a Expression,
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::compiler::Compiler;
 
-    /// The texts of what the expressions evaluate to, one after the other.
+    /// The values of the expressions as texts, one after the other.
     fn evaluate(variables: &[(&str, &str)], expressions: &[&str], budget: u64) -> Result<Vec<String>, OutOfBudget> {
         let mut compiler = Compiler::of_policy(true);
         variables.iter().for_each(|(name, expression)| compiler.variable(name, expression));

@@ -1,4 +1,4 @@
-//! Documents as objects: which kind one is of, and what of it the schema does not know.
+//! Decoding of documents: their kind, and strict errors for fields that the schema does not have.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,10 +7,10 @@ use binnacle_schema::decode::{self, Decoded};
 use binnacle_schema::{Field, Limits, Message, MessageRef, Ty, Value, json, yaml};
 use binnacle_scheme::Kinds;
 
-/// The group of webhooks and policies, beside whose kinds manifests may be lists of any objects.
+/// The group of webhooks and policies. Beside its kinds, manifests may be `v1` lists of objects.
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// How deep lists may stand in lists.
+/// The maximum nesting of lists.
 const MAX_DEPTH: usize = 32;
 
 /// An object of a document, with its kind.
@@ -20,7 +20,7 @@ pub(crate) struct Object {
     pub(crate) value: Value,
 }
 
-/// Lists of any objects.
+/// The schema of a `v1` List.
 static LIST: LazyLock<Message> = LazyLock::new(|| {
     let metadata = Message::new(
         "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta",
@@ -40,7 +40,7 @@ static LIST: LazyLock<Message> = LazyLock::new(|| {
     Message::new("io.k8s.apimachinery.pkg.apis.meta.v1.List", fields)
 });
 
-/// The objects of a document: itself, or those of a `v1` list.
+/// Returns the objects of a document: itself, or the items of a `v1` list.
 pub(crate) fn objects(text: &[u8], kinds: &dyn Kinds, scheme: &str) -> Result<Vec<Object>, String> {
     let mut found = Vec::new();
     collect(text, kinds, scheme, MAX_DEPTH, &mut found)?;
@@ -49,7 +49,7 @@ pub(crate) fn objects(text: &[u8], kinds: &dyn Kinds, scheme: &str) -> Result<Ve
 
 fn collect(text: &[u8], kinds: &dyn Kinds, scheme: &str, depth: usize, found: &mut Vec<Object>) -> Result<(), String> {
     let limits = Limits::default();
-    // Whatever begins as JSON does is JSON.
+    // A document that begins with a brace is JSON.
     let is_json = text.starts_with(b"{");
     let (api_version, kind) = named(text, is_json, &limits)?;
     let version = GroupVersion::parse(&api_version).filter(|version| is_known(version, &kind));
@@ -85,7 +85,7 @@ fn is_known(version: &GroupVersion, kind: &str) -> bool {
     version.group == GROUP || version.group.is_empty() && version.version == "v1" && ["List", "Status"].contains(&kind)
 }
 
-/// What a document says that it is: API version and kind.
+/// Returns the API version and kind of a document.
 fn named(text: &[u8], is_json: bool, limits: &Limits) -> Result<(String, String), String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let (api_version, kind) = if is_json {

@@ -1,4 +1,4 @@
-//! The files of a directory as the documents in them.
+//! Reading of the files of a directory, split into documents.
 
 use std::io;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::time::SystemTime;
 use binnacle_meta::{go_quote, read_error};
 use sha2::{Digest, Sha256};
 
-/// The most that the files of one directory hold together.
+/// The maximum size of all files of a directory together.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What is in the files of a directory.
+/// The contents of the files of a directory.
 pub(crate) struct Read {
-    /// In the order of the files' names.
+    /// In the order of file names.
     pub(crate) documents: Vec<Document>,
-    /// Empty where no file says anything.
+    /// Empty if no file has content.
     pub(crate) hash: String,
 }
 
@@ -24,10 +24,10 @@ pub(crate) struct Document {
     pub(crate) text: Vec<u8>,
 }
 
-/// How the files of a directory look from outside.
+/// The names, modification times and lengths of the files of a directory.
 pub(crate) type Look = Vec<(String, Option<SystemTime>, u64)>;
 
-/// Reads the files whose names end as those of YAML and JSON do; directories in it are passed over.
+/// Reads the files with the extensions of YAML and JSON; directories within are skipped.
 pub(crate) fn read(directory: &Path) -> Result<Read, String> {
     let shown = directory.display().to_string();
     let unread = |error: io::Error| {
@@ -63,7 +63,7 @@ pub(crate) fn read(directory: &Path) -> Result<Read, String> {
     Ok(Read { documents, hash })
 }
 
-/// What differs once a file has come, gone or changed.
+/// Returns the look of a directory, which differs once a file is added, removed or changed.
 pub(crate) fn look(directory: &Path) -> io::Result<Look> {
     let look = |name: String| {
         let found = std::fs::metadata(directory.join(&name)).ok();
@@ -81,7 +81,7 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
         let is_manifest = name
             .rsplit_once('.')
             .is_some_and(|(_, end)| ["yaml", "yml", "json"].iter().any(|known| end.eq_ignore_ascii_case(known)));
-        // A link to a directory is a file that cannot be read, as in Go.
+        // A link to a directory counts as an unreadable file, as in Go.
         if is_manifest && !entry.file_type()?.is_dir() {
             names.push(name);
         }
@@ -90,7 +90,7 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The documents of a text, between lines that begin with `---`.
+/// Splits a text into its documents, at lines that begin with `---`.
 fn split(data: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut documents = Vec::new();
     let mut document = Vec::new();
@@ -123,7 +123,7 @@ mod tests {
             ("", &[][..]),
             ("  \n\n \n", &[]),
             ("a: 1", &["a: 1"]),
-            // A line that separates from nothing belongs to what follows.
+            // A separator on the first line is part of the document after it.
             ("---\na: 1\n", &["---\na: 1"]),
             ("a: 1\n---\nb: 2\n---\n", &["a: 1", "b: 2"]),
             ("a: 1\n--- # next\n\n---\nb: 2\n", &["a: 1", "b: 2"]),
@@ -149,7 +149,7 @@ mod tests {
         let texts: Vec<&[u8]> = found.documents.iter().map(|document| &*document.text).collect();
         assert_eq!(texts, [&b"{}"[..], b"b: 1"]);
         assert!(found.documents[1].path.ends_with("/b.YML"));
-        // Of "{}\0b: 1\0".
+        // The hash of "{}\0b: 1\0".
         assert_eq!(found.hash, "sha256:1d47cdf9cdea3375983954a43f9a58321dd99a00d33bac87e1f9112bea5c5380");
         let missing = directory.path().join("missing");
         let why = read(&missing).unwrap_err();

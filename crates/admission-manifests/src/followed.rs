@@ -1,4 +1,4 @@
-//! A directory of manifests that may change while the server runs.
+//! Reloading of a directory of manifests that changes while the server runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,22 +14,33 @@ use crate::metrics::Metrics;
 use crate::sort::{Manifests, StoredTypes};
 use crate::{LoadError, Loaded, load};
 
-/// How often it is asked whether the files look as before.
+/// The interval between checks of names, times and lengths of the files.
 const LOOK: Duration = Duration::from_secs(1);
-/// After so many times they are read even if they do.
+/// The files are read after this number of checks, even if these show no change.
 const READ_ANYWAY: u32 = 60;
 
-/// Puts what was read into force.
+/// The function that puts loaded objects into force.
 type PutInForce = dyn Fn(&Loaded) + Send + Sync;
 
-/// A directory that a plugin was told.
+/// The manifest directory of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     pub sort: Manifests,
     pub path: PathBuf,
 }
 
-/// A directory, and what it said last.
+impl Directory {
+    /// Reads the directory.
+    ///
+    /// # Errors
+    /// For invalid manifests, and for an unreadable directory.
+    pub fn load(&self, types: &StoredTypes) -> Result<Loaded, LoadError> {
+        let Self { sort, path } = self;
+        load(*sort, path, types).map_err(|why| LoadError { sort: *sort, directory: path.display().to_string(), why })
+    }
+}
+
+/// A manifest directory that is reloaded when it changes.
 pub struct Followed {
     directory: Directory,
     types: StoredTypes,
@@ -39,37 +50,33 @@ pub struct Followed {
 }
 
 struct State {
-    /// The hash of the files that were understood last.
+    /// The hash of the files that were last loaded without error.
     known: String,
     seen: Option<Look>,
     looks: u32,
 }
 
 impl Followed {
-    /// Reads the directory for the first time, and puts what it says into force.
+    /// Loads the directory for the first time, and puts its objects into force.
     ///
     /// # Errors
-    /// Where a manifest is wrong: a server does not start with less than it was told.
+    /// For invalid manifests: a server does not start with a part of them.
     pub fn begin(
         directory: Directory,
         types: StoredTypes,
         metrics: Metrics,
         put_in_force: impl Fn(&Loaded) + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
-        let Directory { sort, path } = &directory;
-        let loaded = load(*sort, path, &types).map_err(|why| LoadError {
-            sort: *sort,
-            directory: path.display().to_string(),
-            why,
-        })?;
+        let loaded = directory.load(&types)?;
         put_in_force(&loaded);
-        metrics.loaded(*sort, &loaded.hash);
+        let sort = directory.sort;
+        metrics.loaded(sort, &loaded.hash);
         tracing::info!(plugin = sort.plugin(), count = loaded.objects.len(), "loaded admission manifests");
         let state = Mutex::new(State { known: loaded.hash, seen: None, looks: READ_ANYWAY });
         Ok(Self { directory, types, metrics, put_in_force: Arc::new(put_in_force), state })
     }
 
-    /// Follows the directory in a task that ends with the shutdown signal.
+    /// Follows the directory in a task that ends on shutdown.
     pub fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let (followed, stopped) = (Arc::new(self), shutdown.clone());
         tasks.spawn(async move {
@@ -88,7 +95,7 @@ impl Followed {
             let seen = state.seen.clone();
             state.looks += 1;
             let is_due = state.looks >= READ_ANYWAY;
-            // Reading, judging and compiling may take a while.
+            // Reading, validating and compiling may take a while.
             let outcome = spawn_blocking(move || followed.read(seen.as_ref(), is_due)).await;
             let Ok(Some((seen, loaded))) = outcome else { continue };
             (state.seen, state.looks) = (seen, 0);
@@ -112,7 +119,7 @@ impl Followed {
         }
     }
 
-    /// What the files say, if they look otherwise than before or are to be read anyway.
+    /// Loads the files if they have changed or a read is due.
     fn read(&self, before: Option<&Look>, is_due: bool) -> Option<(Option<Look>, Result<Loaded, String>)> {
         let Directory { sort, path } = &self.directory;
         let now = look(path).ok();

@@ -1,4 +1,4 @@
-//! The rules of manifests: those of their kinds, and those that what stands in files must keep beside.
+//! Validation of manifests: the rules of their kinds, and further rules for objects in files.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,11 +13,11 @@ use crate::documents::{Object, objects};
 use crate::files::Document;
 use crate::sort::{Manifests, StoredTypes};
 
-/// The end of names that are for manifests alone.
+/// The required suffix of names, which is reserved for manifests.
 const SUFFIX: &str = ".static.k8s.io";
 const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
-/// Takes one document after the other.
+/// Validates one document after the other, and collects the objects.
 pub(crate) struct Judge<'t> {
     sort: Manifests,
     types: &'t StoredTypes,
@@ -25,7 +25,7 @@ pub(crate) struct Judge<'t> {
     bindings: Named,
 }
 
-/// Objects of one kind, with the files in which their names were found.
+/// Objects of one kind, with the file of each name.
 #[derive(Default)]
 struct Named {
     values: Vec<Value>,
@@ -45,7 +45,7 @@ impl<'t> Judge<'t> {
         Ok(())
     }
 
-    /// Webhook configurations or policies, and bindings, by name.
+    /// Returns the webhook configurations or policies, and the bindings, sorted by name.
     pub(crate) fn finish(mut self) -> Result<(Vec<Value>, Vec<Value>), String> {
         for binding in &self.bindings.values {
             let policy = policy_name(binding);
@@ -114,7 +114,7 @@ impl Named {
     }
 }
 
-/// Gives an object its defaults, and judges it as one that is created.
+/// Sets the defaults of an object, and validates it as on create.
 fn check(stored: &StoredType, features: &Features, kind: &str, object: &mut Value) -> Result<(), String> {
     let members = object.make_object();
     members.insert("kind", kind);

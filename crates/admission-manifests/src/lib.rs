@@ -1,9 +1,8 @@
-//! Webhooks and policies of admission that stand in files of the server (`staticManifestsDir`, KEP-5793): they are in force
-//! before the first request, nobody can take them away through the API, and they are asked about the objects that configure
-//! admission too.
+//! Admission webhooks and policies in files of the server (`staticManifestsDir`, KEP-5793): they are in force before
+//! the first request, cannot be removed through the API, and also apply to the objects that configure admission.
 //!
-//! [`load`] reads a directory and judges what is in it; [`Followed`] does so again whenever it changes, and leaves in force
-//! what there was when it is wrong.
+//! [`load`] reads and validates a directory; [`Followed`] reloads it when it changes, and keeps the previous objects in
+//! force while it is invalid.
 
 mod documents;
 mod files;
@@ -21,18 +20,18 @@ pub use followed::{Directory, Followed};
 pub use metrics::Metrics;
 pub use sort::{Manifests, StoredTypes};
 
-/// What a directory says.
+/// The objects of a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// Webhook configurations or policies, by name.
+    /// Webhook configurations or policies, sorted by name.
     pub objects: Vec<Value>,
-    /// The bindings of policies, by name.
+    /// The bindings of policies, sorted by name.
     pub bindings: Vec<Value>,
-    /// Tells one state of the files from another; empty without any.
+    /// The hash of the files; empty if there are none.
     pub hash: String,
 }
 
-/// Why the manifests of a plugin cannot be used when the server starts.
+/// The error of a plugin whose manifests cannot be loaded at startup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "failed to initialize admission plugin {}: failed to load static {} manifests from {}: {why}",
@@ -46,10 +45,10 @@ pub struct LoadError {
     pub why: String,
 }
 
-/// Reads all manifests of a directory.
+/// Loads all manifests of a directory.
 ///
 /// # Errors
-/// In kube-apiserver's words, with the file in which something is wrong.
+/// In kube-apiserver's words, with the file that is invalid.
 pub fn load(sort: Manifests, directory: &Path, types: &StoredTypes) -> Result<Loaded, String> {
     let read = files::read(directory)?;
     let mut judge = judge::Judge::new(sort, types);

@@ -1,4 +1,4 @@
-//! What came of directories that changed, under kube-apiserver's names.
+//! Metrics of reloads, under kube-apiserver's names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use crate::sort::Manifests;
 
-/// The families of all directories.
+/// The metric families for all directories.
 #[derive(Clone)]
 pub struct Metrics {
     reloads: IntCounterVec,
@@ -19,12 +19,12 @@ pub struct Metrics {
     config: IntGaugeVec,
     /// The hash of this server's name.
     server: String,
-    /// What `config` says now.
+    /// The hashes that `config` reports now.
     told: Arc<Mutex<HashMap<Manifests, String>>>,
 }
 
 impl Metrics {
-    /// `server` is this server's name among those of a cluster.
+    /// Registers the families. `server` is this server's name in its cluster.
     pub fn register(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let name = |of: &str| format!("apiserver_manifest_admission_config_controller_{of}");
         let split = "of admission manifest configuration split by status, plugin, and apiserver identity.";
@@ -49,18 +49,18 @@ impl Metrics {
         })
     }
 
-    /// Files of this hash are in force now.
+    /// Counts a successful reload and reports the hash of the files, which are in force now.
     pub(crate) fn loaded(&self, sort: Manifests, files: &str) {
         self.count(sort, "success");
         let before = self.told.lock().insert(sort, files.to_owned());
         if let Some(before) = before.filter(|before| before != files) {
-            // Absent only when it was never told.
+            // An error means that the label values are absent already.
             let _ = self.config.remove_label_values(&[sort.plugin(), &self.server, &before]);
         }
         self.config.with_label_values(&[sort.plugin(), &self.server, files]).set(1);
     }
 
-    /// Files that cannot be.
+    /// Counts a failed reload.
     pub(crate) fn failed(&self, sort: Manifests) {
         self.count(sort, "failure");
     }

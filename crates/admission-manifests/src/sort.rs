@@ -1,11 +1,11 @@
-//! The sorts of manifests: one for each plugin that can be told a directory.
+//! The sorts of manifests: one for each plugin that has a manifest directory.
 
 use std::sync::Arc;
 
 use binnacle_features::Features;
 use binnacle_scheme::StoredType;
 
-/// What a directory holds.
+/// The kinds of objects that a directory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Manifests {
     MutatingWebhooks,
@@ -14,11 +14,11 @@ pub enum Manifests {
     ValidatingPolicies,
 }
 
-/// How the kinds that manifests may be of are read and judged.
+/// The stored types of the server, by which manifests are decoded and validated.
 #[derive(Clone)]
 pub struct StoredTypes {
     types: Arc<[StoredType]>,
-    /// The feature gates of the server, which decide what is valid.
+    /// The feature gates of the server, for validation.
     pub(crate) features: Arc<Features>,
 }
 
@@ -26,7 +26,7 @@ impl Manifests {
     pub const ALL: [Self; 4] =
         [Self::MutatingWebhooks, Self::ValidatingWebhooks, Self::MutatingPolicies, Self::ValidatingPolicies];
 
-    /// The plugin that is told the directory.
+    /// Returns the name of the plugin.
     pub fn plugin(self) -> &'static str {
         match self {
             Self::MutatingWebhooks => "MutatingAdmissionWebhook",
@@ -36,7 +36,7 @@ impl Manifests {
         }
     }
 
-    /// The kind of the objects that it holds, bindings aside.
+    /// Returns the kind of the objects, bindings aside.
     pub fn kind(self) -> &'static str {
         match self {
             Self::MutatingWebhooks => "MutatingWebhookConfiguration",
@@ -46,7 +46,7 @@ impl Manifests {
         }
     }
 
-    /// The kind of the bindings beside policies.
+    /// Returns the kind of the bindings of policies.
     pub fn binding(self) -> Option<&'static str> {
         match self {
             Self::MutatingWebhooks | Self::ValidatingWebhooks => None,
@@ -59,7 +59,7 @@ impl Manifests {
         if self.binding().is_some() { "policy" } else { "webhook" }
     }
 
-    /// Where kube-apiserver registers the kinds that it reads: part of its messages about others.
+    /// Returns the place where kube-apiserver registers the kinds that it decodes: part of its messages about others.
     pub(crate) fn scheme(self) -> &'static str {
         match self {
             Self::MutatingWebhooks | Self::ValidatingWebhooks => {

@@ -1,4 +1,4 @@
-//! Directories of manifests, with what kube-apiserver says of each.
+//! Loading of directories of manifests, with kube-apiserver's result for each.
 
 use binnacle_admission_manifests::{Loaded, Manifests, StoredTypes, load};
 use binnacle_builtin::Releases;
@@ -21,7 +21,7 @@ fn types() -> StoredTypes {
     StoredTypes::new(types, Default::default())
 }
 
-/// What is read of files, or what is wrong with them, with `DIR` for the directory.
+/// Loads files and returns the objects, or the error with `DIR` for the directory.
 fn read(sort: Manifests, files: &[(&str, &str)]) -> Result<Loaded, String> {
     let directory = TempDir::new().expect("a directory");
     for (name, text) in files {
@@ -63,7 +63,7 @@ fn what_is_read() {
     let names: Vec<String> = read_ones.objects.iter().map(name).collect();
     assert_eq!(names, ["a.static.k8s.io", "b.static.k8s.io", "c.static.k8s.io"]);
     assert!(read_ones.hash.starts_with("sha256:"));
-    // With defaults.
+    // Defaults are set.
     let webhook = &read_ones.objects[0].list_at(&["webhooks"])[0];
     assert_eq!((webhook.str_at(&["failurePolicy"]), webhook.int_at(&["timeoutSeconds"])), ("Fail", Some(10)));
 
@@ -74,7 +74,7 @@ fn what_is_read() {
                     m.static.k8s.io}, spec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], \
                     apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}, mutations: [{patchType: JSONPatch, \
                     jsonPatch: {expression: \"[JSONPatch{op: 'remove', path: '/data'}]\"}}]}}";
-    // It begins as JSON does.
+    // The document begins with a brace, so it is read as JSON.
     let why = read(MutatingPolicies, &[("a.yaml", mutating)]).unwrap_err();
     assert!(why.starts_with("error loading DIR/a.yaml: couldn't get version/kind; json parse error: "), "{why}");
     let policies = read(MutatingPolicies, &[("a.yaml", &format!("# yaml\n{mutating}"))]).unwrap();

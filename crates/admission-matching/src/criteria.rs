@@ -1,4 +1,4 @@
-//! The rules and selectors of one webhook or policy.
+//! Match criteria: the rules and selectors of one webhook or policy.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, LabelSelector, Status};
 use binnacle_registry::admission::Operation;
@@ -8,21 +8,21 @@ use binnacle_validation::selectors;
 use crate::rules::Rule;
 use crate::subject::Subject;
 
-/// Compiled once for each generation.
+/// The match criteria of one webhook or policy, compiled once for each generation.
 #[derive(Clone, Debug)]
 pub struct Criteria {
-    /// Without any, all requests match where `empty_is_all` says so.
+    /// Without rules, all requests match if `empty_is_all` is true.
     rules: Vec<Rule>,
     empty_is_all: bool,
     exclude: Vec<Rule>,
     /// True for `matchPolicy: Equivalent`.
     equivalent: bool,
-    /// The error is kube-apiserver's about a selector that cannot be read.
+    /// An error if the selector is invalid, in kube-apiserver's words.
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
 }
 
-/// As what a request matches: itself, or the same in another version.
+/// The resource and kind under which a request matches: its own, or those of an equivalent resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matched {
     pub resource: GroupVersionResource,
@@ -30,12 +30,12 @@ pub struct Matched {
 }
 
 impl Criteria {
-    /// Those of one of the `webhooks` of a configuration.
+    /// Compiles one of the `webhooks` of a configuration.
     pub fn of_webhook(webhook: &Value) -> Self {
         Self { empty_is_all: false, ..Self::of(webhook, "rules") }
     }
 
-    /// `matchConstraints` of a policy, `matchResources` of a binding, which may be absent.
+    /// Compiles `matchConstraints` of a policy or `matchResources` of a binding, which may be absent.
     pub fn of_match_resources(resources: &Value) -> Self {
         Self { exclude: rules(resources, "excludeResourceRules"), ..Self::of(resources, "resourceRules") }
     }
@@ -52,18 +52,18 @@ impl Criteria {
         }
     }
 
-    /// As what a request matches, if it does. The objects are null where there are none.
+    /// Returns the resource and kind under which a request matches, if it matches. Absent objects are null.
     ///
-    /// Errors: 404 when the request's namespace, whose labels count, does not exist; 500 when it cannot be read or a
-    /// selector is none.
+    /// Errors: 404 if the request's namespace, whose labels count, does not exist; 500 if it cannot be read or a
+    /// selector is invalid.
     pub async fn matches(
         &self,
         subject: &Subject<'_>,
         object: &Value,
         old: Option<&Value>,
     ) -> Result<Option<Matched>, Status> {
-        // No order matters to what comes out, since errors of selectors count for what matches otherwise: what costs least
-        // is asked first.
+        // The order does not affect the result, since errors of selectors count only if everything else matches: the
+        // cheapest check comes first.
         let Some(matched) = self.matches_rules(subject) else { return Ok(None) };
         if self.objects.as_ref().is_ok_and(|selector| !subject.has_labels(selector, object, old)) {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Criteria {
         self.first_of(&self.rules, subject)
     }
 
-    /// The request itself is compared with all rules before what is equivalent to it is.
+    /// Compares the request itself with all rules, and then its equivalents.
     fn first_of(&self, rules: &[Rule], subject: &Subject<'_>) -> Option<Matched> {
         let attributes = subject.attributes;
         let named = rules.iter().filter(|rule| rule.asks(attributes.operation) && rule.has_name(&attributes.name));
@@ -101,13 +101,13 @@ impl Criteria {
         pairs.find(|(rule, other)| rule.matches(attributes, &other.resource)).map(|(_, other)| other.clone())
     }
 
-    /// True for what may match any resource.
+    /// Returns true if the rules may match any resource.
     pub(crate) fn is_for_all(&self, operation: Operation) -> bool {
         let all = self.asking(operation).any(|rule| rule.plurals().is_none());
         all || (self.rules.is_empty() && self.empty_is_all)
     }
 
-    /// The rules that ask about an operation.
+    /// Iterates over the rules for an operation.
     pub(crate) fn asking(&self, operation: Operation) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(move |rule| rule.asks(operation))
     }

@@ -1,4 +1,4 @@
-//! Resources whose objects are the same ones, in other versions or groups.
+//! Equivalent resources: those with the same objects in other versions or groups.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Text};
 use binnacle_registry::Snapshot;
@@ -7,8 +7,8 @@ use binnacle_scheme::{ResourceDescription, Resources, SubresourceKind};
 
 use crate::criteria::Matched;
 
-/// All others that are equivalent to the resource of a request and have its subresource. Built-in resources are so when
-/// they are kept in one place, as events of both groups are; custom ones when they are of one definition.
+/// Returns the other resources that are equivalent to a request's resource and have its subresource. Equivalent
+/// resources share their storage: built-in ones across groups, as for events; custom ones within a group.
 pub(crate) fn of(attributes: &Attributes, snapshot: &Snapshot) -> Vec<Matched> {
     let asked = &attributes.resource;
     let Some(own) = snapshot.served().find(&asked.group, &asked.version, &asked.resource) else { return Vec::new() };
@@ -33,7 +33,7 @@ pub(crate) fn of(attributes: &Attributes, snapshot: &Snapshot) -> Vec<Matched> {
     found
 }
 
-/// Where the objects of a resource are kept.
+/// Returns the storage prefix of a resource's objects.
 fn place(description: &ResourceDescription) -> &str {
     description.storage.as_ref().map_or(&description.plural, |storage| &storage.key_prefix)
 }
@@ -42,7 +42,7 @@ fn resource_of(description: &ResourceDescription) -> GroupVersionResource {
     description.group_version_resource()
 }
 
-/// The kind that a resource or one of its subresources speaks; `None` when it has no such subresource.
+/// Returns the kind of a resource or one of its subresources; `None` if it has no such subresource.
 fn kind_of(description: &ResourceDescription, subresource: &Text) -> Option<GroupVersionKind> {
     if subresource.is_empty() {
         return Some(description.group_version_kind());

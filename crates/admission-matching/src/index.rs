@@ -1,4 +1,4 @@
-//! Finds what may be for a request among very many that are not.
+//! An index that finds the few criteria that may match a request.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,16 @@ use binnacle_registry::admission::Attributes;
 use crate::criteria::Criteria;
 use crate::rules::{OPERATIONS, place};
 
-/// The places of criteria by operation and plural name, which are the same for all that is equivalent.
+/// Positions of criteria by operation and plural name, which equivalent resources share.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     by_plural: [HashMap<Text, Vec<usize>>; OPERATIONS.len()],
-    /// Those that are for any resource.
+    /// The criteria that match any resource.
     for_all: [Vec<usize>; OPERATIONS.len()],
 }
 
 impl Index {
-    /// Of criteria in their order.
+    /// Builds the index; positions refer to this order.
     pub fn new<'c>(criteria: impl IntoIterator<Item = &'c Criteria>) -> Self {
         let mut index = Self::default();
         for (at, criteria) in criteria.into_iter().enumerate() {
@@ -45,7 +45,7 @@ impl Index {
         index
     }
 
-    /// The places of all that may match a request, in their order.
+    /// Returns the positions of all criteria that may match a request, in ascending order.
     pub fn candidates(&self, attributes: &Attributes) -> &[usize] {
         let at = place(attributes.operation);
         self.by_plural[at].get(attributes.resource.resource.as_str()).unwrap_or(&self.for_all[at])

@@ -1,7 +1,8 @@
-//! Which requests a webhook or an admission policy is for, and the objects of a request in the version that it asks for.
+//! Matching of requests with webhooks and admission policies, and conversion of a request's objects to the version that
+//! each of them requests.
 //!
-//! [`Criteria`] are the rules and selectors of one of them, compiled once; a [`Subject`] is one request, which all of them
-//! are compared with; an [`Index`] finds those that come into question without looking at the others.
+//! [`Criteria`] are the compiled rules and selectors of a webhook or policy; a [`Subject`] is a request, which is
+//! compared with all criteria; an [`Index`] finds the criteria that may match, without visiting the others.
 
 mod criteria;
 mod equivalents;
@@ -17,8 +18,8 @@ pub use versions::Versioned;
 
 use binnacle_registry::admission::Attributes;
 
-/// True for objects that no webhook and no policy is asked about: those that configure them. Who breaks the cluster with one
-/// must be able to mend it.
+/// Returns true for the objects that configure webhooks and policies. These are exempt from both, so that a cluster
+/// with a broken webhook or policy can be repaired.
 pub fn is_exempt(attributes: &Attributes) -> bool {
     const KINDS: [&str; 6] = [
         "ValidatingWebhookConfiguration",

@@ -4,21 +4,21 @@ use binnacle_meta::{GroupVersionResource, Text};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_schema::Value;
 
-/// All operations in the order of their places.
+/// All operations, in the order of their indices.
 pub(crate) const OPERATIONS: [Operation; 4] =
     [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
 
-/// One rule, as a request is compared with it.
+/// One rule, prepared for comparison with requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// True at the places of the operations that it is for.
+    /// By index of operation; true if the rule includes it.
     operations: [bool; OPERATIONS.len()],
     groups: Vec<Text>,
     versions: Vec<Text>,
     /// Plural and subresource of each.
     resources: Vec<(Text, Text)>,
     scope: Scope,
-    /// Of objects; empty for all. Webhooks do not have it.
+    /// The names of objects; empty for all. Rules of webhooks have none.
     names: Vec<Text>,
 }
 
@@ -27,7 +27,7 @@ enum Scope {
     All,
     Namespaced,
     Cluster,
-    /// A word that is none: nothing is in it.
+    /// An unknown scope, which never matches.
     Unknown,
 }
 
@@ -69,8 +69,8 @@ impl Rule {
         }
     }
 
-    /// True when a request matches as if it was for `resource`, one of those that are equivalent to its own; the names of
-    /// objects aside.
+    /// Returns true if a request matches as a request for `resource`, which equals or is equivalent to its own. Names
+    /// of objects are not compared.
     pub(crate) fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         let one_of = |listed: &[Text], wanted: &Text| listed.iter().any(|listed| listed == ANY || listed == wanted);
         let matches = |listed: &Text, wanted: &Text| listed == ANY || listed == wanted;
@@ -83,12 +83,12 @@ impl Rule {
             })
     }
 
-    /// True when the rule is for objects of this name.
+    /// Returns true if the rule applies to objects of this name.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|listed| listed == name)
     }
 
-    /// Requests for namespaces have a namespace too, and are cluster-scoped.
+    /// Returns true if the request is in the rule's scope. Requests for namespaces are cluster-scoped.
     fn has_scope(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         let of_cluster = attributes.namespace.is_empty()
             || (resource.group.is_empty() && resource.version == "v1" && resource.resource == "namespaces");
@@ -100,12 +100,12 @@ impl Rule {
         }
     }
 
-    /// True for rules that ask about an operation, whatever the resource.
+    /// Returns true if the rule includes an operation, for any resource.
     pub(crate) fn asks(&self, operation: Operation) -> bool {
         self.operations[place(operation)]
     }
 
-    /// The plural names that it is for; `None` when it is for all.
+    /// Returns the plural names of the rule; `None` if it applies to all.
     pub(crate) fn plurals(&self) -> Option<impl Iterator<Item = &Text>> {
         let all = self.resources.iter().any(|(plural, _)| plural == ANY);
         (!all).then(|| self.resources.iter().map(|(plural, _)| plural))

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use binnacle_admission::{Freshness, Kind, Labels, Lookup};
+use binnacle_admission::{Freshness, Labels, Lookup, LookupKind};
 use binnacle_meta::{GroupResource, GroupVersionKind, LabelSelector, Status};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::{Catalog, Snapshot};
@@ -14,30 +14,30 @@ use tokio::sync::OnceCell;
 use crate::criteria::Matched;
 use crate::equivalents;
 
-/// What is found out of a request for one webhook or policy is there for the next.
+/// One request. Everything computed for one webhook or policy is kept for the next.
 pub struct Subject<'a> {
     pub attributes: &'a Attributes,
     pub(crate) snapshot: Arc<Snapshot>,
     lookup: &'a dyn Lookup,
     equivalents: OnceLock<Vec<Matched>>,
-    /// True once a custom object was accepted with fields that its schema does not know.
-    pub(crate) had_unknown_fields: AtomicBool,
-    /// Of the request's namespace.
+    /// True once a custom object was accepted.
+    pub(crate) left_unpruned: AtomicBool,
+    /// The labels of the request's namespace.
     labels: OnceCell<Labels>,
 }
 
 impl<'a> Subject<'a> {
     pub fn new(attributes: &'a Attributes, catalog: &Catalog, lookup: &'a dyn Lookup) -> Self {
         let snapshot = catalog.snapshot();
-        let had_unknown_fields = AtomicBool::new(false);
+        let left_unpruned = AtomicBool::new(false);
         let (equivalents, labels) = (OnceLock::new(), OnceCell::new());
-        Self { attributes, snapshot, lookup, equivalents, had_unknown_fields, labels }
+        Self { attributes, snapshot, lookup, equivalents, left_unpruned, labels }
     }
 
-    /// True once a custom object was accepted with fields that its schema does not know: see
-    /// [`RequestNotes::note_unknown_fields`](binnacle_registry::RequestNotes::note_unknown_fields).
-    pub fn had_unknown_fields(&self) -> bool {
-        self.had_unknown_fields.load(Ordering::Relaxed)
+    /// True once a custom object was accepted: see
+    /// [`RequestNotes::note_unpruned`](binnacle_registry::RequestNotes::note_unpruned).
+    pub fn left_unpruned(&self) -> bool {
+        self.left_unpruned.load(Ordering::Relaxed)
     }
 
     /// The schema of a kind that the program brings, served or not; `None` for custom resources and unknown kinds.
@@ -55,7 +55,7 @@ impl<'a> Subject<'a> {
         self.snapshot.kinds()
     }
 
-    /// The request as what it is.
+    /// The request's own resource and kind.
     pub(crate) fn itself(&self) -> Matched {
         Matched { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
     }
@@ -85,7 +85,7 @@ impl<'a> Subject<'a> {
         if selector.is_everything() {
             return Ok(true);
         }
-        // The cache does not know yet what a namespace is about to become.
+        // The cache does not have the new labels of a namespace that is being written.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespace && attributes.subresource.is_empty() && written {
             return Ok(selects(selector, object));
@@ -97,7 +97,7 @@ impl<'a> Subject<'a> {
     async fn look_up(&self) -> Result<Labels, Status> {
         let name = &self.attributes.namespace;
         for freshness in [Freshness::Cached, Freshness::Consistent] {
-            if let Some(labels) = self.lookup.labels(Kind::Namespace, "", name, freshness).await? {
+            if let Some(labels) = self.lookup.labels(LookupKind::Namespace, "", name, freshness).await? {
                 return Ok(labels);
             }
         }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
-use binnacle_meta::{GroupVersionKind, Status, go_quote};
+use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value, canonical, decode, defaults};
+use binnacle_scheme::CustomSchema;
 
 use crate::subject::Subject;
 
@@ -33,7 +34,7 @@ impl Subject<'_> {
             None => None,
         };
         let mut object = self.in_version(kind, object).await?;
-        // What was reset is missing, and some of it is always written: `status: {}`.
+        // Fields that a strategy has reset are absent, but some are always written: `status: {}`.
         if let Some(message) = self.built_in(kind).filter(|_| !object.is_null()) {
             canonical::canonicalize(object.to_mut(), message);
         }
@@ -53,37 +54,66 @@ impl Subject<'_> {
             return Err(Status::internal(format!("unable to convert {} from {found} to {api_version}", kind.kind)));
         };
         if resource.collection.kind.custom.is_some() {
-            let converted = resource.converted(object.clone(), &api_version).await?;
-            return Ok(Cow::Owned(with_generation_of(object, converted)));
+            if self.left_unpruned() && !self.has_version_of(object) {
+                return Ok(Cow::Borrowed(object));
+            }
+            return Ok(Cow::Owned(resource.converted_as_is(object.clone(), &api_version).await?));
         }
         let mut object = object.clone();
         resource.from_stored(&mut object);
         Ok(Cow::Owned(object))
     }
 
-    /// A changed custom object must be of a version from which it can be converted back to the `wanted` one.
-    fn check_version(&self, changed: &Value, kind: &GroupVersionKind, wanted: &str) -> Result<(), Status> {
-        let said = changed.str_at(&["apiVersion"]);
-        let (group, version) = said.rsplit_once('/').unwrap_or(("", said));
-        let found = changed.str_at(&["kind"]);
-        if group != kind.group {
-            let wanted = go_quote(wanted);
-            let why = format!(
-                "{group}/{version}, Kind={found} is unstructured and is not suitable for converting to {wanted}"
-            );
-            return Err(Status::unknown(500, &why));
+    /// A custom object that was accepted must be, when all have changed it, of a version from which it can be converted to
+    /// that of the request.
+    ///
+    /// Errors: 500 when it is not.
+    pub fn check_version(&self, object: &Value) -> Result<(), Status> {
+        if !self.left_unpruned() || self.has_version_of(object) {
+            return Ok(());
         }
-        if self.snapshot.find_kind(group, version, &kind.kind).is_none() {
+        let kind = &self.attributes.kind;
+        let said = object.str_at(&["apiVersion"]);
+        let (group, version) = said.rsplit_once('/').unwrap_or(("", said));
+        if group == kind.group {
             return Err(Status::unknown(500, &format!("request to convert CR from an invalid group/version: {said}")));
         }
+        let (found, wanted) = (object.str_at(&["kind"]), go_quote(&kind.api_version()));
+        let why =
+            format!("{group}/{version}, Kind={found} is unstructured and is not suitable for converting to {wanted}");
+        Err(Status::unknown(500, &why))
+    }
+
+    /// A custom object that was accepted must have metadata that is an object, where the server puts in what it knows.
+    ///
+    /// Errors: 500 when a new object has none; of one that is there already, others say what its metadata lacks.
+    pub fn check_metadata(&self, object: &mut Value) -> Result<(), Status> {
+        if !self.left_unpruned() {
+            return Ok(());
+        }
+        let metadata = object.get_mut("metadata");
+        let Some(metadata) = metadata.filter(|metadata| metadata.as_object().is_none()) else { return Ok(()) };
+        if self.attributes.operation == Operation::Create {
+            return Err(Status::internal("system metadata was not initialized"));
+        }
+        *metadata = Value::Object(Object::new());
         Ok(())
     }
 
-    /// A changed object in the version of `kind` as plugins have it again: decoded by the schema of that version, which drops
-    /// what it does not know, with defaults, in the version of `original`.
+    /// True for an object that says to be of a version that the kind of the request is served in.
+    fn has_version_of(&self, object: &Value) -> bool {
+        let kind = &self.attributes.kind;
+        GroupVersion::parse(object.str_at(&["apiVersion"]))
+            .filter(|said| said.group == kind.group)
+            .is_some_and(|said| self.snapshot.find_kind(&said.group, &said.version, &kind.kind).is_some())
+    }
+
+    /// A changed object in the version of `kind` as plugins have it again, with defaults, in the version of the request. A
+    /// built-in one is decoded by the schema of its version, which drops what it does not know; a custom one keeps that until
+    /// it is stored, and is looked at by [`Subject::check_version`] and [`Subject::check_metadata`] when all have changed it.
     ///
     /// Errors: 500 when it is not of that kind or cannot be converted.
-    pub async fn accept(&self, kind: &GroupVersionKind, changed: Value, original: &Value) -> Result<Value, Status> {
+    pub async fn accept(&self, kind: &GroupVersionKind, mut changed: Value) -> Result<Value, Status> {
         let failed = |error: decode::DecodeError| Status::internal(error.to_string());
         let Some(resource) = self.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
             // Kinds of orders and options are kept nowhere and have one version.
@@ -94,33 +124,20 @@ impl Subject<'_> {
             return Ok(object);
         };
         if let Some(custom) = &resource.collection.kind.custom {
-            self.check_version(&changed, kind, original.str_at(&["apiVersion"]))?;
-            let mut object = changed.clone();
-            if let Some(metadata) = object.get_mut("metadata").filter(|metadata| metadata.as_object().is_none()) {
-                // What the server would put there cannot be put there, and what is there cannot be told.
-                if self.attributes.operation == Operation::Create {
-                    return Err(Status::internal("system metadata was not initialized"));
-                }
-                *metadata = Value::Object(Object::new());
+            read_managed_fields(&**custom, &mut changed).map_err(Status::internal)?;
+            // What says to be something else has other defaults, or none.
+            if changed.str_at(&["kind"]) == kind.kind {
+                custom.set_defaults(&mut changed);
             }
-            custom.fit(&mut object).map_err(Status::internal)?;
-            restore_untyped_owners(&changed, &mut object);
-            if object.list_at(&["metadata", "managedFields"]).is_empty()
-                && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
-            {
-                // None and an empty list are the same to kube-apiserver.
-                metadata.remove("managedFields");
+            self.left_unpruned.store(true, Ordering::Relaxed);
+            let wanted = self.attributes.kind.api_version();
+            if changed.str_at(&["apiVersion"]) == wanted || !self.has_version_of(&changed) {
+                return Ok(changed);
             }
-            if self.attributes.subresource.is_empty() && !same_but_metadata(&object, &changed) {
-                self.had_unknown_fields.store(true, Ordering::Relaxed);
-            }
-            resource.set_defaults(&mut object);
-            let wanted = original.str_at(&["apiVersion"]);
-            if object.str_at(&["apiVersion"]) != wanted {
-                object = resource.converted(object, wanted).await?;
-            }
-            return Ok(with_generation_of(original, object));
+            return resource.converted_as_is(changed, &wanted).await;
         }
+        // What is told of several members of a wrong type is told of the first by its name.
+        canonical::sort_free_form(&mut changed);
         let mut object = decode::value(changed, &resource.message).map_err(failed)?.value;
         resource.set_defaults(&mut object);
         resource.to_stored(&mut object);
@@ -128,43 +145,21 @@ impl Subject<'_> {
     }
 }
 
-/// Metadata loses members that are not of their type, but owners are judged before: what is no text in one of them is an
-/// empty text then, which no owner may have.
-fn restore_untyped_owners(changed: &Value, object: &mut Value) {
-    const PATH: [&str; 2] = ["metadata", "ownerReferences"];
-    const TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
-    let untyped =
-        |name: &str, owner: &Value| owner.get(name).is_some_and(|value| !value.is_null() && value.as_str().is_none());
-    let owners = changed.list_at(&PATH);
-    let are_objects = owners.iter().all(|owner| owner.as_object().is_some());
-    if !are_objects || !owners.iter().any(|owner| TEXTS.iter().any(|name| untyped(name, owner))) {
-        return;
+/// Field managers are read, where they can be, as the server itself writes them; none and an empty list are the same to
+/// kube-apiserver.
+fn read_managed_fields(custom: &dyn CustomSchema, object: &mut Value) -> Result<(), String> {
+    const MEMBER: &str = "managedFields";
+    let Some(managers) = object.at(&["metadata", MEMBER]).cloned() else { return Ok(()) };
+    let alone = Value::Object(Object::from_iter([(MEMBER, managers.clone())]));
+    // Which version it is of makes no difference to metadata.
+    let api_version = Value::from(custom.api_version());
+    let mut read = Value::Object(Object::from_iter([("apiVersion", api_version), ("metadata", alone)]));
+    custom.fit(&mut read)?;
+    let metadata = object.make_at(&["metadata"]);
+    match read.list_at(&["metadata", MEMBER]) {
+        [] if managers.as_list().is_none_or(|managers| managers.is_empty()) => drop(metadata.remove(MEMBER)),
+        [] => {}
+        readable => drop(metadata.insert(MEMBER, Value::List(readable.to_vec()))),
     }
-    let judged = |owner: &Value| -> Value {
-        let texts = TEXTS.map(|name| (name, Value::from(owner.str_at(&[name]))));
-        Value::Object(texts.into_iter().collect())
-    };
-    object.make_at(&PATH[..1]).insert(PATH[1], Value::List(owners.iter().map(judged).collect()));
-}
-
-/// True when two objects have the same members, their metadata aside.
-fn same_but_metadata(one: &Value, other: &Value) -> bool {
-    let members = |object: &Value| object.as_object().map_or(0, |members| members.len());
-    members(one) == members(other)
-        && other
-            .as_object()
-            .into_iter()
-            .flat_map(|members| members.iter())
-            .all(|(name, member)| name == "metadata" || one.get(name).is_some_and(|fitting| fitting == member))
-}
-
-/// A new custom object has no generation yet, but what is read from the store always has one.
-fn with_generation_of(original: &Value, mut object: Value) -> Value {
-    const PATH: [&str; 2] = ["metadata", "generation"];
-    if original.at(&PATH).is_none()
-        && let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut)
-    {
-        metadata.remove(PATH[1]);
-    }
-    object
+    Ok(())
 }

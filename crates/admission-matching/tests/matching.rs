@@ -1,8 +1,8 @@
-//! Criteria of webhooks and policies against requests, with the resources of the release.
+//! Matching of requests with criteria of webhooks and policies, with the resources of the release.
 
 use std::sync::Arc;
 
-use binnacle_admission::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState};
+use binnacle_admission::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState};
 use binnacle_admission_matching::{Criteria, Index, Subject};
 use binnacle_builtin::Releases;
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
@@ -11,7 +11,7 @@ use binnacle_registry::admission::{Attributes, Operation, OperationOptions};
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::{Value, value};
 
-/// One namespace, `a`, with the label `team: x`.
+/// A lookup with one namespace, `a`, with the label `team: x`.
 struct OneNamespace;
 
 impl Lookup for OneNamespace {
@@ -21,7 +21,7 @@ impl Lookup for OneNamespace {
 
     fn get<'a>(
         &'a self,
-        _: Kind,
+        _: LookupKind,
         _: &'a str,
         _: &'a str,
         _: Freshness,
@@ -31,7 +31,7 @@ impl Lookup for OneNamespace {
 
     fn labels<'a>(
         &'a self,
-        _: Kind,
+        _: LookupKind,
         _: &'a str,
         name: &'a str,
         _: Freshness,
@@ -39,7 +39,7 @@ impl Lookup for OneNamespace {
         Box::pin(async move { Ok((name == "a").then(|| vec![("team".into(), "x".into())])) })
     }
 
-    fn list<'a>(&'a self, _: Kind, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
+    fn list<'a>(&'a self, _: LookupKind, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
@@ -60,7 +60,7 @@ impl Lookup for OneNamespace {
     }
 }
 
-/// `group/version/plural/subresource`, kind, namespace and name.
+/// Returns attributes for `group/version/plural/subresource`, kind, namespace and name.
 fn attributes(operation: Operation, resource: &str, kind: &str, namespace: &str, name: &str) -> Attributes {
     let mut parts = resource.split('/');
     let mut part = || parts.next().unwrap_or_default();
@@ -94,7 +94,7 @@ fn rule(groups: &str, versions: &str, resources: &str) -> Value {
     })
 }
 
-/// As what a request matches; `404` and the like for errors.
+/// Returns the resource and kind under which a request matches, or the code of the error.
 async fn matched(criteria: &Criteria, attributes: &Attributes, object: &Value, old: Option<&Value>) -> String {
     let catalog = catalog();
     let subject = Subject::new(attributes, &catalog, &OneNamespace);
@@ -208,7 +208,7 @@ async fn selectors() {
         (all(), all(), &pod, &plain, None, true),
         (all(), equal("app", "web"), &pod, &plain, None, false),
         (all(), equal("app", "web"), &pod, &labelled, None, true),
-        // The old object counts as much as the new one.
+        // The labels of either object count.
         (all(), equal("app", "web"), &pod, &plain, Some(&labelled), true),
         (all(), without.clone(), &pod, &labelled, Some(&plain), true),
         (all(), without.clone(), &pod, &Value::Null, Some(&labelled), false),
@@ -217,7 +217,7 @@ async fn selectors() {
         (equal("team", "x"), all(), &pod, &plain, None, true),
         (equal("team", "y"), all(), &pod, &plain, None, false),
         (equal("team", "y"), all(), &node, &plain, None, true),
-        // A namespace is judged by what it is about to be.
+        // A namespace is matched by its new labels.
         (equal("app", "web"), all(), &namespace, &labelled, None, true),
         (equal("team", "x"), all(), &namespace, &labelled, None, false),
         (Value::Null, all(), &pod, &plain, None, false),
@@ -235,7 +235,7 @@ async fn selectors() {
         (equal("team", "x"), all(), &elsewhere, "404"),
         (broken.clone(), all(), &pod, "500"),
         (all(), broken.clone(), &pod, "500"),
-        // Errors count for what matches otherwise.
+        // Errors count only if everything else matches.
         (equal("team", "x"), equal("app", "db"), &elsewhere, "no"),
         (broken, all(), &node, "/v1/nodes v1/Node"),
     ] {
@@ -257,7 +257,7 @@ async fn policies() {
         rule
     };
     for (resources, want) in [
-        // A binding that says nothing is for all.
+        // A binding without criteria matches everything.
         (value!({"namespaceSelector": {}, "objectSelector": {}}), true),
         (value!({"resourceRules": [(named(&["p"]))], "namespaceSelector": {}, "objectSelector": {}}), true),
         (value!({"resourceRules": [(named(&["q"]))], "namespaceSelector": {}, "objectSelector": {}}), false),

@@ -1,4 +1,4 @@
-//! What both plugins do for a request: which policies and bindings it matches, with which parameters.
+//! The common part of both plugins for a request: the policies and bindings that it matches, and their parameters.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::index::{Hook, Policies, PolicyResource};
 use crate::params::{self, Param};
 use crate::policy::{Binding, Policy};
 
-/// What policies look at beside a request.
+/// The server's parts that policies use beside a request.
 #[derive(Clone)]
 pub struct Surroundings {
     pub policies: Arc<Policies>,
@@ -56,14 +56,14 @@ pub(crate) fn is_review(attributes: &Attributes) -> bool {
     }
 }
 
-/// True for policies and bindings: only the policies that stand in files are asked about them, so that whoever breaks a
-/// cluster with one can mend it.
+/// True for policies and bindings: only the policies of files apply to them, so that a cluster that one of them broke
+/// can be mended.
 pub(crate) fn is_of_policies(attributes: &Attributes) -> bool {
     attributes.resource.group == "admissionregistration.k8s.io"
         && PolicyResource::ALL.iter().any(|resource| attributes.resource.resource == resource.plural())
 }
 
-/// What is found out about one request for one policy is there for the next.
+/// One request. Everything computed for one policy is kept for the next.
 pub(crate) struct Dispatch<'a> {
     pub(crate) surroundings: &'a Surroundings,
     pub(crate) attributes: &'a Attributes,
@@ -83,7 +83,7 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    /// As what a request matches a policy, and the bindings that it matches too. What is wrong goes to `misfits`.
+    /// Returns the match of a request with a policy, and the matching bindings. Errors go to `misfits`.
     pub(crate) async fn matching<'h, E>(
         &self,
         hook: &'h Hook<E>,

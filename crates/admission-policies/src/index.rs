@@ -18,7 +18,7 @@ use crate::mutating::Mutating;
 use crate::policy::{Binding, Evaluator, Policy};
 use crate::validating::Validating;
 
-/// The policies of a server. Who follows the four resources tells it of each change.
+/// The policies of a server. The followers of the four resources report each change to it.
 #[derive(Debug)]
 pub struct Policies {
     pub(crate) validating: PolicySet<Validating>,
@@ -47,18 +47,18 @@ pub(crate) struct PolicySet<E> {
 }
 
 struct Known<E> {
-    /// Those of files, which come first.
+    /// The policies of files, which come first.
     manifests: Vec<Hook<E>>,
     policies: BTreeMap<Text, Arc<Policy<E>>>,
     bindings: BTreeMap<Text, Arc<Binding>>,
-    /// Of the kinds that policies have for parameters.
+    /// The decoded parameters of policies, by kind.
     params: HashMap<GroupVersionKind, Weak<Decoded>>,
 }
 
 /// The policies that have bindings, by name.
 pub(crate) struct Bound<E> {
     hooks: Vec<Hook<E>>,
-    /// How many of them, from the first on, stand in files.
+    /// The number of them, from the first on, that stand in files.
     of_files: usize,
     index: Index,
 }
@@ -176,7 +176,7 @@ impl<E: Evaluator> PolicySet<E> {
         self.bound.load()
     }
 
-    /// True unless no policy can have anything to say of a request.
+    /// False when no policy can match a request.
     pub(crate) fn may_concern(&self, attributes: &Attributes) -> bool {
         if is_review(attributes) {
             return false;
@@ -260,7 +260,7 @@ impl<E> Known<E> {
 }
 
 impl<E> Bound<E> {
-    /// Those that may be for a request, in their order.
+    /// The policies that may match a request, in their order.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = &Hook<E>> {
         let places = if is_of_policies(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));
@@ -329,7 +329,7 @@ mod tests {
         use PolicyResource::{ValidatingBindings, ValidatingPolicies};
         let policies = Policies::new();
         let pods = creation("pods");
-        // Until everything was read, nobody knows.
+        // Until everything was read, any request may concern one.
         assert!(policies.validating.may_concern(&pods));
         policies.put(ValidatingBindings, &binding("b2", "p"));
         policies.read(ValidatingPolicies);

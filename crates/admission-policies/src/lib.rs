@@ -1,8 +1,8 @@
 //! Admission policies: rules in the Common Expression Language that are objects of the API themselves.
 //!
-//! [`Policies`] holds all policies with their bindings, each compiled when it changes, and finds those that may be for a
-//! request. The plugins [`ValidatingAdmissionPolicy`] and [`MutatingAdmissionPolicy`] evaluate them. Who follows the stored
-//! objects puts them in.
+//! [`Policies`] holds all policies with their bindings, each compiled when it changes, and finds those that may match a
+//! request. The plugins [`ValidatingAdmissionPolicy`] and [`MutatingAdmissionPolicy`] evaluate them. The followers of
+//! the stored objects put them in.
 
 mod dispatch;
 mod index;

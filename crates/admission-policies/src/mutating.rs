@@ -31,7 +31,7 @@ use crate::policy::{Binding, Policy};
 
 const NAME: &str = "MutatingAdmissionPolicy";
 
-/// Asks all mutating policies that a request matches, one after the other.
+/// Evaluates all mutating policies that a request matches, one after the other.
 pub struct MutatingAdmissionPolicy {
     surroundings: Surroundings,
     metrics: MutatingMetrics,
@@ -48,7 +48,7 @@ struct Invocation<'h> {
 /// A reason to refuse a request.
 struct Denied {
     message: String,
-    /// Absent where what is configured is wrong.
+    /// Absent for errors of the configuration.
     reason: Option<StatusReason>,
 }
 
@@ -98,7 +98,7 @@ struct Run<'a, 'd> {
 }
 
 impl Run<'_, '_> {
-    /// Which of a policy's bindings are to be asked is decided before any policy changes the object.
+    /// Collects the invocations of a policy before any policy changes the object.
     async fn collect<'h>(&mut self, hook: &'h Hook<Mutating>, object: &Value, found: &mut Vec<Invocation<'h>>) {
         let mut misfits: Vec<Misfit<'h, Mutating>> = Vec::new();
         let matching = self.dispatch.matching(hook, object, self.request.old, &mut misfits).await;
@@ -130,8 +130,8 @@ impl Run<'_, '_> {
         }
         let changed = working.finish(outcome.is_ok()).await?;
         outcome?;
-        if self.dispatch.subject.had_unknown_fields() {
-            self.request.note_unknown_fields();
+        if self.dispatch.subject.left_unpruned() {
+            self.request.note_unpruned();
         }
         pass.end(object, changed);
         Ok(())
@@ -192,7 +192,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Applies one mutation. What fails refuses the request in the end, and keeps no later one from being applied.
+    /// Applies one mutation. A failure refuses the request in the end, but later mutations are still applied.
     async fn apply(
         &mut self,
         invocation: &Invocation<'_>,

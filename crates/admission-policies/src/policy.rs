@@ -9,7 +9,7 @@ use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;
 use binnacle_validation::selectors;
 
-/// What a policy does with the requests that it is for.
+/// The evaluator of a policy's spec for the requests that it matches.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
     /// Compiles the spec of the policy of this name.
     fn compile(name: &str, spec: &Value) -> Self;
@@ -36,14 +36,14 @@ pub(crate) struct ParamKind {
 pub(crate) struct Binding {
     pub(crate) name: Text,
     pub(crate) policy: Text,
-    /// Absent where all that the policy is for counts.
+    /// Absent where it is for all requests of the policy.
     pub(crate) criteria: Option<Criteria>,
     pub(crate) params: Option<ParamRef>,
-    /// Of validating policies, in the order in which they are written.
+    /// The actions of a validating policy's binding, in their written order.
     pub(crate) actions: Vec<Action>,
 }
 
-/// What is done about a failed validation.
+/// The action on a failed validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Deny,
@@ -51,13 +51,13 @@ pub(crate) enum Action {
     Audit,
 }
 
-/// Which objects are the parameters.
+/// The reference to parameter objects.
 #[derive(Debug)]
 pub(crate) struct ParamRef {
     /// Empty for the namespace of the request.
     pub(crate) namespace: Text,
     pub(crate) which: Which,
-    /// True when a request is refused for which there are none.
+    /// True when a request without any is refused.
     pub(crate) deny_if_none: bool,
 }
 

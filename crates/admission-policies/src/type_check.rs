@@ -1,5 +1,5 @@
-//! Type checking: what is wrong with a policy's expressions when the kinds that it is for are known. Policies are stored
-//! whatever comes of it, since their rules can also be for kinds that are not there yet.
+//! Type checking of a policy's expressions against the kinds that it matches. Policies are stored whatever the result,
+//! since their rules can also match kinds that do not exist yet.
 
 mod types;
 
@@ -11,7 +11,7 @@ use binnacle_meta::{GroupVersion, Text};
 use binnacle_registry::Snapshot;
 use binnacle_schema::Value;
 
-/// What is wrong with one expression.
+/// The warning about one expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionWarning {
     /// `spec.validations[0].expression`
@@ -20,7 +20,7 @@ pub struct ExpressionWarning {
     pub warning: String,
 }
 
-/// How many kinds of one rule are checked.
+/// The number of kinds of one rule that are checked.
 const MAX_KINDS: usize = 10;
 
 /// Group, version and kind, in this order.

@@ -23,7 +23,7 @@ use crate::dispatch::{Bound, Dispatch, Misfit, Surroundings};
 use crate::index::Hook;
 use crate::policy::{Action, Binding, Policy};
 
-/// Asks all validating policies that a request matches.
+/// Evaluates all validating policies that a request matches.
 pub struct ValidatingAdmissionPolicy {
     surroundings: Surroundings,
     metrics: ValidatingMetrics,
@@ -92,7 +92,7 @@ struct Run<'a, 'h> {
     request: Request<'a>,
     object: &'a Value,
     views: Vec<View<'a>>,
-    /// What expressions see of the request's namespace, once it was asked for.
+    /// The request's namespace as expressions see it, once it was asked for.
     namespace: Option<Value>,
     denied: Vec<Denied<'h>>,
 }

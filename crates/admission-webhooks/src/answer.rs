@@ -1,5 +1,5 @@
-//! What a webhook answers: an AdmissionReview with a response, read as leniently and judged as strictly as kube-apiserver
-//! does, and in its words.
+//! The answer of a webhook: an AdmissionReview with a response, read as leniently and judged as strictly as
+//! kube-apiserver does, and in its words.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,11 +12,11 @@ use crate::review::ReviewVersion;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
-/// What a review may echo of its request beside its response.
+/// The limits of a review, which may echo its request beside its response.
 const LIMITS: Limits =
     Limits { max_bytes: 8 << 20, max_depth: 256, max_yaml_nodes: 500_000, max_memory: Limits::MAX_MEMORY };
 
-/// A response that is one to the request.
+/// A response to the request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
@@ -28,17 +28,17 @@ pub(crate) struct Answer {
     pub(crate) audit_annotations: Vec<(String, String)>,
 }
 
-/// Why an answer is none.
+/// The error of an answer that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BadAnswer {
-    /// It is no review of the version that was asked.
+    /// It is no review of the requested version.
     Unreadable(String),
-    /// The review is not one to the request.
+    /// The review does not answer the request.
     Invalid(String),
 }
 
 impl Answer {
-    /// Reads what was answered to a review, one of `kinds`. Only mutating webhooks may send patches.
+    /// Reads the answer to a review, an object of `kinds`. Only mutating webhooks may send patches.
     pub(crate) fn read(
         kinds: &dyn Kinds,
         body: &[u8],
@@ -65,7 +65,7 @@ impl Answer {
                 check_identity(&review, response, uid).map_err(invalid)?;
                 answer.check_patch(mutating, has_type).map_err(invalid)?;
             }
-            // Nothing of that was ever looked at in the version before.
+            // v1beta1 never checked any of that.
             ReviewVersion::V1Beta1 if mutating => {
                 answer.patch_type = if answer.patch.is_empty() { String::new() } else { "JSONPatch".to_owned() };
             }
@@ -88,7 +88,7 @@ impl Answer {
     }
 }
 
-/// In v1 an answer must say what it is and to which request.
+/// Checks the kind and UID of an answer, which v1 demands.
 fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), String> {
     let answered = response.str_at(&["uid"]);
     if answered != uid {

@@ -1,4 +1,4 @@
-//! What audit events tell of webhooks: annotations that webhooks ask for, and what was done to the object.
+//! Audit annotations of webhooks: those that they ask for, and the changes of the object.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(crate) struct Round {
     pub(crate) index: usize,
 }
 
-/// Shows a patch when an event is about to tell it.
+/// Formats a patch when an event includes it.
 struct PatchNote<'a> {
     hook: &'a Hook,
     patch: &'a [u8],
@@ -33,7 +33,7 @@ impl fmt::Display for Round {
     }
 }
 
-/// Adds what a webhook wants to be told, under its name. A key that is none is left out.
+/// Adds a webhook's annotations, under its name. Invalid keys are left out.
 pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(String, String)]) {
     for (key, value) in annotations {
         let key = format!("{}/{key}", hook.name);
@@ -45,24 +45,24 @@ pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(Strin
     }
 }
 
-/// Tells whether a webhook has changed the object.
+/// Notes whether a webhook has changed the object.
 pub(crate) fn note_mutation(request: &Request<'_>, hook: &Hook, round: Round, mutated: bool) {
     let (configuration, webhook) = (hook.configuration.clone(), hook.name.clone());
     let note = value!({"configuration": configuration, "webhook": webhook, "mutated": mutated});
     request.annotate(&format!("{MUTATION}{round}"), json::to_string(&note));
 }
 
-/// Tells the patch of a webhook to who may know the object.
+/// Notes the patch of a webhook, at the level of events that have the object.
 pub(crate) fn note_patch(request: &Request<'_>, hook: &Hook, round: Round, patch: &[u8]) {
     request.annotate_from(AuditLevel::Request, &format!("{PATCH}{round}"), PatchNote { hook, patch });
 }
 
-/// Tells that a mutating webhook could not be asked and the request went on.
+/// Notes that the call of a mutating webhook failed and the request went on.
 pub(crate) fn note_open_mutation(request: &Request<'_>, hook: &Hook, round: Round) {
     request.annotate(&format!("failed-open.{MUTATION}{round}"), &hook.name);
 }
 
-/// Tells that a validating webhook, the n-th of those concerned, could not be asked and the request went on.
+/// Notes that the call of a validating webhook, the n-th of those that match, failed and the request went on.
 pub(crate) fn note_open_validation(request: &Request<'_>, hook: &Hook, n: usize) {
     request.annotate(&format!("failed-open.{VALIDATING}round_0_index_{n}"), &hook.name);
 }

@@ -1,5 +1,5 @@
-//! The servers behind webhooks. Webhooks that are configured alike share one client, its connections and what is known of
-//! the server, also across changes of their configuration.
+//! The servers behind webhooks. Webhooks of equal client configurations share one client, its connections and the
+//! breaker of the server, also across changes of their configuration.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 
 /// The most that any call takes.
 pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
-/// As what webhooks know their caller.
+/// The user agent of calls.
 const AGENT: &str = "kube-apiserver-admission";
 const DEFAULT_PORT: u16 = 443;
 
@@ -24,7 +24,7 @@ pub struct Backends {
     users: Users,
     services: Arc<dyn ServiceResolver>,
     metrics: Metrics,
-    /// By the text of the client configuration.
+    /// The backends by the text of their client configuration.
     known: Mutex<HashMap<String, Weak<Backend>>>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Backend {
 }
 
 impl Backends {
-    /// `users` says as whom servers are called, `services` where services are.
+    /// `users` has the credentials for servers, `services` the addresses of services.
     pub fn new(users: Users, services: Arc<dyn ServiceResolver>, metrics: &Metrics) -> Self {
         Self { users, services, metrics: metrics.clone(), known: Mutex::default() }
     }

@@ -1,8 +1,8 @@
-//! A breaker for one backend: one that does not answer in time again and again is not called for a while, so that it does
-//! not cost each request the whole timeout.
+//! The breaker of one backend: a backend that repeatedly does not answer in time is not called for a while, so that it
+//! does not cost each request the whole timeout.
 //!
-//! Only failures that cost time count. Who refuses connections is called each time, as kube-apiserver does: that is as
-//! quick as not to call, and the first request after it comes back finds it.
+//! Only failures that cost time count. A backend that refuses connections is called each time, as kube-apiserver does:
+//! the refusal is quick, and the first request after its return succeeds.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use prometheus::IntGauge;
 
 /// So many calls in a row that were waited for in vain shut it.
 const PATIENCE: u32 = 5;
-/// How long it is shut, first and at most; the time doubles with each call in vain.
+/// The first and the longest time that it is shut; the time doubles with each call in vain.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// What is known of one backend.
+/// The breaker of one backend.
 pub(crate) struct Breaker {
     state: Mutex<State>,
-    /// How many breakers are shut.
+    /// The number of breakers that are shut.
     shut: IntGauge,
 }
 
@@ -37,18 +37,18 @@ struct Shut {
     trying: bool,
 }
 
-/// How a backend answers.
+/// The state of a backend's breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It is called; so many calls in a row were waited for in vain.
+    /// Calls go through; so many in a row were waited for in vain.
     Open { in_vain: u32 },
-    /// It is not called for the time that is left, for this reason.
+    /// No call goes through for the time that is left, for this reason.
     Shut { left: Duration, why: String },
     /// One call tries it.
     Trying { why: String },
 }
 
-/// The right to make one call, and the duty to tell how it went.
+/// The right to make one call, and the duty to report its outcome.
 pub(crate) struct Pass<'a> {
     breaker: &'a Breaker,
     tries: bool,
@@ -102,7 +102,7 @@ impl Drop for Breaker {
 }
 
 impl Pass<'_> {
-    /// There was an answer, whatever it says, or a failure that took no time.
+    /// Reports an answer, of any kind, or a quick failure.
     pub(crate) fn was_quick(mut self) {
         self.told = true;
         self.breaker.open(&mut self.breaker.state.lock());

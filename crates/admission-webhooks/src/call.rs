@@ -1,4 +1,4 @@
-//! One call of a webhook: what it is asked, how long it is waited for, and what came of it.
+//! One call of a webhook: its request, its time limit, and its outcome.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,12 @@ use crate::metrics::{Metrics, PassedOver, Rejection, Type};
 use crate::refusal::refusal;
 use crate::review::Question;
 
-/// What is kept of the time of a request for what comes after webhooks that it may do without, and of less time half.
+/// The time of a request that webhooks whose failures are ignored leave to the rest of it; of less than twice that,
+/// half.
 const RESERVE: Duration = Duration::from_secs(1);
-/// A failure that took as long as that is no quick one.
+/// A failure after so long a time is not a quick one.
 const LONG: Duration = Duration::from_secs(1);
-/// How often a server that asks to be called again later is called.
+/// The number of calls to a server that asks to be called again later.
 const ATTEMPTS: u32 = 11;
 const UNAVAILABLE: u16 = 503;
 
@@ -42,22 +43,22 @@ pub(crate) struct Call<'a> {
     pub(crate) time: Time,
 }
 
-/// How long webhooks of one request may take.
+/// The time limits of the webhooks of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     deadline: Option<Instant>,
-    /// The same for webhooks that the request may do without.
+    /// The same for webhooks whose failures are ignored.
     spare: Option<Instant>,
 }
 
 /// Why a webhook has not allowed a request.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It could not be asked. `failurePolicy` says what that means.
+    /// The call failed: treated by `failurePolicy`.
     Call { why: String, code: u16, passed_over: Option<PassedOver> },
     /// It refuses.
     Refused(Status),
-    /// It is used in a way that it must not be, or its patch is none.
+    /// It is used in a way that it must not be, or its patch is invalid.
     Unusable(Status),
 }
 
@@ -73,7 +74,7 @@ impl Time {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// What a webhook has that asks for some time, and whether that is less.
+    /// The time of a webhook that asks for some, and true where that is less than it asks for.
     fn left(&self, may_be_ignored: bool, asked: Option<Duration>, now: Instant) -> (Option<Duration>, bool) {
         let until = if may_be_ignored { self.spare } else { self.deadline };
         let left = until.map(|until| until.saturating_duration_since(now));
@@ -85,7 +86,7 @@ impl Time {
     }
 }
 
-/// What a request is answered that took too long.
+/// The answer to a request that took too long.
 pub(crate) fn timed_out() -> Status {
     Status::timeout("request did not complete within requested timeout", 0)
 }
@@ -100,8 +101,8 @@ impl Failure {
         Self::call(why, UNAVAILABLE)
     }
 
-    /// Counts the failure, and says what the request is answered. Where it goes on without the webhook, `note_open` is
-    /// called, and a client whose request had no time for it is warned.
+    /// Counts the failure, and returns the request's error. Where the request goes on without the webhook, `note_open`
+    /// is called, and a client whose request had no time for it is warned.
     pub(crate) fn conclude(
         self,
         call: &CallOf<'_>,
@@ -154,7 +155,7 @@ impl Failure {
     }
 }
 
-/// What metrics tell of a call.
+/// A call, as metrics count it.
 #[derive(Clone, Copy)]
 pub(crate) struct CallOf<'a> {
     pub(crate) of: Type,

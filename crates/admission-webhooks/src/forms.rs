@@ -13,7 +13,7 @@ use binnacle_schema::{Value, json};
 pub(crate) struct Forms(Vec<(GroupVersionKind, Arc<[u8]>)>);
 
 impl Forms {
-    /// The object in the version of `kind`; `null` where there is none.
+    /// The object in the version of `kind`; `null` where it is absent.
     pub(crate) async fn of(
         &mut self,
         subject: &Subject<'_>,

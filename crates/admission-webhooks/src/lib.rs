@@ -1,8 +1,8 @@
-//! Admission webhooks: which are called for a request, what they are asked, and what their answers mean.
+//! Admission webhooks: the calls for a request, their contents, and the meaning of the answers.
 //!
-//! [`Webhooks`] holds one kind of configurations, compiled once for each change by who follows them; [`Mutating`] and
-//! [`Validating`] are the plugins. A call ([`call`]) takes what the request has left of its time and no more, and a
-//! backend that does not answer is left alone for a while ([`breaker`]).
+//! [`Webhooks`] holds one kind of configurations, compiled once for each change; [`Mutating`] and [`Validating`] are
+//! the plugins. A call (`call`) takes no more than the request's remaining time, and a backend that does not answer
+//! is left alone for a while (`breaker`).
 
 mod answer;
 mod audit;
@@ -29,10 +29,10 @@ pub use matching::Surroundings;
 pub use metrics::Metrics;
 pub use mutating::Mutating;
 pub use validating::Validating;
-pub use webhooks::{Kind, Webhooks};
+pub use webhooks::{WebhookKind, Webhooks};
 
-/// What comes of bytes that a webhook answers to each version of a review: the refusal that they would be, or why they are
-/// no answer. For who tries any bytes.
+/// Reads the bytes of a webhook's answer to each version of a review: the refusal that they would be, or the reason why
+/// they are no answer. For callers that try any bytes.
 pub fn read_answer(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
     [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
         match answer::Answer::read(kinds, body, version, "", mutating) {

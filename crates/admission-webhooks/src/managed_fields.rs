@@ -7,10 +7,11 @@ use binnacle_schema::Value;
 
 const PATH: [&str; 2] = ["metadata", "managedFields"];
 
-/// Gives the object back what it had `before` where it has become unreadable, and warns.
+/// Restores the managed fields of `before` where they have become unreadable, and warns.
 pub(crate) fn restore_unreadable(request: &Request<'_>, before: &Value, object: &mut Value) {
     let (had, has) = (before.list_at(&PATH), object.list_at(&PATH));
-    if had == has {
+    // Entries that are no objects, which custom objects may have until they are stored, are none.
+    if had == has || has.iter().any(|entry| entry.as_object().is_none()) {
         return;
     }
     if let Err(why) = check_managed_fields(has) {

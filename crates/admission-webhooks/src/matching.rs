@@ -1,4 +1,4 @@
-//! Which webhooks are called for a request: rules and selectors first, conditions last.
+//! The webhooks of a request: rules and selectors first, conditions last.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use binnacle_schema::Value;
 use crate::hook::Hook;
 use crate::metrics::Metrics;
 
-/// What both plugins need of the server around them.
+/// The server's parts that both plugins use.
 #[derive(Clone)]
 pub struct Surroundings {
     pub catalog: Catalog,
@@ -37,7 +37,7 @@ impl<'a> Comparison<'a> {
         Self { subject, surroundings, checks: None }
     }
 
-    /// As what the request concerns a webhook, if it does.
+    /// Returns the resource and kind as which the request matches a webhook, if it does.
     ///
     /// Errors: 403 when a condition fails that must hold, 404 and 500 as for [`Criteria::matches`].
     ///

@@ -1,4 +1,4 @@
-//! The families of admission webhooks: those of kube-apiserver, and what is counted here of calls that are not made.
+//! The families of admission webhooks: those of kube-apiserver, and one of calls that are not made.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use binnacle_metrics::keep;
 use binnacle_registry::admission::Operation;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Codes beyond that are told as this one, so that webhooks cannot make any number of series.
+/// Larger codes are counted as this one, so that webhooks cannot make any number of series.
 const MAX_CODE: u16 = 600;
 
-/// What is counted of all webhooks, by their names.
+/// The metric families of all webhooks, by their names.
 #[derive(Clone)]
 pub struct Metrics {
     durations: HistogramVec,

@@ -29,21 +29,21 @@ pub struct Mutating {
     surroundings: Surroundings,
 }
 
-/// What is kept from the first pass to the second.
+/// The state that the first pass leaves to the second.
 #[derive(Default)]
 struct Passes {
     /// The object as the webhooks left it, where one of them may be asked again.
     left: Option<Value>,
-    /// Those that were called and are called again if the object changes.
+    /// The webhooks that were called and are called again if the object changes.
     called: HashSet<Text>,
-    /// Those that are to be called again.
+    /// The webhooks that are to be called again.
     again: HashSet<Text>,
     /// True once a patch was applied.
     patched: bool,
 }
 
 impl Passes {
-    /// The object has changed: who was called before is to see it.
+    /// The object has changed: webhooks called before are to see it.
     fn changed(&mut self) {
         self.again.extend(self.called.drain());
     }
@@ -93,11 +93,14 @@ impl Mutating {
         for (index, hook) in list.candidates(attributes) {
             dispatch.ask(index, hook, object, &mut before).await?;
         }
+        let subject = &dispatch.comparison.subject;
+        subject.check_version(object)?;
+        subject.check_metadata(object)?;
         if let Some(before) = &before {
             restore_unreadable(&request, before, object);
         }
-        if dispatch.comparison.subject.had_unknown_fields() {
-            request.note_unknown_fields();
+        if subject.left_unpruned() {
+            request.note_unpruned();
         }
         dispatch.passes(|passes| {
             let may_be_asked_again = !passes.called.is_empty();
@@ -112,8 +115,8 @@ impl Dispatch<'_> {
         self.reinvocation.with_state(NAME, use_them)
     }
 
-    /// Asks one webhook if it is concerned, and changes the object as it says. `before` keeps what was there before the first
-    /// change.
+    /// Calls one webhook if it matches, and applies its patch to the object. `before` keeps the object of before the
+    /// first change.
     async fn ask(
         &mut self,
         index: usize,
@@ -123,7 +126,7 @@ impl Dispatch<'_> {
     ) -> Result<(), Status> {
         let Some(matched) = self.comparison.concerns(hook, object, self.request.old).await? else { return Ok(()) };
         let second = self.reinvocation.is_second();
-        // Who was not called in the first pass is not called in the second, even if it would be concerned now.
+        // A webhook that was not called in the first pass is not called in the second, even if it would match now.
         if second && !self.passes(|passes| passes.again.contains(&hook.id)) {
             return Ok(());
         }
@@ -209,7 +212,7 @@ impl Dispatch<'_> {
 }
 
 /// True for an object whose managed fields this request has noted. Go's server keeps their times, in built-in kinds, to the nanosecond until a
-/// patch is applied for the first time, which leaves seconds: to it, that is a change, whatever the patch says.
+/// patch is applied for the first time, which leaves seconds: to it, that is a change, whatever the patch.
 fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     const PATH: [&str; 2] = ["metadata", "managedFields"];
     let times = |object: &Value| -> Vec<Text> {
@@ -224,7 +227,7 @@ fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     !times_now.is_empty() && old.is_none_or(|old| times(old) != times_now)
 }
 
-/// Passes on what a webhook warns of, as far as a header can tell it.
+/// Passes on a webhook's warnings, as far as a header can hold them.
 pub(crate) fn warn(request: &Request<'_>, warnings: &[String]) {
     let told = |text: &&String| !text.is_empty() && !text.contains(char::is_control);
     warnings.iter().filter(told).for_each(|text| request.warn(text));

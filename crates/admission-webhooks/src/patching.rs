@@ -12,7 +12,7 @@ use crate::forms::as_written;
 use crate::hook::Hook;
 use crate::refusal::refusal;
 
-/// Where kube-apiserver registers the kinds that it has.
+/// The place where kube-apiserver registers the kinds that it has.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// The object that a webhook's patch leaves, as plugins have it; `None` without a patch.
@@ -52,10 +52,10 @@ pub(crate) async fn patched(
         None => check_custom(&changed),
     };
     checked.map_err(Failure::Unusable)?;
-    subject.accept(&matched.kind, changed, object).await.map(Some).map_err(Failure::Unusable)
+    subject.accept(&matched.kind, changed).await.map(Some).map_err(Failure::Unusable)
 }
 
-/// What a patch leaves must say that it is of the kind that it was, or nothing of its kind.
+/// Checks that a patched object names the kind that it was of, or none.
 fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersionKind) -> Result<(), Status> {
     let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
     json::check_type_meta(changed).map_err(unread)?;
@@ -80,7 +80,7 @@ fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersio
             go_quote(SCHEME)
         )));
     };
-    // It is read as what it says it is first, and may fail as that.
+    // It is first read as the kind that it names, which may fail.
     decode::value(std::mem::take(changed), message).map_err(|error| Status::internal(error.to_string()))?;
     let package = kind.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
     let why = format!("converting ({}.{name}) to ({package}.{}): unknown conversion", said.version, kind.kind);

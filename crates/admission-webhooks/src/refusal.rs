@@ -3,10 +3,10 @@
 use binnacle_meta::{ForeignStatus, Status, StatusCause, StatusDetails, bounded_text, go_quote};
 use binnacle_schema::{Value, json};
 
-/// How much a webhook may say.
+/// The limit of a webhook's message.
 const MAX_MESSAGE: usize = 256 << 10;
 
-/// What a refused request is answered. Without a status, or with one that is none of a failure, it is a bad request.
+/// The answer to a refused request. Without a status, or with one that is no failure, it is a bad request.
 pub(crate) fn refusal(webhook: &str, status: Option<&Value>) -> Status {
     let empty = Value::Null;
     let said = status.unwrap_or(&empty);

@@ -1,4 +1,4 @@
-//! What a webhook is asked: an AdmissionReview with a request, in the order of members in which kube-apiserver writes it.
+//! The request to a webhook: an AdmissionReview, with its members in the order in which kube-apiserver writes them.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource};
 use binnacle_registry::admission::Attributes;
@@ -13,7 +13,7 @@ pub(crate) enum ReviewVersion {
     V1Beta1,
 }
 
-/// What a webhook is asked about.
+/// The request of a review.
 pub(crate) struct Question<'a> {
     pub(crate) version: ReviewVersion,
     pub(crate) uid: &'a str,

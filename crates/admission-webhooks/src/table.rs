@@ -38,6 +38,6 @@ fn write_line(of: &str, hook: &Hook, now: Instant, table: &mut String) {
         }
     };
     let why = if why.is_empty() { why } else { go_quote(&why) };
-    // Nothing that is written to a string fails.
+    // Writing to a string does not fail.
     let _ = writeln!(table, "{of}, {}, {}, {url}, {state}, {in_vain}, {left}, {why}", hook.configuration, hook.name);
 }

@@ -28,7 +28,7 @@ pub struct Validating {
     surroundings: Surroundings,
 }
 
-/// A webhook that is concerned, with what it is sent.
+/// A webhook that matches, and the objects that it is sent.
 struct Concerned<'a> {
     hook: &'a Hook,
     matched: Matched,
@@ -66,7 +66,8 @@ impl Validating {
         let kinds = comparison.subject.kinds();
         let ask = |(n, one)| self.ask(&request, kinds, one, n, &options, time);
         let mut answers: FuturesUnordered<_> = concerned.iter().enumerate().map(ask).collect();
-        // The first refusal to come is told, and all are waited for: what webhooks note and warn of counts either way.
+        // The first refusal to come is reported, and all are waited for: annotations and warnings of webhooks count
+        // either way.
         let mut told = Ok(());
         while let Some(answer) = answers.next().await {
             told = told.and(answer);

@@ -16,19 +16,19 @@ use crate::backends::Backends;
 use crate::hook::Hook;
 use crate::metrics::Type;
 
-/// How long a request waits for the first reading of configurations.
+/// The time that a request waits for the first reading of configurations.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The two kinds of configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WebhookKind {
     Mutating,
     Validating,
 }
 
 /// All webhooks of a kind. Requests read them while who follows the configurations changes them.
 pub struct Webhooks {
-    kind: Kind,
+    kind: WebhookKind,
     backends: Arc<Backends>,
     known: Mutex<Known>,
     list: ArcSwap<List>,
@@ -37,9 +37,9 @@ pub struct Webhooks {
 
 #[derive(Default)]
 struct Known {
-    /// Of files, which come first.
+    /// The webhooks of files, which come first.
     manifests: Vec<Arc<Hook>>,
-    /// By the name of the configuration, which is the order.
+    /// The webhooks of the API, by the name of the configuration, which is the order.
     configurations: BTreeMap<Text, Vec<Arc<Hook>>>,
 }
 
@@ -47,12 +47,12 @@ struct Known {
 #[derive(Default)]
 pub(crate) struct List {
     hooks: Vec<Arc<Hook>>,
-    /// How many of them, from the first on, stand in files.
+    /// The number of them, from the first on, that stand in files.
     of_files: usize,
     index: Index,
 }
 
-impl Kind {
+impl WebhookKind {
     pub(crate) fn of_metrics(self) -> Type {
         match self {
             Self::Mutating => Type::Admit,
@@ -70,13 +70,13 @@ impl Kind {
 }
 
 impl Webhooks {
-    /// Knows none yet, and lets requests wait until [`Webhooks::were_read`].
-    pub fn new(kind: Kind, backends: Arc<Backends>) -> Self {
+    /// No webhooks yet; requests wait until [`Webhooks::were_read`].
+    pub fn new(kind: WebhookKind, backends: Arc<Backends>) -> Self {
         let (known, list) = (Mutex::default(), ArcSwap::default());
         Self { kind, backends, known, list, read: watch::Sender::new(false) }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> WebhookKind {
         self.kind
     }
 
@@ -148,7 +148,7 @@ impl Webhooks {
     fn change(&self, change: impl FnOnce(&mut BTreeMap<Text, Vec<Arc<Hook>>>)) {
         let mut known = self.known.lock();
         change(&mut known.configurations);
-        // Nobody asks the configurations before all of them are there.
+        // The list is not used before all configurations are there.
         if self.are_read() {
             self.list.store(Arc::new(known.list()));
         }
@@ -165,8 +165,8 @@ impl Known {
 }
 
 impl List {
-    /// Those that may concern a request, each with its number among all. Only those of files are asked about what
-    /// configures admission: nobody breaks a cluster with them whom the API lets mend it.
+    /// The webhooks that may match a request, each with its number among all. Only those of files match objects that
+    /// configure admission, so that a cluster that others broke can be mended through the API.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Arc<Hook>)> {
         let places = if is_exempt(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));

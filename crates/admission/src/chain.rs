@@ -1,4 +1,4 @@
-//! All plugins as one: the order in which they are asked, and which of them are.
+//! The admission chain: the enabled plugins, in calling order.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +13,8 @@ use crate::metrics::{Metrics, Part, PluginMetrics, StepMetrics};
 use crate::plugin::{Plugin, Request, Stage};
 use crate::reinvocation::Reinvocation;
 
-/// All plugins of kube-apiserver in the order in which they are asked, whether they are here or not: other plugins are
-/// put in between by their names, and flags may name what is not built.
+/// All plugins of kube-apiserver in the order in which they are called. Plugins of other crates are placed by their
+/// names, and flags may also name plugins that are not implemented.
 pub const ORDER: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -59,8 +59,8 @@ pub const ORDER: &[&str] = &[
     "AlwaysDeny",
 ];
 
-/// Those of [`ORDER`] that are only asked when a flag says so. NodeRestriction is not among them, as it is in the
-/// reference: without it the node authorizer, which is asked by default, holds kubelets to little.
+/// The plugins of [`ORDER`] that are enabled only by a flag. Unlike in kube-apiserver, NodeRestriction is enabled:
+/// without it the node authorizer, which is on by default, restricts kubelets little.
 const OFF_BY_DEFAULT: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -77,12 +77,12 @@ const OFF_BY_DEFAULT: &[&str] = &[
     "AlwaysDeny",
 ];
 
-/// Whether a plugin of [`ORDER`] is asked unless a flag says otherwise.
+/// Returns true if a plugin of [`ORDER`] is enabled by default.
 pub fn is_default(name: &str) -> bool {
     !OFF_BY_DEFAULT.contains(&name)
 }
 
-/// A plugin whose place in [`ORDER`] is not known.
+/// Error for a plugin that [`ORDER`] does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownPlugin(pub &'static str);
 
@@ -94,7 +94,7 @@ impl std::fmt::Display for UnknownPlugin {
 
 impl std::error::Error for UnknownPlugin {}
 
-/// The plugins of a server in their order.
+/// The plugins of a server, in calling order.
 pub struct Chain {
     plugins: Vec<MeasuredPlugin>,
     steps: StepMetrics,
@@ -105,7 +105,7 @@ struct MeasuredPlugin {
     metrics: PluginMetrics,
 }
 
-/// Tells how long the plugins take, one after the other and all together.
+/// A stopwatch for each plugin's call and for the whole step.
 struct Watch<'a> {
     steps: &'a StepMetrics,
     stage: Stage,
@@ -115,7 +115,7 @@ struct Watch<'a> {
 }
 
 impl Chain {
-    /// Puts plugins into the order of [`ORDER`].
+    /// Sorts the plugins by [`ORDER`].
     pub fn new(plugins: Vec<Arc<dyn Plugin>>, metrics: &Metrics) -> Result<Self, UnknownPlugin> {
         let place = |plugin: &Arc<dyn Plugin>| {
             let name = plugin.name();
@@ -129,12 +129,12 @@ impl Chain {
         Ok(Self { plugins: placed.into_iter().map(asked).collect(), steps: metrics.of_steps() })
     }
 
-    /// The names of the plugins, in order.
+    /// Iterates over the names of the plugins, in calling order.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.plugins.iter().map(|asked| asked.plugin.name())
     }
 
-    /// Those that have something to say of a request, one after the other; the rest is counted on the way.
+    /// Iterates over the plugins that handle a request, and counts the others as passed.
     fn asked<'a>(
         &'a self,
         stage: Stage,
@@ -156,7 +156,7 @@ impl Chain {
 }
 
 impl Watch<'_> {
-    /// A plugin has answered. What it refuses is refused by all.
+    /// Observes the time of a plugin's call. A refusal ends the step.
     fn answered(&mut self, metrics: &PluginMetrics, answer: Result<(), Status>) -> Result<(), Status> {
         let now = Instant::now();
         metrics.observe(self.part(answer.is_err()), now - self.last);
@@ -164,7 +164,7 @@ impl Watch<'_> {
         answer.inspect_err(|_| self.ended(true))
     }
 
-    /// All have answered, or one has refused.
+    /// Observes the time of the step, once all plugins have answered or one has refused.
     fn ended(&self, rejected: bool) {
         self.steps.observe(self.part(rejected), self.last - self.began, self.last);
     }
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// A plugin that refuses what it handles: creates.
+    /// A plugin that refuses creates; it handles them if the flag is true.
     struct Refuses(&'static str, bool);
 
     impl Plugin for Refuses {
@@ -270,7 +270,7 @@ mod tests {
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let value = |line: &str| text.lines().find_map(|l| l.strip_prefix(line)).map(|value| value.trim().to_owned());
         for (name, operation, rejected, stage, want) in [
-            // Whatever the request is about.
+            // For requests of any resource.
             ("LimitRanger", "CREATE", false, "admit", Some("1")),
             ("LimitRanger", "CREATE", false, "validate", Some("1")),
             ("LimitRanger", "UPDATE", false, "validate", Some("1")),
@@ -278,7 +278,7 @@ mod tests {
             ("PodSecurity", "CREATE", false, "admit", None),
             ("PodSecurity", "CREATE", true, "validate", Some("1")),
             ("PodSecurity", "UPDATE", false, "validate", Some("1")),
-            // Behind the refusal nobody was asked.
+            // No plugin is called after a refusal.
             ("ResourceQuota", "CREATE", false, "validate", None),
             ("ResourceQuota", "UPDATE", false, "validate", Some("1")),
             ("PersistentVolumeClaimResize", "CREATE", false, "validate", None),
@@ -297,9 +297,9 @@ mod tests {
         let authorizer: Arc<dyn binnacle_authz::Authorizer> = Arc::new(Nobody);
         let lookup = crate::testing::Known::new(Vec::new());
         let metrics = Metrics::fresh();
-        let plugins = crate::all(lookup, &authorizer, &crate::Options::default(), &metrics);
+        let plugins = crate::all(lookup, &authorizer, &crate::PluginOptions::default(), &metrics);
         let chain = Chain::new(plugins, &metrics).expect("all have a place");
-        // Who is to be asked about images is not known here, and those of webhooks and policies are other crates'.
+        // ImagePolicyWebhook needs settings, absent here; plugins for webhooks and policies are in other crates.
         const ELSEWHERE: [&str; 5] = [
             "ImagePolicyWebhook",
             "MutatingAdmissionPolicy",

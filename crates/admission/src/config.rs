@@ -1,4 +1,4 @@
-//! The file of `--admission-control-config-file`: what plugins are told, in it or in files that it names.
+//! The file of `--admission-control-config-file`: configurations of plugins, inline or in files that it names.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use binnacle_validation::metadata::shown;
 use binnacle_webhook::Users;
 
 use crate::plugins::{
-    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
+    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, PluginOptions,
     PodSecuritySettings,
 };
 
-/// Why the file cannot be used.
+/// Errors of the configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionConfigError {
     #[error(
@@ -43,7 +43,7 @@ const FILE: Format = Format {
     },
 };
 
-/// The version before that, of another group.
+/// The older format of the file, in another group.
 const OLD_FILE: Format = Format { group: "apiserver.k8s.io", versions: &["v1alpha1"], ..FILE };
 
 const EVENTS: Format = Format {
@@ -101,7 +101,7 @@ const QUOTA: Format = Format {
     },
 };
 
-/// The versions before that, of another group and name.
+/// The older format, in another group and with another kind.
 const OLD_QUOTA: Format = Format {
     group: "resourcequota.admission.k8s.io",
     versions: &["v1beta1", "v1alpha1"],
@@ -109,7 +109,7 @@ const OLD_QUOTA: Format = Format {
     ..QUOTA
 };
 
-/// What both plugins of webhooks are told.
+/// The configuration of both webhook plugins.
 const WEBHOOKS: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1"],
@@ -118,7 +118,7 @@ const WEBHOOKS: Format = Format {
     fields: |_| vec![text("kubeConfigFile"), text(MANIFESTS)],
 };
 
-/// What the plugin ValidatingAdmissionPolicy is told.
+/// The configuration of the plugin ValidatingAdmissionPolicy.
 const VALIDATING_POLICIES: Format = Format {
     kind: "ValidatingAdmissionPolicyConfiguration",
     scheme: "pkg/admission/plugin/policy/config/config.go:32",
@@ -126,19 +126,19 @@ const VALIDATING_POLICIES: Format = Format {
     ..WEBHOOKS
 };
 
-/// The same of MutatingAdmissionPolicy.
+/// The configuration of the plugin MutatingAdmissionPolicy.
 const MUTATING_POLICIES: Format = Format { kind: "MutatingAdmissionPolicyConfiguration", ..VALIDATING_POLICIES };
 
 const MANIFESTS: &str = "staticManifestsDir";
 
 const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
-/// What the file says of the plugins that are asked, put into `options`. Plugins that must be told something are asked
-/// for it, file or not.
+/// Reads the configurations of the enabled plugins into `options`. Fails if one that requires
+/// a configuration has none, even without a file.
 pub fn configure(
     file: Option<&Path>,
     is_asked: &dyn Fn(&str) -> bool,
-    options: &mut Options,
+    options: &mut PluginOptions,
 ) -> Result<(), AdmissionConfigError> {
     let said = file.map(Said::read).transpose()?.unwrap_or_default();
     let of = |plugin: &'static str| if is_asked(plugin) { said.of(plugin) } else { Ok(None) };
@@ -192,7 +192,7 @@ fn refused(plugin: &'static str) -> impl Fn(String) -> AdmissionConfigError {
     move |why| AdmissionConfigError::Plugin { plugin, why }
 }
 
-/// The plugins of a file: names, paths, and what stands in the file itself.
+/// The plugins of a file: name, path, and inline configuration.
 #[derive(Default)]
 struct Said {
     plugins: Vec<(String, Option<PathBuf>, Option<Vec<u8>>)>,
@@ -207,7 +207,7 @@ impl Said {
         let (tree, _) = yaml::parse(&text, &Limits::default()).map_err(|error| malformed(error.to_string()))?;
         let unnamed = tree.str_at(&["kind"]).is_empty() || tree.str_at(&["apiVersion"]).is_empty();
         if unnamed && tree.get(SELECTORS).is_some() {
-            // How it was written before it was an object.
+            // The legacy format of PodNodeSelector: the whole file is its configuration.
             return Ok(Self { plugins: vec![("PodNodeSelector".to_owned(), None, Some(text))] });
         }
         let file = either(FILE, OLD_FILE, &tree).read(&text).map_err(|error| malformed(error.to_string()))?;
@@ -236,20 +236,20 @@ impl Said {
     }
 }
 
-/// What cannot be read of it counts as not said, as in kube-apiserver.
+/// Reads the selectors of PodNodeSelector. Unreadable members count as absent, as in kube-apiserver.
 fn node_selectors(text: &[u8]) -> NodeSelectors {
     let tree = yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).unwrap_or_default();
     let members = tree.object_at(&[SELECTORS]).into_iter().flat_map(Object::iter);
     members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.to_owned()))).collect()
 }
 
-/// The format whose group a file names.
+/// Returns `old` if the file names its group, else `new`.
 fn either(new: Format, old: Format, file: &Value) -> Format {
     let group = file.str_at(&["apiVersion"]).split('/').next();
     if group == Some(old.group) { old } else { new }
 }
 
-/// As whom webhooks are called, and where others than those of the API stand.
+/// Reads the credentials for webhooks, and the directory of static manifests.
 fn webhooks(text: &[u8], features: &Features) -> Result<(Users, Option<PathBuf>), String> {
     let file = WEBHOOKS.read(text).map_err(|error| error.to_string())?;
     let kubeconfig = file.str_at(&["kubeConfigFile"]);
@@ -265,7 +265,7 @@ fn webhooks(text: &[u8], features: &Features) -> Result<(Users, Option<PathBuf>)
     Ok((users, manifests))
 }
 
-/// Where policies stand beside those of the API.
+/// Reads the directory of static manifests of a policy plugin.
 fn policies(text: &[u8], own: &Format, other: &Format, features: &Features) -> Result<Option<PathBuf>, String> {
     let read = own.read(text);
     if read.is_err() && other.read(text).is_ok() {
@@ -274,7 +274,7 @@ fn policies(text: &[u8], own: &Format, other: &Format, features: &Features) -> R
     manifests(&read.map_err(|error| error.to_string())?, features)
 }
 
-/// The directory of manifests that a plugin is told.
+/// Returns the directory of static manifests in a plugin's configuration.
 fn manifests(file: &Value, features: &Features) -> Result<Option<PathBuf>, String> {
     let (directory, field) = (file.str_at(&[MANIFESTS]), FieldPath::new(MANIFESTS));
     if directory.is_empty() {
@@ -368,7 +368,7 @@ mod tests {
 
     use super::*;
 
-    fn configured(name: &str, text: &str, plugin: &str, extra: Option<&str>) -> Result<Options, String> {
+    fn configured(name: &str, text: &str, plugin: &str, extra: Option<&str>) -> Result<PluginOptions, String> {
         let directory = std::env::temp_dir().join(format!("binnacle-admission-{}-{name}", std::process::id()));
         fs::create_dir_all(&directory).expect("a directory");
         let file = directory.join("admission.yaml");
@@ -376,7 +376,7 @@ mod tests {
         if let Some(extra) = extra {
             fs::write(directory.join("extra.yaml"), extra).expect("a file");
         }
-        let mut options = Options::default();
+        let mut options = PluginOptions::default();
         let outcome = configure(Some(&file), &|asked| asked == plugin, &mut options);
         let shown = directory.display().to_string();
         fs::remove_dir_all(&directory).expect("it was made");

@@ -1,5 +1,4 @@
-//! Objects that plugins look at with every request (classes, accounts, limits, parameters of policies), kept as they were
-//! decoded.
+//! A cache of decoded objects that plugins read with every request (classes, accounts, limits, parameters of policies).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -12,27 +11,27 @@ use binnacle_watchcache::Entry;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// How many objects of a kind are kept. When there are more, the kind begins anew.
+/// The maximum number of cached objects of a kind. Beyond it, the cache of the kind is cleared.
 const MOST: usize = 512;
 
-/// Decoded objects of one kind.
+/// Cached objects of one kind.
 #[derive(Debug, Default)]
 pub struct Decoded(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// As which the kind was served: what a new definition makes of the same bytes can be something else.
+    /// The resource of the kind at decoding time: a new definition can decode the same bytes to another object.
     resource: Weak<Resource>,
-    /// By path, with the bytes that it was decoded from. What an object has become since is told by its revision and by
-    /// where its bytes are: a store that was restored gives revisions again.
+    /// The objects by path, each with its revision and the bytes from which it was decoded. The bytes are compared by
+    /// address as well, since a restored store uses revisions again.
     objects: HashMap<Text, (Revision, Bytes, Arc<Value>)>,
 }
 
 impl Decoded {
-    /// The object of an entry of `resource`, decoded now unless it is at hand.
+    /// Returns the object of an entry of `resource`, decoded unless it is cached.
     ///
     /// # Errors
-    /// Those of `decode`.
+    /// The errors of `decode`.
     pub fn object(
         &self,
         resource: &Arc<Resource>,

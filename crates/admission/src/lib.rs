@@ -1,6 +1,6 @@
-//! Admission control: the built-in plugins of kube-apiserver, one file each, and the order in which they are asked.
+//! Admission control: the built-in plugins of kube-apiserver, one file each, and the order in which they are called.
 //!
-//! A plugin sees objects in their storage version and asks for what else it must know through [`Lookup`].
+//! A plugin sees objects in their storage version and looks up others through [`Lookup`].
 
 mod chain;
 mod config;
@@ -17,11 +17,11 @@ mod testing;
 pub use chain::{Chain, ORDER, UnknownPlugin, is_default};
 pub use config::{AdmissionConfigError, configure};
 pub use decoded::Decoded;
-pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
+pub use lookup::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState, ResourceLookup};
 pub use metrics::Metrics;
 pub use plugin::{Plugin, Request, Stage, forbidden};
 pub use plugins::{
-    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
+    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, PluginOptions,
     PodSecuritySettings, all,
 };
 pub use reinvocation::Reinvocation;

@@ -1,4 +1,4 @@
-//! What plugins may look up beside the object at hand.
+//! Lookup of objects other than the one that a request writes.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -13,7 +13,7 @@ use crate::decoded::Decoded;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum LookupKind {
     CsiDriver,
     IngressClass,
     LimitRange,
@@ -31,11 +31,11 @@ pub enum Kind {
     Workload,
 }
 
-impl Kind {
-    /// How many there are.
+impl LookupKind {
+    /// The number of kinds.
     const COUNT: usize = Self::Workload as usize + 1;
 
-    /// Group, version and plural name.
+    /// Returns the group, version and plural name.
     fn path(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::CsiDriver => ("storage.k8s.io", "v1", "csidrivers"),
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Whether few objects of the kind are asked for again and again.
+    /// Returns true for kinds with few objects, which are looked up again and again.
     fn is_settings(self) -> bool {
         match self {
             Self::CsiDriver
@@ -78,16 +78,16 @@ impl Kind {
     }
 }
 
-/// How sure an answer must be.
+/// The freshness of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// As the watch cache knows it, which may lag behind a write that was just acknowledged.
+    /// The state of the watch cache, which may lag behind a write that was just acknowledged.
     Cached,
-    /// With all that was acknowledged before.
+    /// The state after all writes that were acknowledged before.
     Consistent,
 }
 
-/// What is asked of a namespace with every write into it.
+/// The state of a namespace, for requests that write into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceState {
     Absent,
@@ -95,7 +95,7 @@ pub enum NamespaceState {
     Terminating,
 }
 
-/// Which resource the objects of a kind are.
+/// The resource of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     pub plural: Text,
@@ -105,53 +105,53 @@ pub struct Mapping {
 /// Keys and values.
 pub type Labels = Vec<(Text, Text)>;
 
-/// The objects that plugins ask for, in the storage version.
+/// A lookup of objects in their storage version.
 pub trait Lookup: Send + Sync + 'static {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>>;
 
-    /// `None` when there is no such object; `namespace` is empty for cluster-scoped kinds.
+    /// Returns an object, `None` if there is none; `namespace` is empty for cluster-scoped kinds.
     fn get<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>>;
 
-    /// The labels of an object, which are at hand without decoding it; `None` when there is no such object.
+    /// Returns the labels of an object without decoding it; `None` if there is no such object.
     fn labels<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Labels>, Status>>;
 
-    /// In the order of names.
+    /// Returns the objects in the order of their names.
     fn list<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>>;
 
-    /// Writes what is used of a quota; 409 when the quota has changed since it was read.
+    /// Writes the usage of a quota; 409 if the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
 
-    /// Makes a namespace as the server itself.
+    /// Creates a namespace as the server itself.
     fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
 
-    /// True for kinds of this program, served or not.
+    /// Returns true for kinds of this program, served or not.
     fn is_known(&self, group: &str, version: &str, kind: &str) -> bool;
 
-    /// `None` when no such kind is served.
+    /// Returns the resource of a kind; `None` if the kind is not served.
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
 }
 
-/// An object as the cache has it, or, where the cache has none, as it surely is.
+/// Returns an object from the cache, or from the store if the cache has none.
 pub(crate) async fn get_surely(
     lookup: &dyn Lookup,
-    kind: Kind,
+    kind: LookupKind,
     namespace: &str,
     name: &str,
 ) -> Result<Option<Arc<Value>>, Status> {
@@ -161,17 +161,17 @@ pub(crate) async fn get_surely(
     }
 }
 
-/// Answers from the resources of this server.
+/// A lookup in the resources of this server.
 #[derive(Clone)]
 pub struct ResourceLookup {
     resources: Catalog,
-    /// By kind: found once the set of resources is bound.
-    known: Arc<[Known; Kind::COUNT]>,
+    /// By kind; each resource is found once the catalog is bound.
+    known: Arc<[Known; LookupKind::COUNT]>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// Resources hold admission, which holds this.
+    /// Weak, since resources hold the admission chain, which holds this lookup.
     resource: OnceLock<Weak<Resource>>,
     decoded: Decoded,
 }
@@ -181,7 +181,7 @@ impl ResourceLookup {
         Self { resources, known: Arc::default() }
     }
 
-    fn resource(&self, kind: Kind) -> Result<Arc<Resource>, Status> {
+    fn resource(&self, kind: LookupKind) -> Result<Arc<Resource>, Status> {
         let known = &self.known[kind as usize].resource;
         if let Some(resource) = known.get().and_then(Weak::upgrade) {
             return Ok(resource);
@@ -192,7 +192,7 @@ impl ResourceLookup {
         Ok(found)
     }
 
-    fn tree(&self, kind: Kind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
+    fn tree(&self, kind: LookupKind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
         let decode = || resource.collection.decode(entry.value(), entry.revision());
         match kind.is_settings() {
             true => self.known[kind as usize].decoded.object(resource, entry, decode),
@@ -204,10 +204,10 @@ impl ResourceLookup {
 impl Lookup for ResourceLookup {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>> {
         Box::pin(async move {
-            let namespaces = self.resource(Kind::Namespace)?;
+            let namespaces = self.resource(LookupKind::Namespace)?;
             let found = namespaces.get(&Context::internal(""), name, freshness.into()).await;
             let Some(entry) = unless_absent(found)? else { return Ok(NamespaceState::Absent) };
-            // The phase is indexed, so that the object need not be decoded.
+            // The phase is indexed, so the object need not be decoded.
             let indexed = namespaces.description.selectable_fields.iter().filter(|f| !f.name.starts_with("metadata."));
             let phase = indexed.map(|field| &field.name).position(|name| name == "status.phase");
             let terminating = phase.is_some_and(|position| entry.field(position) == "Terminating");
@@ -217,7 +217,7 @@ impl Lookup for ResourceLookup {
 
     fn get<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
@@ -231,7 +231,7 @@ impl Lookup for ResourceLookup {
 
     fn labels<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
@@ -245,7 +245,7 @@ impl Lookup for ResourceLookup {
 
     fn list<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
@@ -264,12 +264,12 @@ impl Lookup for ResourceLookup {
     }
 
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(async move { write_status(&*self.resource(Kind::ResourceQuota)?, quota).await })
+        Box::pin(async move { write_status(&*self.resource(LookupKind::ResourceQuota)?, quota).await })
     }
 
     fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let resource = self.resource(Kind::Namespace)?;
+            let resource = self.resource(LookupKind::Namespace)?;
             let context = Context::internal("");
             let mut namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             resource.set_defaults(&mut namespace);

@@ -1,4 +1,4 @@
-//! The `apiserver_admission_*` families, and what plugins count.
+//! The `apiserver_admission_*` families.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::plugins::PodSecurityMetrics;
 
 const STAGES: [Stage; 2] = [Stage::Mutate, Stage::Validate];
 const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
-/// Places for each stage and operation.
+/// The number of pairs of stage and operation.
 const PLACES: usize = STAGES.len() * OPERATIONS.len();
 
 /// All families of this crate.
@@ -30,23 +30,23 @@ pub struct Metrics {
     pub(crate) pod_security: PodSecurityMetrics,
 }
 
-/// The family of the single plugins. Go counts each request for which a plugin may be asked. Here most plugins
-/// know from the attributes that they have nothing to say: those are only counted, and what they took, which is no time,
-/// is put to the rest when somebody reads the family.
+/// The family of the single plugins. Go counts each request for which a plugin may be called. Here most plugins see
+/// from the attributes that they do not handle it: they are only counted, and added as durations of zero when the
+/// family is read.
 #[derive(Clone)]
 struct PluginFamily {
     measured: HistogramVec,
     passed: Arc<Mutex<PassedByName>>,
 }
 
-/// How many requests a plugin had nothing to say of, by stage and operation.
+/// Numbers of requests that a plugin did not handle, by stage and operation.
 type Passed = [AtomicU64; PLACES];
 type PassedByName = Vec<(&'static str, Arc<Passed>)>;
 
-/// One value for each stage, operation and outcome, made when it is first asked for.
+/// One value for each stage, operation and outcome, created on first use.
 struct Cells<T>([OnceLock<T>; PLACES * 2]);
 
-/// What is counted of one plugin.
+/// The metrics of one plugin.
 pub(crate) struct PluginMetrics {
     name: &'static str,
     registered: Registered,
@@ -55,14 +55,14 @@ pub(crate) struct PluginMetrics {
     cells: Cells<Histogram>,
 }
 
-/// What is counted of all plugins together.
+/// The metrics of a whole admission step.
 pub(crate) struct StepMetrics {
     family: HistogramVec,
     summary: SummaryVec,
     cells: Cells<(Histogram, Arc<Summary>)>,
 }
 
-/// Which part of a request was admitted, and how it ended.
+/// The stage and operation of an admission, and its outcome.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) stage: Stage,
@@ -115,7 +115,7 @@ impl Metrics {
 }
 
 impl PluginFamily {
-    /// The requests that plugins had nothing to say of, by name, operation and type; each has its histogram.
+    /// Returns the numbers of requests that plugins did not handle, by name, operation and type.
     fn passed(&self) -> BTreeMap<[&'static str; 3], u64> {
         let mut counts = BTreeMap::new();
         for (name, passed) in self.passed.lock().iter() {
@@ -155,7 +155,7 @@ impl Collector for PluginFamily {
     }
 }
 
-/// A histogram with so many durations of zero more.
+/// Returns the histogram with `count` more durations of zero.
 fn with_instants(histogram: &proto::Histogram, count: u64) -> proto::Histogram {
     let mut told = histogram.clone();
     let mut buckets = histogram.get_bucket().to_vec();
@@ -165,14 +165,14 @@ fn with_instants(histogram: &proto::Histogram, count: u64) -> proto::Histogram {
     told
 }
 
-/// All that can be admitted.
+/// Iterates over all pairs of stage and operation.
 fn parts() -> impl Iterator<Item = Part> {
     let part = |stage| OPERATIONS.map(|operation| Part { stage, operation, rejected: false });
     STAGES.into_iter().flat_map(part)
 }
 
 impl Part {
-    /// Operation, whether it was rejected, type.
+    /// Returns the labels: operation, rejected, type.
     fn labels(self) -> [&'static str; 3] {
         let operation = self.operation.as_str();
         let stage = match self.stage {
@@ -208,7 +208,7 @@ impl PluginMetrics {
         histogram.observe(took.as_secs_f64());
     }
 
-    /// The plugin has nothing to say of a request.
+    /// Counts a request that the plugin does not handle.
     pub(crate) fn pass(&self, stage: Stage, operation: Operation) {
         if self.registered.asks(stage, operation) {
             self.passed[Part { stage, operation, rejected: false }.place()].fetch_add(1, Ordering::Relaxed);

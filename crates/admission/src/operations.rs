@@ -1,4 +1,4 @@
-//! For which operations kube-apiserver asks each plugin, whatever the resource is: what it counts depends on that.
+//! The operations for which kube-apiserver calls each plugin, for any resource: its metrics depend on them.
 
 use binnacle_registry::admission::Operation;
 use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
@@ -6,7 +6,7 @@ use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
 use crate::plugin::Stage;
 use crate::plugin::Stage::{Mutate, Validate};
 
-/// When a plugin is asked: stages and operations.
+/// The stages and operations in which a plugin is called.
 #[derive(Clone, Copy)]
 pub(crate) struct Registered {
     stages: &'static [Stage],
@@ -18,7 +18,7 @@ const CHANGES: &[Operation] = &[Create, Update, Delete];
 const WRITES: &[Operation] = &[Create, Update];
 const BOTH: &[Stage] = &[Mutate, Validate];
 
-/// As the plugins of kube-apiserver are registered.
+/// The operations that the plugins of kube-apiserver register.
 const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("AlwaysAdmit", BOTH, ALL),
     ("NamespaceAutoProvision", &[Mutate], &[Create]),
@@ -64,7 +64,7 @@ const TABLE: &[(&str, &[Stage], &[Operation])] = &[
 ];
 
 impl Registered {
-    /// When a plugin of the table is asked; any other never is.
+    /// Returns the stages and operations of a plugin of the table; none for any other.
     pub(crate) fn of(name: &str) -> Self {
         let found = TABLE.iter().find(|(known, ..)| *known == name);
         found.map_or(Self { stages: &[], operations: &[] }, |(_, stages, operations)| Self { stages, operations })

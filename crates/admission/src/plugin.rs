@@ -1,4 +1,4 @@
-//! What an admission plugin is.
+//! The trait of admission plugins.
 
 use std::fmt;
 
@@ -10,30 +10,30 @@ use binnacle_schema::Value;
 
 use crate::reinvocation::Reinvocation;
 
-/// When a plugin is asked: before the object is prepared and validated, or after.
+/// The stage of admission: before the object is prepared and validated, or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Mutate,
     Validate,
 }
 
-/// What a plugin is told beside the object itself.
+/// A request without its object.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub attributes: &'a Attributes,
-    /// On update and delete.
+    /// The old object, on update and delete.
     pub old: Option<&'a Value>,
     notes: &'a RequestNotes,
-    /// Absent in the validating stage.
+    /// `None` in the validating stage.
     reinvocation: Option<&'a Reinvocation>,
 }
 
-/// One rule of admission. It does nothing in a stage whose method it does not write.
+/// An admission plugin. The default methods admit every request unchanged.
 pub trait Plugin: Send + Sync + 'static {
-    /// The name by which flags and errors call it.
+    /// Returns the name of the plugin in flags and errors.
     fn name(&self) -> &'static str;
 
-    /// Whether it has anything to say, from the attributes alone; what follows is not called otherwise.
+    /// Returns true if the plugin handles requests with these attributes; otherwise the methods below are not called.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool;
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -52,13 +52,13 @@ impl<'a> Request<'a> {
         Self { attributes, old, notes, reinvocation: None }
     }
 
-    /// The same in one of the passes of the mutating stage.
+    /// Sets the pass of the mutating stage.
     #[must_use]
     pub fn in_pass(self, reinvocation: &'a Reinvocation) -> Self {
         Self { reinvocation: Some(reinvocation), ..self }
     }
 
-    /// The passes of the mutating stage; `None` in the validating one.
+    /// Returns the passes of the mutating stage; `None` in the validating stage.
     pub fn reinvocation(&self) -> Option<&'a Reinvocation> {
         self.reinvocation
     }
@@ -68,12 +68,12 @@ impl<'a> Request<'a> {
         self.notes.warn(text);
     }
 
-    /// Adds an annotation to all audit events that tell of this request.
+    /// Adds an annotation to all audit events of this request.
     pub fn annotate(&self, key: &str, value: impl fmt::Display) {
         self.annotate_from(AuditLevel::Metadata, key, value);
     }
 
-    /// Adds an annotation to the audit events that tell of this request from a level on.
+    /// Adds an annotation to the audit events of this request at this level and above.
     pub fn annotate_from(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
         self.notes.annotate(level, key, value);
     }
@@ -83,9 +83,9 @@ impl<'a> Request<'a> {
         self.notes.was_sent_empty(path)
     }
 
-    /// See [`RequestNotes::note_unknown_fields`].
-    pub fn note_unknown_fields(&self) {
-        self.notes.note_unknown_fields();
+    /// See [`RequestNotes::note_unpruned`].
+    pub fn note_unpruned(&self) {
+        self.notes.note_unpruned();
     }
 
     pub fn is_create(&self) -> bool {
@@ -97,7 +97,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A refusal: 403 that names the object, by its `generateName` while it has no name of its own.
+/// Returns the Status of a refusal: 403 with the name of the object, or its `generateName` if it has no name yet.
 pub fn forbidden(attributes: &Attributes, object: &Value, why: impl fmt::Display) -> Status {
     let metadata = |member| object.str_at(&["metadata", member]);
     let names = [attributes.name.as_str(), metadata("name"), metadata("generateName"), "Unknown"];
@@ -105,12 +105,12 @@ pub fn forbidden(attributes: &Attributes, object: &Value, why: impl fmt::Display
     Status::forbidden(&attributes.resource.group_resource(), name, why)
 }
 
-/// Whether a request is for this resource itself, not for one of its subresources.
+/// Returns true if a request is for this resource itself, not for one of its subresources.
 pub(crate) fn is_resource(attributes: &Attributes, group: &str, plural: &str) -> bool {
     attributes.subresource.is_empty() && is_any_of(attributes, group, plural)
 }
 
-/// Whether a request is for this resource or one of its subresources.
+/// Returns true if a request is for this resource or one of its subresources.
 pub(crate) fn is_any_of(attributes: &Attributes, group: &str, plural: &str) -> bool {
     attributes.resource.resource == plural && attributes.resource.group == group
 }

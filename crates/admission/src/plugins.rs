@@ -1,4 +1,4 @@
-//! The plugins, and the list of those that are built.
+//! The plugins, and the list of those that are implemented.
 
 mod always;
 mod always_pull_images;
@@ -52,35 +52,35 @@ use crate::lookup::Lookup;
 use crate::metrics::Metrics;
 use crate::plugin::Plugin;
 
-/// What flags say about plugins.
+/// The options of plugins.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The feature gates of the server, and what it allows.
+pub struct PluginOptions {
+    /// The feature gates and options of the server.
     pub features: Arc<Features>,
     /// `--default-not-ready-toleration-seconds`.
     pub not_ready_toleration_seconds: i64,
     /// `--default-unreachable-toleration-seconds`.
     pub unreachable_toleration_seconds: i64,
-    /// EventRateLimit; without any, nothing is limited.
+    /// For EventRateLimit; no events are limited if empty.
     pub event_limits: Vec<EventLimit>,
-    /// ImagePolicyWebhook, which is only there when it is told whom to ask.
+    /// For ImagePolicyWebhook, which only exists with a configured webhook.
     pub image_policy: Option<ImagePolicySettings>,
-    /// ResourceQuota: what may not be used without one.
+    /// For ResourceQuota: the resources that must not be used without a quota.
     pub limited_resources: Vec<LimitedResource>,
-    /// PodNodeSelector.
+    /// For PodNodeSelector.
     pub node_selectors: NodeSelectors,
     pub pod_security: PodSecuritySettings,
-    /// PodTolerationRestriction.
+    /// For PodTolerationRestriction.
     pub tolerations: ClusterTolerations,
-    /// MutatingAdmissionWebhook: as whom webhooks are called.
+    /// For MutatingAdmissionWebhook: the credentials for calling webhooks.
     pub mutating_webhook_users: Users,
-    /// The same of ValidatingAdmissionWebhook.
+    /// For ValidatingAdmissionWebhook: the credentials for calling webhooks.
     pub validating_webhook_users: Users,
-    /// Directories of webhooks and policies in files, with the plugins that were told them.
+    /// Directories of static webhooks and policies, each with its plugin.
     pub manifests: Vec<(&'static str, PathBuf)>,
 }
 
-impl Default for Options {
+impl Default for PluginOptions {
     fn default() -> Self {
         Self {
             features: Arc::default(),
@@ -99,11 +99,11 @@ impl Default for Options {
     }
 }
 
-/// The plugins of this crate, those among them that are off by default included.
+/// Returns the plugins of this crate, including those that are off by default.
 pub fn all(
     lookup: Arc<dyn Lookup>,
     authorizer: &Arc<dyn Authorizer>,
-    options: &Options,
+    options: &PluginOptions,
     metrics: &Metrics,
 ) -> Vec<Arc<dyn Plugin>> {
     let features = &options.features;

@@ -1,34 +1,34 @@
-//! The second pass of mutating admission: a plugin that changed an object after others have seen it may ask for one.
+//! The second pass of mutating admission, requested by a plugin that changes an object that others have seen.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// One request's pass, or both of its passes, through the mutating plugins.
+/// The state of one request's passes through the mutating plugins: one or two.
 ///
-/// The built-in plugins are asked again as a whole. Webhooks and policies keep here what they did in the first pass and
-/// decide which of them are asked again (`reinvocationPolicy`).
+/// The second pass calls all built-in plugins again. Webhooks and policies keep the state of their first pass here, and
+/// decide by it which of them to call again (`reinvocationPolicy`).
 #[derive(Default)]
 pub struct Reinvocation {
     second: AtomicBool,
     requested: AtomicBool,
-    /// By the name of the plugin.
+    /// By name of plugin.
     states: Mutex<Vec<(&'static str, Box<dyn Any + Send>)>>,
 }
 
 impl Reinvocation {
-    /// True in the second pass.
+    /// Returns true in the second pass.
     pub fn is_second(&self) -> bool {
         self.second.load(Ordering::Relaxed)
     }
 
-    /// Asks for a second pass. In that one it has no effect: there is no third.
+    /// Requests a second pass; does nothing in the second pass.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Relaxed);
     }
 
-    /// What a plugin keeps from pass to pass, empty in the beginning.
+    /// Calls `use_it` with the state that a plugin keeps between passes, initially the default.
     pub fn with_state<T: Default + Send + 'static, R>(
         &self,
         plugin: &'static str,
@@ -45,7 +45,7 @@ impl Reinvocation {
         outcome
     }
 
-    /// Begins the second pass if one was asked for and has not begun yet.
+    /// Begins the second pass, and returns true, if it was requested and has not begun yet.
     pub(crate) fn begin_second(&self) -> bool {
         self.requested.load(Ordering::Relaxed) && !self.second.swap(true, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! For tests: objects that plugins look up, and what plugins make of a request.
+//! Test support: a lookup with fixed objects, and calls of plugins.
 
 use std::sync::Arc;
 
@@ -10,45 +10,46 @@ use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::Value;
 use parking_lot::Mutex;
 
-use crate::lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState};
+use crate::lookup::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState};
 use crate::{Chain, Metrics, Plugin};
 
-/// Knows these objects, whose metadata says where they are.
+/// A lookup of these objects by their metadata.
 #[derive(Default)]
 pub(crate) struct Known {
-    pub(crate) objects: Vec<(Kind, Value)>,
-    /// Namespaces that were made.
+    pub(crate) objects: Vec<(LookupKind, Value)>,
+    /// Namespaces that were created.
     pub(crate) made: Mutex<Vec<String>>,
 }
 
 impl Known {
-    pub(crate) fn new(objects: Vec<(Kind, Value)>) -> Arc<Self> {
+    pub(crate) fn new(objects: Vec<(LookupKind, Value)>) -> Arc<Self> {
         Arc::new(Self { objects, made: Mutex::default() })
     }
 
-    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
+    fn find(&self, kind: LookupKind, namespace: &str, name: &str) -> Option<Value> {
         let mut found = self.all(kind, namespace);
         found.find(|object| object.str_at(&["metadata", "name"]) == name)
     }
 
-    fn all(&self, kind: Kind, namespace: &str) -> impl Iterator<Item = Value> + use<'_> {
+    fn all(&self, kind: LookupKind, namespace: &str) -> impl Iterator<Item = Value> + use<'_> {
         let namespace = namespace.to_owned();
-        let of =
-            move |known: &&(Kind, Value)| known.0 == kind && known.1.str_at(&["metadata", "namespace"]) == namespace;
+        let of = move |known: &&(LookupKind, Value)| {
+            known.0 == kind && known.1.str_at(&["metadata", "namespace"]) == namespace
+        };
         self.objects.iter().filter(of).map(|(_, object)| object.clone())
     }
 }
 
 impl Lookup for Known {
     fn namespace<'a>(&'a self, name: &'a str, _: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>> {
-        let found = self.find(Kind::Namespace, "", name);
+        let found = self.find(LookupKind::Namespace, "", name);
         let state = if found.is_some() { NamespaceState::Active } else { NamespaceState::Absent };
         Box::pin(async move { Ok(state) })
     }
 
     fn get<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         _: Freshness,
@@ -58,7 +59,7 @@ impl Lookup for Known {
 
     fn labels<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         _: Freshness,
@@ -72,7 +73,7 @@ impl Lookup for Known {
 
     fn list<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         _: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
@@ -98,7 +99,7 @@ impl Lookup for Known {
     }
 }
 
-/// Allows what is in the list: verb, resource, subresource and name, with spaces.
+/// An authorizer that allows a list of accesses: verb, resource, subresource and name, separated by spaces.
 pub(crate) struct Allows(pub(crate) Vec<&'static str>);
 
 impl Authorizer for Allows {
@@ -111,8 +112,7 @@ impl Authorizer for Allows {
     }
 }
 
-/// What a request is about: `group/version/plural` or `version/plural`, with the subresource behind another slash of
-/// its own argument; `Kind` does not matter to most plugins.
+/// Returns the attributes of a request for an object `x` in the namespace `ns`; `resource` is group, version, plural.
 pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, subresource: &str) -> Attributes {
     let [group, version, plural] = resource;
     Attributes {
@@ -133,7 +133,7 @@ pub(crate) fn pods(operation: Operation) -> Attributes {
     attributes(operation, ["", "v1", "pods"], "Pod", "")
 }
 
-/// What a plugin makes of an object in both stages, or code and message of the refusal.
+/// Returns the object after both stages of the plugin, or code and message of the refusal.
 pub(crate) async fn admit(
     plugin: Arc<dyn Plugin>,
     attributes: &Attributes,

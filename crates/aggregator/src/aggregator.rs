@@ -22,25 +22,26 @@ use tokio::task::JoinSet;
 
 use crate::discovery::Merged;
 use crate::documents::{Documents, Follower};
+use crate::loops::Hop;
 use crate::openapi::{self, Specs};
 use crate::peers::Peers;
 use crate::registered::{Registered, Registry};
 use crate::remote::{Remote, Remotes};
 
-/// What an aggregator works with.
-pub struct Options {
+/// The options of an aggregator.
+pub struct AggregatorOptions {
     pub catalog: Catalog,
-    /// Knows where services are.
+    /// The resolver of services' addresses.
     pub resolver: Arc<dyn ServiceResolver>,
-    /// The certificate by which other servers know this one (`--proxy-client-cert-file`).
+    /// The certificate that this server shows to others (`--proxy-client-cert-file`).
     pub identity: Option<Arc<dyn ResolvesClientCert>>,
     /// `--aggregator-reject-forwarding-redirect`.
     pub rejects_redirects: bool,
-    /// What discovery tells of this server's address.
+    /// This server's addresses as discovery shows them.
     pub addresses: Addresses,
     /// Counts aggregated discovery documents.
     pub discovery_metrics: Option<DiscoveryMetrics>,
-    /// Counts what is wrong with the certificates of other servers.
+    /// Counts errors of the certificates of other servers.
     pub certificates: Option<CertificateMetrics>,
 }
 
@@ -55,13 +56,14 @@ pub(crate) struct Inner {
     /// The other servers of the cluster, where requests are handed on to them.
     pub(crate) peers: OnceLock<Peers>,
     pub(crate) rejects_redirects: bool,
+    pub(crate) hop: Hop,
     /// Other servers are shown a certificate.
     has_identity: bool,
     pub(crate) remotes: Remotes,
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) documents: Documents,
     pub(crate) specs: Specs,
-    /// Grows with each change of APIServices or of what their servers say.
+    /// Grows with each change of APIServices or of their servers' documents.
     pub(crate) generation: AtomicU64,
     pub(crate) merged: ArcSwapOption<Merged>,
     followers: Mutex<Followers>,
@@ -89,13 +91,14 @@ struct Following {
 }
 
 impl Aggregator {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: AggregatorOptions) -> Self {
         Self(Arc::new(Inner {
             catalog: options.catalog,
             addresses: options.addresses,
             discovery_metrics: options.discovery_metrics,
             peers: OnceLock::new(),
             rejects_redirects: options.rejects_redirects,
+            hop: Hop::new(),
             has_identity: options.identity.is_some(),
             remotes: Remotes::new(options.resolver, options.identity, options.certificates),
             registry: ArcSwap::default(),
@@ -112,12 +115,12 @@ impl Aggregator {
         self.0.registry.load().is_complete
     }
 
-    /// What other servers say of their APIs, for the documents of OpenAPI.
+    /// The OpenAPI documents of other servers.
     pub fn openapi(&self) -> Arc<Others> {
         self.0.specs.others()
     }
 
-    /// Discovery tells of what these serve as well. The first ones that are set count.
+    /// Adds the resources of peers to discovery. Only the first call counts.
     pub(crate) fn set_peers(&self, peers: Peers) {
         drop(self.0.peers.set(peers));
     }
@@ -131,8 +134,8 @@ impl Aggregator {
         &self.0.remotes
     }
 
-    /// Begins to follow all APIServices, until the shutdown signal. The steps are done when requests can be handed on, and
-    /// when discovery knows of every server.
+    /// Follows all APIServices until the shutdown signal. The steps are done when requests can be handed on, and when
+    /// discovery has every server.
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
         let resource = self.0.catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
         let informer = Informer::new(resource, self.clone());
@@ -179,11 +182,11 @@ impl Aggregator {
         Ok(steps)
     }
 
-    /// Waits until every server was asked once that is known now.
+    /// Waits until every server that is known now was asked once.
     async fn all_tried(&self) {
         let tried: Vec<_> = self.0.followers.lock().by_name.values().map(|one| one.tried.clone()).collect();
         for mut tried in tried {
-            // Who is forgotten meanwhile is not waited for.
+            // A server that is forgotten meanwhile is not waited for.
             drop(tried.wait_for(|tried| *tried).await);
         }
     }
@@ -229,7 +232,7 @@ impl Aggregator {
 }
 
 impl Inner {
-    /// What discovery tells has changed.
+    /// Notes that the discovery documents have changed.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

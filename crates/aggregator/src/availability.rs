@@ -11,9 +11,9 @@ use crate::aggregator::Aggregator;
 use crate::fetch::{FetchError, Question, aggregator_user, fetch};
 use crate::remote::Remote;
 
-/// How long a server may take.
+/// The time that a server has to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How often it is asked before it counts as silent: each time, another of its endpoints may answer.
+/// The number of attempts before a server counts as silent: each time, another of its endpoints may answer.
 const ATTEMPTS: usize = 5;
 
 impl AggregatedServers for Aggregator {

@@ -9,17 +9,17 @@ use binnacle_scheme::{Resources, Served, ServedVersion};
 use crate::aggregator::Inner;
 use crate::peers::Peers;
 
-/// The documents of one state of things.
+/// The documents of one generation.
 pub(crate) struct Merged {
-    /// What this server serves itself.
+    /// The resources of this server itself.
     own: Arc<Served>,
-    /// Of what other servers serve: those of APIServices, and those of the cluster.
+    /// The generations of other servers' resources: those of APIServices, and those of the cluster.
     generation: [u64; 2],
     discovery: Arc<Discovery>,
 }
 
 impl Inner {
-    /// The documents of what is served here and elsewhere, which are kept until that changes.
+    /// The documents of the resources of this server and of others, which are kept until those change.
     pub(crate) fn discovery(&self) -> Arc<Discovery> {
         // Read first: what changes meanwhile is looked at the next time.
         let peers = self.peers.get();

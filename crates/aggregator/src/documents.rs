@@ -1,4 +1,4 @@
-//! What other servers say that they serve: their discovery documents, read again from time to time.
+//! The discovery documents of other servers, read again from time to time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -21,9 +21,10 @@ use crate::remote::Remote;
 /// The resources of versions, by group and version.
 type VersionResources = HashMap<(Text, Text), Arc<[RemoteResource]>>;
 
-/// How long a server may take for a document.
+/// The time that a server has for a document.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
-/// How soon a server is asked again that did not answer, at first; and at last, as well as one that did.
+/// The first and the longest pause before a server that did not answer is asked again; the longest is also that of one
+/// that did.
 pub(crate) const RETRY: Duration = Duration::from_millis(500);
 pub(crate) const REFRESH: Duration = Duration::from_secs(60);
 /// The largest document that is read. The aggregated document of a server with a thousand resources has about 1 MB.
@@ -40,7 +41,7 @@ pub(crate) struct Documents {
     services: Mutex<HashMap<ServiceKey, Arc<tokio::sync::Mutex<Option<Aggregated>>>>>,
 }
 
-/// One group version, as its server tells of it.
+/// One group version, from its server's documents.
 #[derive(Clone)]
 pub(crate) struct Document {
     pub(crate) resources: Arc<[RemoteResource]>,
@@ -55,7 +56,7 @@ type ServiceKey = (String, String, u16);
 struct Aggregated {
     versions: Arc<VersionResources>,
     etag: String,
-    /// When it was asked for.
+    /// The time of the request for it.
     asked: Instant,
 }
 
@@ -64,7 +65,7 @@ impl Documents {
         self.by_name.lock().iter().map(|(name, document)| (name.clone(), document.clone())).collect()
     }
 
-    /// Drops what is kept for an APIService that is gone, and for services that no other names.
+    /// Drops the documents of an APIService that is gone, and of services that no other names.
     pub(crate) fn forget(&self, name: &str, registry: &Registry) {
         self.by_name.lock().remove(name);
         let used: Vec<ServiceKey> =
@@ -92,9 +93,9 @@ fn key(remote: &Remote) -> ServiceKey {
 /// Reads the document of one APIService's server.
 pub(crate) struct Follower {
     pub(crate) name: Text,
-    /// Told when the APIService has changed.
+    /// Notified when the APIService has changed.
     pub(crate) changed: Arc<Notify>,
-    /// Told when the server was asked for the first time.
+    /// Becomes true when the server was asked for the first time.
     pub(crate) tried: watch::Sender<bool>,
 }
 
@@ -110,7 +111,7 @@ impl Follower {
                 let registry = inner.registry.load_full();
                 let remote = registry.by_name.get(&self.name).and_then(|registered| registered.remote.clone());
                 let Some(remote) = remote else { return };
-                // A server that was unavailable before this start keeps nobody waiting.
+                // A server that was unavailable before this start is not waited for.
                 let read = match is_first && !remote.is_available {
                     true => Err("service unavailable".to_owned()),
                     false => read(&inner.documents, &remote, asked).await,
@@ -255,7 +256,7 @@ fn aggregated_subresource(subresource: &Value) -> RemoteSubresource {
     }
 }
 
-/// The resources of a version's own document, with subresources below what they belong to.
+/// The resources of a version's own document, with subresources below their resources.
 fn parse_legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
     let list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let entries: Vec<&Value> = list["resources"].as_array().into_iter().flatten().collect();

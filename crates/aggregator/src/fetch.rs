@@ -30,7 +30,7 @@ pub(crate) struct Question<'a> {
     pub(crate) is_for_peer: bool,
 }
 
-/// What it said.
+/// The answer of a server.
 pub(crate) struct Fetched {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
@@ -43,10 +43,10 @@ impl Fetched {
     }
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(crate) enum FetchError {
-    /// It is not known where to ask.
+    /// The address is not known.
     Unresolved(String),
     /// The server does not answer at this address.
     Unreachable { address: String, why: String },
@@ -65,7 +65,7 @@ pub(crate) fn aggregator_user() -> User {
     User::new("system:kube-aggregator", &["system:masters"])
 }
 
-/// Asks the server of an APIService.
+/// Sends a question to the server of an APIService.
 pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fetched, FetchError> {
     let address = remote.service.address().await.map_err(FetchError::Unresolved)?;
     let unreachable = |why: String| FetchError::Unreachable { address: address.clone(), why };
@@ -73,7 +73,7 @@ pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fe
     ask(connections, &address, question).await.map_err(unreachable)
 }
 
-/// Asks a server at an address. The error says why there is no answer.
+/// Sends a question to a server at an address. The error says why there is no answer.
 pub(crate) async fn ask(connections: &Connections, address: &str, question: &Question<'_>) -> Result<Fetched, String> {
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = question.path.parse().map_err(|error| format!("invalid path: {error}"))?;

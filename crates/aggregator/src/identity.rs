@@ -1,4 +1,5 @@
-//! How the other server is told who is calling: headers that it believes because of the client certificate of this server.
+//! The caller's identity for the other server: headers that it believes because of the client certificate of this
+//! server.
 
 use binnacle_request::User;
 use http::HeaderMap;
@@ -10,8 +11,8 @@ const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
 const IMPERSONATE: &str = "impersonate-";
 
-/// Takes out everything by which the caller could pass for somebody else, and names the user. The error is a value that
-/// no header can have, in Go's words.
+/// Removes all headers by which the caller could pass for another user, and sets those of the user. The error is a
+/// value that no header can have, in Go's words.
 pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
     for name in [AUTHORIZATION, USER, UID, GROUP] {
         headers.remove(name);

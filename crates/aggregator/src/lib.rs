@@ -1,11 +1,11 @@
-//! API aggregation: group versions that other servers serve, as APIServices name them.
+//! API aggregation: group versions of other servers, which APIServices name.
 //!
 //! The [`Aggregator`] follows all APIServices. As a link it stands before the server's own resources and hands requests
-//! on ([`proxy`](self::proxy)); it answers `/apis` and `/apis/GROUP`, where local and remote group versions stand side by
-//! side ([`discovery`](self::discovery)). Whether servers answer is checked for the control plane
-//! ([`availability`](self::availability)), which writes the conditions.
+//! on (`proxy`); it answers `/apis` and `/apis/GROUP`, where local and remote group versions stand side by
+//! side (`discovery`). The availability of servers is checked for the control plane
+//! (`availability`), which writes the conditions.
 //!
-//! Beside it, [`Peers`] hands requests on to servers of the same cluster that serve what this one lacks.
+//! Beside it, [`Peers`] hands requests on to servers of the same cluster that serve resources which this one lacks.
 
 mod aggregator;
 mod availability;
@@ -14,11 +14,12 @@ mod documents;
 mod fetch;
 mod identity;
 mod link;
+mod loops;
 mod openapi;
 mod peers;
 mod proxy;
 mod registered;
 mod remote;
 
-pub use aggregator::{Aggregator, Options};
+pub use aggregator::{Aggregator, AggregatorOptions};
 pub use peers::{PeerMetrics, PeerOptions, Peers};

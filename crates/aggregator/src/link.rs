@@ -8,8 +8,8 @@ use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 use crate::aggregator::Aggregator;
 use crate::remote::Remote;
 
-/// What a path is about.
-enum Place<'a> {
+/// The subject of a path.
+enum PathSubject<'a> {
     /// `/apis`, with or without a slash at the end.
     Groups,
     /// `/apis/GROUP`, the same.
@@ -18,7 +18,7 @@ enum Place<'a> {
     Below,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PathSubject<'a> {
     fn of(path: &'a str) -> Self {
         let Some(rest) = path.strip_prefix("/apis") else { return Self::Below };
         let Some(rest) = rest.strip_prefix('/') else {
@@ -50,12 +50,12 @@ impl Aggregator {
 }
 
 impl Link for Aggregator {
-    /// Group versions of other servers, and the documents that tell of groups.
+    /// True for group versions of other servers, and for the documents of groups.
     fn claims(&self, info: &RequestInfo) -> bool {
-        match Place::of(&info.path) {
-            Place::Groups => true,
-            Place::Group(group) => self.0.registry.load().has_group(group),
-            Place::Below => {
+        match PathSubject::of(&info.path) {
+            PathSubject::Groups => true,
+            PathSubject::Group(group) => self.0.registry.load().has_group(group),
+            PathSubject::Below => {
                 self.0.registry.load().remote_of(&info.path).is_some() || self.documented_by(&info.path).is_some()
             }
         }
@@ -103,10 +103,10 @@ mod tests {
             ("/api/v1", ""),
             ("//apis", ""),
         ] {
-            let found = match Place::of(path) {
-                Place::Groups => "groups",
-                Place::Group(group) => group,
-                Place::Below => "",
+            let found = match PathSubject::of(path) {
+                PathSubject::Groups => "groups",
+                PathSubject::Group(group) => group,
+                PathSubject::Below => "",
             };
             assert_eq!(found, want, "{path}");
         }

@@ -1,4 +1,4 @@
-//! What other servers say of their APIs in OpenAPI: the index of version 3, whose documents are asked of them, and the
+//! The OpenAPI documents of other servers: the index of version 3, whose documents are requested from them, and the
 //! whole of version 2.
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,9 +19,10 @@ use crate::aggregator::Inner;
 use crate::fetch::{Question, fetch};
 use crate::remote::Remote;
 
-/// How long a server may take for its documents, which may be large.
+/// The time that a server has for its documents, which may be large.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How soon a server is asked again that did not answer, at first; and at last, as well as one that did.
+/// The first and the longest pause before a server that did not answer is asked again; the longest is also that of one
+/// that did.
 const RETRY: Duration = Duration::from_secs(1);
 const REFRESH: Duration = Duration::from_secs(60);
 /// The largest documents that are read.
@@ -30,14 +31,14 @@ const V2_LIMIT: usize = 32 << 20;
 
 const V3: &str = "/openapi/v3";
 
-/// What all servers say.
+/// The documents of all servers.
 #[derive(Default)]
 pub(crate) struct Specs {
     by_name: Mutex<BTreeMap<Text, Spec>>,
     told: ArcSwap<Told>,
 }
 
-/// What one server says of the group version of an APIService.
+/// The documents of one server for the group version of an APIService.
 #[derive(Clone, Default)]
 struct Spec {
     /// Names and URLs of documents of version 3.
@@ -129,7 +130,7 @@ pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>)
                     retry = RETRY;
                     REFRESH
                 }
-                // What it said before stays: it may be back soon.
+                // Its former documents stay: it may be back soon.
                 Err(why) => {
                     tracing::debug!(api_service = %name, why, "no OpenAPI documents");
                     let pause = retry;
@@ -196,8 +197,8 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
     Ok(spec)
 }
 
-/// The documents that an index names about the group of an APIService: of its version, and of whatever this server does
-/// not serve itself.
+/// The documents of an index for the group of an APIService: of its version, and of versions that this server does not
+/// serve itself.
 fn parse_index(body: &[u8], own: &Served, remote: &Remote) -> Result<BTreeMap<String, String>, String> {
     let index: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let group = format!("apis/{}", remote.group);

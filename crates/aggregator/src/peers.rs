@@ -1,18 +1,20 @@
-//! Servers of the same cluster that serve what this one does not, as servers of another version do while the cluster is
+//! Servers of the same cluster that serve other resources, as servers of another version do while the cluster is
 //! upgraded (KEP-4020).
 //!
-//! Every server holds an identity lease. [`Peers`] follows these, reads from each other server what it serves
+//! Every server holds an identity lease. [`Peers`] follows these, reads the resources of each other server
 //! ([`sync`](self::sync)), and hands on to one of them the requests for resources that this server lacks
-//! ([`detour`](self::detour)). Custom resources and those of aggregated servers are the same for all: they are never looked
-//! for elsewhere ([`shared`](self::shared)).
+//! ([`detour`](self::detour)). Custom resources and those of aggregated servers are the same for all: they are never
+//! looked for elsewhere ([`shared`](self::shared)).
 
 mod detour;
 mod metrics;
 mod shared;
 mod sync;
+mod trust;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -20,7 +22,6 @@ use arc_swap::ArcSwap;
 use binnacle_controlplane::{Handler, Informer, PeerAddresses, Step};
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_meta::{LabelSelector, Status, Text};
-use binnacle_proxy::Way;
 use binnacle_registry::Catalog;
 use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_schema::Value;
@@ -30,25 +31,23 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::aggregator::Aggregator;
-use crate::remote::{Connections, believing};
 pub use metrics::PeerMetrics;
 use shared::Shared;
+use trust::Trust;
 
 const IDENTITY_LEASES: &str = "apiserver.kubernetes.io/identity=kube-apiserver";
-/// Certificates of servers are for the name by which the cluster knows them all.
-const SERVER_NAME: &str = "kubernetes.default.svc";
 
-/// What is needed to reach other servers of the cluster.
+/// The options for reaching other servers of the cluster.
 pub struct PeerOptions {
     /// The name of this server's identity lease.
     pub name: Text,
     pub catalog: Catalog,
     pub aggregator: Aggregator,
     pub addresses: PeerAddresses,
-    /// By which they know that a request comes from one of them (`--proxy-client-cert-file`).
+    /// The certificate that shows them that a request comes from a server of the cluster (`--proxy-client-cert-file`).
     pub identity: Arc<dyn ResolvesClientCert>,
-    /// `--peer-ca-file`: who signs their certificates, as PEM.
-    pub authorities: Vec<u8>,
+    /// `--peer-ca-file`: the file with the authorities of their certificates.
+    pub authorities: PathBuf,
     pub metrics: PeerMetrics,
 }
 
@@ -61,47 +60,41 @@ struct Inner {
     catalog: Catalog,
     aggregator: Aggregator,
     addresses: PeerAddresses,
-    connections: Connections,
+    trust: Trust,
     metrics: PeerMetrics,
     /// The holders of the identity leases of other servers, by name.
     leases: Mutex<BTreeMap<Text, Text>>,
     leases_changed: Notify,
-    /// What the other servers serve, by name.
+    /// The resources of the other servers, by name.
     served: ArcSwap<BTreeMap<Text, PeerServed>>,
     shared: Shared,
-    /// True once it is known which servers there are, and what all of them have.
+    /// True once all other servers and their resources are known.
     is_complete: AtomicBool,
-    /// Grows with each change of what is found elsewhere.
+    /// Grows with each change of the other servers' resources.
     generation: AtomicU64,
     /// Requests so far, to spread them over servers.
     turn: AtomicUsize,
 }
 
-/// What another server serves.
+/// The resources of another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PeerServed {
     /// Group, version and plural.
     resources: HashSet<(Text, Text, Text)>,
-    /// As it tells them in `/apis`.
+    /// The groups of its `/apis`.
     groups: Vec<DiscoveredGroup>,
 }
 
 impl Peers {
-    /// The error says what is wrong with the authorities.
+    /// The error is that of the authorities' file.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
-        let connections = Connections::new(
-            || believing(&options.authorities),
-            SERVER_NAME,
-            Some(options.identity.clone()),
-            None,
-            Way::default(),
-        )?;
+        let trust = Trust::new(options.authorities, Some(options.identity.clone()))?;
         let peers = Self(Arc::new(Inner {
             name: options.name,
             catalog: options.catalog,
             aggregator: options.aggregator.clone(),
             addresses: options.addresses,
-            connections,
+            trust,
             metrics: options.metrics,
             leases: Mutex::default(),
             leases_changed: Notify::new(),
@@ -115,8 +108,8 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Begins to follow the other servers, until the shutdown signal. The steps are done when requests can be handed on, and
-    /// when every server was asked once.
+    /// Follows the other servers until the shutdown signal. The steps are done when requests can be handed on, and when
+    /// every server was asked once.
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
         let catalog = &self.0.catalog;
         let leases = catalog.require("coordination.k8s.io", "v1", "leases")?;
@@ -174,7 +167,7 @@ impl Peers {
         &self.0.name
     }
 
-    /// Grows with each change of what [`Peers::groups`] says.
+    /// Grows with each change of [`Peers::groups`].
     pub(crate) fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
     }
@@ -195,7 +188,7 @@ impl Peers {
     }
 }
 
-/// Keeps a handler in step with a resource; `read` gets what tells when everything was read.
+/// Keeps a handler in step with a resource; `read` gets a receiver that reports when everything was read.
 fn follow<H: Handler>(
     informer: Arc<Informer<H>>,
     tasks: &mut JoinSet<()>,

@@ -11,8 +11,10 @@ use crate::aggregator::Inner;
 use crate::identity;
 use crate::remote::Remote;
 
-/// How long a server may take for its discovery document, which clients wait for.
+/// The time that a server has for its discovery document, which clients wait for.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+const IN_CIRCLES: &str =
+    "this server has handed the request on before: its APIServices and those of others lead in a circle";
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Inner {
@@ -41,6 +43,9 @@ impl Inner {
             tracing::error!("error resolving {}/{}: {why}", remote.service.namespace, remote.service.name);
             unavailable()
         })?;
+        if !self.hop.note(&mut request.headers) {
+            return Err(give_up(StatusCode::LOOP_DETECTED, IN_CIRCLES));
+        }
         let unreachable = |why: String| (UNAVAILABLE, format!("error trying to reach service: {why}"));
         identity::set(&mut request.headers, &request.user).map_err(unreachable)?;
         if let Ok(id) = HeaderValue::from_str(request.record.audit_id()) {

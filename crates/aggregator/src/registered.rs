@@ -20,7 +20,7 @@ pub(crate) struct Registered {
     pub(crate) version: Text,
     pub(crate) group_priority: i32,
     pub(crate) version_priority: i32,
-    /// `None` for what this server serves itself.
+    /// `None` where this server serves it itself.
     pub(crate) remote: Option<Arc<Remote>>,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct Registered {
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) by_name: BTreeMap<Text, Registered>,
-    /// What other servers serve, by group and version.
+    /// The servers of APIServices, by group and version.
     remotes: HashMap<Text, Vec<Arc<Remote>>>,
-    /// How many APIServices a group has.
+    /// The number of a group's APIServices.
     groups: HashMap<Text, usize>,
     /// True once all APIServices have been read.
     pub(crate) is_complete: bool,
@@ -68,8 +68,8 @@ impl Registry {
         self.groups.contains_key(group)
     }
 
-    /// The groups of `/apis` in their order: those of all APIServices. One for what this server has come to serve is about
-    /// to be made; it counts as made.
+    /// The groups of `/apis` in their order: those of all APIServices. The APIService of a version that this server
+    /// serves newly is about to be created; it counts as created.
     pub(crate) fn listed(&self, served: &Served) -> Vec<ListedGroup> {
         let named = |version: &str, group: &str| Text::from(format!("{version}.{group}"));
         let mut all: Vec<(Text, Listed)> = Vec::with_capacity(self.by_name.len());
@@ -152,7 +152,8 @@ mod tests {
         Registry::new(entries.collect(), is_complete)
     }
 
-    /// By the greatest priority of a group's versions, then by the names of APIServices, which begin with the version.
+    /// Groups are ordered by the greatest priority of their versions, then by the names of APIServices, which begin
+    /// with the version.
     #[test]
     fn order_of_groups() {
         let registry = registry(

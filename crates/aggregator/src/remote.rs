@@ -17,14 +17,14 @@ use rustls_pki_types::pem::PemObject;
 
 /// A group version that another server serves.
 pub(crate) struct Remote {
-    /// Of the APIService.
+    /// The name of the APIService.
     pub(crate) name: Text,
     pub(crate) group: Text,
     pub(crate) version: Text,
     pub(crate) service: Service,
     /// The condition `Available` is true.
     pub(crate) is_available: bool,
-    /// The error is told to clients.
+    /// The error is for clients.
     pub(crate) connections: Result<Arc<Connections>, String>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Remotes {
     made: Mutex<HashMap<Trust, Weak<Connections>>>,
 }
 
-/// Whom to believe: the server's name, and the authorities, or anybody.
+/// The trust in a server: the name of its certificate, and the authorities, or none of either.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Trust {
     server_name: String,

@@ -1,4 +1,4 @@
-//! Two servers in one process: one in memory, one in a directory and with a feature of its own.
+//! Two servers in one process: one in memory, one in a directory with a feature gate of its own.
 //!
 //!     cargo run -p binnacle-apiserver --example embed
 

@@ -1,5 +1,5 @@
-//! The embedded store of this server, offered to the operator's program for reading: `admin.sock` beside the data. Who may
-//! enter the store's directory could read the files as well; nobody else gets to the socket.
+//! The socket `admin.sock` beside the data, on which the operator's program can read this server's embedded store. Only
+//! users with access to the store's directory, who could read the files as well, can reach it.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -14,15 +14,15 @@ use parking_lot::Mutex;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-/// A socket that is answered. It is removed with the value.
+/// A socket that serves requests. Its file is removed on drop.
 pub(crate) struct AdminSocket {
     path: PathBuf,
     task: JoinHandle<()>,
 }
 
 impl AdminSocket {
-    /// Offers the store whose directory this is; the directory must be locked by this process. A path that is too long
-    /// for a socket is no reason not to serve.
+    /// Serves the store in this directory, which this process must have locked. If the path is too long for a socket,
+    /// the server runs without one.
     pub(crate) fn open(directory: &Path, store: Arc<dyn Store>) -> Option<Self> {
         let path = directory.join(ADMIN_SOCKET);
         match bind(&path) {
@@ -35,7 +35,7 @@ impl AdminSocket {
     }
 }
 
-/// Answers on a socket, and on a new one where a panic took the old one away.
+/// Serves requests on a socket; after a panic, on a new one.
 async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf) {
     let first = Mutex::new(Some(listener));
     let bound = || first.lock().take().map_or_else(|| bind(&path), Ok);
@@ -58,7 +58,7 @@ impl Drop for AdminSocket {
 }
 
 fn bind(path: &Path) -> io::Result<UnixListener> {
-    // A server that was killed has left its own.
+    // A server that was killed leaves its socket.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

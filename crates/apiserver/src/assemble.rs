@@ -1,6 +1,7 @@
-//! The whole server, put together from top to bottom.
+//! Assembles the whole server.
 
 mod apis;
+mod check;
 mod client_access;
 mod debugging;
 mod health;
@@ -14,11 +15,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_admission::{
-    AdmissionConfigError, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
-};
+use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
 use binnacle_admission_expressions::MatchConditionMetrics;
-use binnacle_aggregator::{Aggregator, Options as AggregatorOptions, PeerMetrics};
+use binnacle_aggregator::{Aggregator, AggregatorOptions, PeerMetrics};
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{
     AllocatorMetrics, AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
@@ -53,6 +52,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+pub(crate) use self::check::check_files;
 pub(crate) use self::client_access::Told;
 use self::client_access::{ClientAccess, read_text, serving_pair};
 use self::health::Checked;
@@ -78,7 +78,7 @@ use crate::stand_in::{self, StandInError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
-/// Why the server cannot start.
+/// An error that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartFailure {
     #[error(transparent)]
@@ -147,15 +147,15 @@ pub(crate) fn not_registered(error: impl std::fmt::Display) -> StartFailure {
     StartFailure::Metrics(error.to_string())
 }
 
-/// The build, as `/version` names it.
+/// The build that `/version` shows.
 const BUILD: Build = Build {
     git_commit: env!("BINNACLE_COMMIT"),
     git_tree_state: env!("BINNACLE_TREE_STATE"),
     date: option_env!("BINNACLE_BUILD_DATE"),
 };
 
-/// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
-/// data directory, which is removed again if it was not there before and a later step fails.
+/// Assembles the server. Steps that can fail and leave nothing behind come first: the given files, then the port, then
+/// the data directory, which is removed again if it is new and a later step fails.
 pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About), StartFailure> {
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     stand_in::settle(&mut config.storage).await?;
@@ -168,7 +168,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     };
     let named = Named::load(&config, &egress)?;
     let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
-    let mut plugins = AdmissionOptions { features: features.clone(), ..config.admission.options.clone() };
+    let mut plugins = PluginOptions { features: features.clone(), ..config.admission.options.clone() };
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
@@ -192,7 +192,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let ClientAccess { tls, clients, kubeconfig, kubectl, controllers, place: temporary, service_account, own } =
         ClientAccess::prepare(tls, named_clients, &config, data.as_ref(), &url, &clock)?;
 
-    // Who is calling, and may they.
+    // Authentication and authorization.
     let proxies = authentication.proxies.clone();
     let mut asked_for = clients.authorities.names();
     asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
@@ -212,7 +212,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let to_collector = egress.dialer(Network::ControlPlane);
     let authorization = authorization.make(&resources, egress.dialer(Network::ControlPlane), metrics.registry())?;
 
-    // What is served.
+    // The APIs and the components that they need.
     let (trigger, shutdown) = ShutdownTrigger::new();
     let ending = Ending(trigger.clone());
     let (terminating_trigger, terminating) = ShutdownTrigger::new();
@@ -440,15 +440,15 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     Ok((assembled, about))
 }
 
-/// What was read from the files that flags name, before anything has happened that could be left behind.
+/// Data read from the files in flags, before anything is changed that could be left behind.
 struct Named {
     authentication: authentication::Named,
     issuers: NamedIssuers,
-    /// With the text of the certificate file.
+    /// The certificate and key, with the text of the certificate file.
     tls: Option<(DefaultCertificate, String)>,
     authorization: Prepared,
     kubelets: Kubelets,
-    /// ClientAccess to servers of aggregated APIs.
+    /// The client certificate for servers of aggregated APIs.
     proxy_client: Option<Arc<dyn ResolvesClientCert>>,
     tracing: Option<TracingConfig>,
 }
@@ -462,7 +462,7 @@ impl Named {
         let tls = match config.serving.tls_files.clone().or(kept) {
             None => None,
             Some(files) => {
-                // Whether they belong together must be known before anything is written.
+                // A certificate and a key that do not match must be refused before anything is written.
                 let named = config.serving.named.clone();
                 Tls::new(&config.serving.tls, DefaultCertificate::Files(files.clone()), named, Vec::new())?;
                 let text = read_text(&files.certificate)?;
@@ -485,7 +485,7 @@ impl Named {
     }
 }
 
-/// The directory for everything that stays, if anything does.
+/// Opens the directory for persistent files, if there are any.
 fn open_data(config: &Settings) -> Result<Option<DataDir>, StartFailure> {
     let path = match &config.storage.data_dir {
         Some(path) => path.clone(),
@@ -495,12 +495,12 @@ fn open_data(config: &Settings) -> Result<Option<DataDir>, StartFailure> {
     Ok(Some(DataDir::open(&path)?))
 }
 
-/// How many files and sockets the process may have open.
+/// Returns the maximum number of files and sockets that the process may have open.
 fn descriptors() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Who decides which requests are traced; where their spans go is one more task.
+/// Creates the tracer, which decides which requests are traced, and spawns the task that exports their spans.
 fn start_tracing(
     config: &TracingConfig,
     dialer: Option<Arc<Dialer>>,
@@ -515,14 +515,14 @@ fn start_tracing(
     Ok(Arc::new(Tracer::new(exporter, config.per_million)))
 }
 
-/// The limits where fairness does not share them out.
+/// Returns the limits of requests in flight, if priority and fairness is off.
 fn limits(config: &Settings) -> Option<InFlightLimits> {
     let generic = &config.generic;
     (!generic.priority_and_fairness)
         .then_some(InFlightLimits { read_only: generic.max_requests, mutating: generic.max_mutating_requests })
 }
 
-/// The family `version_info`: what is served, and what it is compatible with.
+/// Sets the metric `version_info`: the server's version, and its emulated and minimum compatible versions.
 fn tell_version(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
     let help = "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the \
                 component, usually kube, but is relevant for aggregated-apiservers.";
@@ -536,7 +536,7 @@ fn tell_version(config: &Settings, registry: &Registry) -> Result<(), prometheus
     Ok(())
 }
 
-/// How documents name this server.
+/// Returns the address of this server for discovery documents.
 fn external_address(config: &Settings, address: SocketAddr) -> String {
     let generic = &config.generic;
     match (&generic.external_hostname, generic.advertise_address) {
@@ -547,7 +547,7 @@ fn external_address(config: &Settings, address: SocketAddr) -> String {
     }
 }
 
-/// The address under which clients on this machine reach the server.
+/// Returns the address at which clients on this machine reach the server.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

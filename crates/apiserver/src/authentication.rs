@@ -1,4 +1,4 @@
-//! How callers are found out: the authenticators that the flags ask for, in kube-apiserver's order.
+//! Authentication of requests: the authenticators in the flags, in kube-apiserver's order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::issuers::MadeIssuers;
 use crate::settings;
 use crate::signing::Signing;
 
-/// Why callers cannot be found out as the flags want.
+/// An error of the authentication flags or their files.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthenticationError {
     #[error(transparent)]
@@ -50,9 +50,9 @@ pub(crate) enum AuthenticationError {
     Memory(#[from] AuthnError),
 }
 
-/// What was read from the files that flags name.
+/// Data read from the files in flags.
 pub(crate) struct Named {
-    /// The token by which this server knows itself.
+    /// The token with which this server authenticates to itself.
     own: TokenFile,
     pub(crate) own_token: String,
     tokens: Option<TokenFile>,
@@ -63,7 +63,7 @@ pub(crate) struct Named {
     webhook: Option<WebhookTokens>,
 }
 
-/// Authorities, and the PEM text that names them.
+/// Authorities, with their PEM text.
 #[derive(Clone)]
 pub(crate) struct Bundle {
     pub(crate) authorities: Arc<Authorities>,
@@ -71,14 +71,14 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// `what` is what they are there for, which messages tell beside the path.
+    /// Loads a bundle. `what` is its purpose, which messages show with the path.
     fn load(what: &str, path: &Path) -> Result<Self, AuthoritiesError> {
         let shown = path.display().to_string();
         let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
         Self::new(&format!("{what}::{shown}"), &pem)
     }
 
-    /// `path` is for messages.
+    /// Parses a bundle. `path` is for messages.
     pub(crate) fn new(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
         let authorities = Arc::new(Authorities::from_pem(path, pem)?);
         Ok(Self { authorities, pem: String::from_utf8_lossy(pem).into_owned() })
@@ -117,14 +117,14 @@ impl Named {
         })
     }
 
-    /// The keys that sign and verify service account tokens: those that were named, or else the server's own.
+    /// Returns the keys that sign and verify service account tokens: the given ones, or else the server's own.
     pub(crate) fn signing(&mut self, own: &str) -> Result<Signing, AuthenticationError> {
         let signing = match self.signing.take() {
             Some(key) => key,
             None => private_from_pem(own.as_bytes())?,
         };
         let mut verifying = std::mem::take(&mut self.keys);
-        // Without a named key to sign with, our own does, and must then be among those that count.
+        // Without a given signing key the server's own key signs, and then must be among the verifying ones.
         if verifying.is_empty() || !verifying.iter().any(|key| key.id() == signing.public().id()) {
             verifying.push(signing.public().clone());
         }
@@ -132,14 +132,14 @@ impl Named {
     }
 }
 
-/// The names by which the API knows itself.
+/// Returns the audiences of this API server.
 pub(crate) fn audiences(flags: &settings::Authentication) -> Vec<Text> {
     flags.api_audiences.iter().map(Text::from).collect()
 }
 
-/// How long it is remembered who holds a token.
+/// The time for which an authenticated token is cached.
 const TOKEN_TIMES: CacheTimes = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };
-/// The longest that one call of the token webhook may take.
+/// The timeout of one call of the token webhook.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn webhook_tokens(
@@ -153,7 +153,7 @@ fn webhook_tokens(
     Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
 }
 
-/// What the flags say of proxies in front, as others are told of it.
+/// Returns the flags' settings of front proxies, in the published form.
 pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
     let header = flags.request_header.as_ref()?;
     Some(RequestHeader {
@@ -166,7 +166,7 @@ pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&
     })
 }
 
-/// Proxies in front, then certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
+/// Tries front proxies, certificates, then tokens. Requests without credentials are anonymous, invalid ones fail.
 pub(crate) fn build(
     flags: &settings::Authentication,
     named: Named,

@@ -1,5 +1,5 @@
-//! The files with the authorities of clients and proxies: what they say counts as soon as they change, and extension API
-//! servers, which trust the same, are told of it.
+//! The files with the authorities of clients and proxies: a change takes effect at once, and is published for extension
+//! API servers, which trust the same authorities.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::authentication::Bundle;
 use crate::reload;
 
-/// Follows the file of a bundle until the server ends. `told` is what others are told when the file says something else.
+/// Follows the file of a bundle until the server ends. `told` returns the settings to publish after a change.
 pub(crate) fn follow(
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
@@ -32,12 +32,12 @@ pub(crate) fn follow(
     });
 }
 
-/// What others are told of the authorities of clients.
+/// Returns the settings to publish for the authorities of clients.
 pub(crate) fn of_clients(pem: String) -> Config {
     Config { client_ca: Some(pem), ..Config::default() }
 }
 
-/// What others are told of the authorities of proxies, with all else that there is to say about these.
+/// Returns a function from the authorities of proxies to the settings to publish.
 pub(crate) fn of_proxies(header: RequestHeader) -> impl Fn(String) -> Config + Send + Sync + 'static {
     move |pem| Config { request_header: Some(RequestHeader { client_ca: pem, ..header.clone() }), ..Config::default() }
 }

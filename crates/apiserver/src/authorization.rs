@@ -1,4 +1,4 @@
-//! The authorizers that flags and files ask for, and what they look at.
+//! The authorizers in flags and files, and their data.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use tokio::task::JoinSet;
 use crate::identity::identity;
 use crate::settings::{Authorization, Source};
 
-/// Why the server cannot decide anything.
+/// An error of the authorization flags or their files.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct AuthorizationError(String);
 
-/// Who may delete objects that cannot be read: whoever has the verb of its own for that (KEP-3926).
+/// Authorization of deletes of unreadable objects by the verb `unsafe-delete-ignore-read-errors` (KEP-3926).
 pub(crate) struct UnsafeDeletion(pub(crate) Arc<dyn Authorizer>);
 
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
@@ -43,10 +43,10 @@ impl UnsafeDeletes for UnsafeDeletion {
     }
 }
 
-/// What was read from files, before anything has happened that could be left behind.
+/// Data read from files, before anything is changed that could be left behind.
 pub(crate) struct Prepared {
     config: AuthorizationConfig,
-    /// The file that the configuration is from, and its bytes.
+    /// The file of the configuration, and its bytes.
     file: Option<(PathBuf, Vec<u8>)>,
     abac: Option<Arc<Abac>>,
     paths: Option<Arc<AlwaysAllowPaths>>,
@@ -84,7 +84,7 @@ impl Prepared {
         Ok(Self { config, file, abac, paths })
     }
 
-    /// Makes the authorizers. Nothing is followed before [`Made::follow`].
+    /// Creates the authorizers. They follow nothing before [`Made::follow`].
     pub(crate) fn make(
         self,
         resources: &Catalog,
@@ -92,7 +92,7 @@ impl Prepared {
         registry: &prometheus::Registry,
     ) -> Result<Made, AuthorizationError> {
         let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
-        // Who writes roles is judged by roles, whatever decides otherwise.
+        // Writes of roles are checked against roles, even without the RBAC authorizer.
         let roles = RolesFeed::new(resources.clone());
         let rbac = has(&self.config, &AuthorizerMode::Rbac).then(|| Arc::new(Rbac::new(roles.index().clone())));
         let (mut nodes, mut node) = (None, None);
@@ -115,7 +115,7 @@ impl Prepared {
 }
 
 impl Made {
-    /// Begins to keep all in step with the store and the file; the tasks end with the shutdown signal.
+    /// Starts to follow the objects and the file; the tasks end with the shutdown signal.
     pub(crate) fn follow(self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.roles.start(tasks, shutdown);
         if let Some(graph) = &self.nodes {

@@ -1,4 +1,4 @@
-//! The objects that tokens depend on, as the watch caches have them.
+//! The objects that tokens depend on, read from the watch caches.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use binnacle_schema::Value;
 use binnacle_store::Revision;
 use parking_lot::Mutex;
 
-/// How many objects are remembered by what counts of them, so that they need not be decoded for each request.
+/// The maximum number of objects whose state is cached, so that they need not be decoded for each request.
 const REMEMBERED: usize = 16384;
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 
-/// Answers from the resources of this server.
+/// The objects that tokens depend on, from the resources of this server.
 pub(crate) struct CachedObjects {
     resources: Catalog,
-    /// An object at a revision never changes.
+    /// The states of objects by revision, at which they never change.
     states: Mutex<Recent<(BoundKind, Revision), Arc<ObjectState>>>,
 }
 
@@ -140,7 +140,7 @@ impl BoundObjects for CachedObjects {
     }
 }
 
-/// Where bootstrap tokens live.
+/// The namespace of bootstrap tokens.
 const SYSTEM: &str = "kube-system";
 
 impl BootstrapSecrets for CachedObjects {

@@ -1,4 +1,4 @@
-//! Where the server keeps what must outlive it, and files that nobody else may read.
+//! The directory for persistent files, and files that only their owner may read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A directory of ours. One that this start created is removed again unless [`keep`](Self::keep) is called, so that a
-/// start that fails leaves nothing behind.
+/// A directory of the server. If this start created it, it is removed again unless [`keep`](Self::keep) is called, so
+/// that a failed start leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
@@ -18,9 +18,9 @@ pub(crate) struct DataDir {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AtEnd {
     Keep,
-    /// This start made it, but another process may have begun to use it since: it goes only if it is still empty.
+    /// This start created it, but another process may have begun to use it: it is removed only if it is still empty.
     RemoveIfEmpty,
-    /// It is nobody else's: it goes with everything in it.
+    /// Only this process uses it: it is removed with all its contents.
     Remove,
 }
 
@@ -31,19 +31,19 @@ pub(crate) struct DataDirError {
     error: io::Error,
 }
 
-/// True when files must outlive the machine's power.
+/// The durability of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
     Lasting,
-    /// They are gone with the process anyway.
+    /// The files are deleted with the process anyway.
     Passing,
 }
 
-/// What the server itself puts into its directory, and what file systems do.
+/// The entries that the server itself creates in its directory, and the one of file systems.
 const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", "server-ca.crt", "lost+found"];
 
 impl DataDir {
-    /// Opens or creates a directory that stays.
+    /// Opens or creates a persistent directory.
     pub(crate) fn open(path: &Path) -> Result<Self, DataDirError> {
         let failed = |error| DataDirError { path: path.display().to_string(), error };
         let missing: Vec<&Path> = path.ancestors().skip(1).take_while(|path| !path.exists()).collect();
@@ -64,18 +64,18 @@ impl DataDir {
             }
             Err(error) => return Err(failed(error)),
         };
-        // The working directory may change its meaning, the greeting and the kubeconfig's user should not.
+        // Absolute, so that the output and the kubeconfig do not depend on the working directory.
         let path = path.canonicalize().map_err(failed)?;
         Ok(Self { path, at_end })
     }
 
-    /// Creates a directory that goes away with this value.
+    /// Creates a directory that is removed with this value.
     pub(crate) fn temporary() -> Result<Self, DataDirError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
         let path = std::env::temp_dir().join(format!("binnacle-{}-{number}-{nanos}", std::process::id()));
-        // Fails when somebody else has made it: a name in a shared directory can be guessed.
+        // Fails if it exists: another user can guess names in a shared directory.
         match create_private(&path) {
             Ok(()) => Ok(Self { path, at_end: AtEnd::Remove }),
             Err(error) => Err(DataDirError { path: path.display().to_string(), error }),
@@ -86,7 +86,7 @@ impl DataDir {
         &self.path
     }
 
-    /// A directory inside of this one that only its owner can enter, whatever holds for this one.
+    /// Creates a directory inside this one that only its owner can enter, even if others can enter this one.
     pub(crate) fn private(&self, name: &str) -> Result<PathBuf, DataDirError> {
         let path = self.path.join(name);
         let made = match create_private(&path) {
@@ -99,14 +99,14 @@ impl DataDir {
         }
     }
 
-    /// Says that no other process can be using it: its lock is ours.
+    /// Notes that this process has the lock, so that no other one uses the directory.
     pub(crate) fn locked(&mut self) {
         if self.at_end == AtEnd::RemoveIfEmpty {
             self.at_end = AtEnd::Remove;
         }
     }
 
-    /// Says that the start has succeeded.
+    /// Notes that the start has succeeded, so that the directory is not removed.
     pub(crate) fn keep(&mut self) {
         self.at_end = AtEnd::Keep;
     }
@@ -125,7 +125,7 @@ impl Drop for DataDir {
     }
 }
 
-/// The directory of a server that was not told one: the system's for root, the user's own for everybody else.
+/// Returns the default directory of a server: the system's for root, the user's own for other users.
 pub(crate) fn default_path() -> Option<PathBuf> {
     let root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     if root {
@@ -136,7 +136,7 @@ pub(crate) fn default_path() -> Option<PathBuf> {
     Some(data.or_else(|| Some(set("HOME")?.join(".local/share")))?.join("binnacle"))
 }
 
-/// Writes a file that only its owner can read, as a whole or not at all.
+/// Writes a file that only its owner can read, atomically.
 pub(crate) fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io::Result<()> {
     if fs::read(path).is_ok_and(|present| present == contents) {
         return close_to_others(path);
@@ -150,20 +150,20 @@ pub(crate) fn write_private(path: &Path, contents: &[u8], durability: Durability
     }
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let written = file
-        // Whatever the mask of the process takes away.
+        // The permissions do not depend on the umask.
         .set_permissions(Permissions::from_mode(0o600))
         .and_then(|()| file.write_all(contents))
         .and_then(|()| if durability == Durability::Lasting { file.sync_all() } else { Ok(()) })
         .and_then(|()| fs::rename(&new, path));
     if let Err(error) = written {
-        // On a full disk what was begun takes room that others need; that it cannot go changes nothing.
+        // On a full disk the unfinished file takes space that others need; if it cannot be removed, nothing is lost.
         let _ = fs::remove_file(&new);
         return Err(error);
     }
     sync_directory_of(path, durability)
 }
 
-/// Makes the name of a file outlive the machine's power.
+/// Makes the name of a file survive a power cut.
 pub(crate) fn sync_directory_of(path: &Path, durability: Durability) -> io::Result<()> {
     match path.parent() {
         Some(parent) if durability == Durability::Lasting => File::open(parent)?.sync_all(),
@@ -171,7 +171,7 @@ pub(crate) fn sync_directory_of(path: &Path, durability: Durability) -> io::Resu
     }
 }
 
-/// Takes the rights of everybody but the owner away, with a word.
+/// Removes the permissions of all users but the owner, with a warning.
 pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.mode() & 0o7777;
     if mode & 0o077 == 0 {
@@ -182,7 +182,7 @@ pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Says that others can read a secret that is not the server's to change.
+/// Warns that others can read a secret file, whose permissions the server does not change.
 pub(crate) fn warn_if_open(path: &Path) {
     if let Ok(file) = fs::metadata(path)
         && file.mode() & 0o007 != 0
@@ -195,8 +195,8 @@ pub(crate) fn warn_if_open(path: &Path) {
     }
 }
 
-/// A directory that others may enter is closed to them if nothing but the server's own things are in it. Otherwise it
-/// may be anything, a home or `/tmp`, and closing it would break what is not ours.
+/// Removes other users' permissions for a directory that has only the server's own files. Any other directory, such as
+/// a home or `/tmp`, is an error: it may be in use by others.
 fn keep_to_itself(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.mode() & 0o7777;
     if mode & 0o077 == 0 {
@@ -215,7 +215,7 @@ fn keep_to_itself(path: &Path) -> io::Result<()> {
     close_to_others(path)
 }
 
-/// Whatever the mask of the process takes away, the owner can use it.
+/// Creates a directory with full access for the owner, whatever the umask is.
 fn create_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o700))
@@ -231,7 +231,7 @@ mod tests {
         let fresh = base.path().join("a/b");
         drop(DataDir::open(&fresh).unwrap());
         assert!(!fresh.exists());
-        // Without its lock, what somebody else may have put there is not touched.
+        // Without its lock, the directory may have files of another process, which are not removed.
         for locked in [false, true] {
             let mut dir = DataDir::open(&fresh).unwrap();
             dir.private("store").unwrap();
@@ -279,7 +279,7 @@ mod tests {
             write_private(&key, b"secret", Durability::Passing).unwrap();
             assert_eq!((mode(&path), mode(&pki), mode(&key)), (0o700, 0o700, 0o600), "{directory:o}");
         }
-        // What may be somebody's home is not touched, unless it is closed already.
+        // A directory with other files is not changed, and is accepted only if others have no access.
         fs::write(path.join("letter"), "").unwrap();
         DataDir::open(&path).unwrap();
         open_up(&path, 0o755);

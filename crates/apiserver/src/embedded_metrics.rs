@@ -1,4 +1,4 @@
-//! The metric families of the embedded store: its syncs, its segments and how they are rewritten.
+//! The metrics of the embedded store: its syncs, its segments and their rewriting.
 
 use std::sync::{Arc, Weak};
 
@@ -11,20 +11,20 @@ use prometheus::{Gauge, IntCounter, Opts, Registry};
 const SYNCS: (&str, &str) =
     ("binnacle_store_sync_duration_seconds", "[ALPHA] Time to write a group of changes and make it durable.");
 
-/// Makes the families appear in the metrics as long as the store is there.
+/// Registers the metrics, which are shown as long as the store exists.
 pub(crate) fn register(store: &Arc<EmbeddedStore>, registry: &Registry) -> Result<(), prometheus::Error> {
     registry.register(Box::new(Families::new(store)?))
 }
 
-/// One figure of the store.
+/// A function that reads one value from the statistics.
 type Read<T> = fn(&LogStats) -> T;
 
 struct Families {
     store: Weak<EmbeddedStore>,
-    /// Made anew whenever somebody asks.
+    /// Set at each scrape.
     gauges: Vec<(Gauge, Read<f64>)>,
     counters: Vec<(IntCounter, Read<u64>)>,
-    /// What the histogram is described by; it is written out by hand.
+    /// The description of the histogram, whose samples are built by hand.
     syncs: Gauge,
 }
 

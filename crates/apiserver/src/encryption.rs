@@ -1,4 +1,4 @@
-//! Encryption at rest, as the flags ask for it.
+//! Encryption at rest, configured by flags.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::health::StartedCheck;
 use crate::identity::identity;
 use crate::settings::Storage;
 
-/// What stands between the resources and the stores. Reloading ends with the value.
+/// Encryption between the resources and the stores. Reloading stops on drop.
 pub(crate) struct AtRest {
     encryption: Arc<Encryption>,
     reloading: Option<JoinHandle<()>>,
 }
 
 impl AtRest {
-    /// Reads the file, if one is named. `root` is how all keys begin.
+    /// Reads the configuration file, if there is one. `root` is the prefix of all keys.
     pub(crate) async fn open(storage: &Storage, root: &str, registry: &Registry) -> Result<Option<Self>, StartFailure> {
         let metrics = Metrics::new(registry, &identity()).map_err(not_registered)?;
         let Some(path) = &storage.encryption_file else { return Ok(None) };
@@ -42,7 +42,7 @@ impl AtRest {
         Ok(Some(Self { encryption, reloading }))
     }
 
-    /// The same stores behind encryption.
+    /// Wraps the stores with encryption.
     pub(crate) fn wrap(&self, options: StorageOptions) -> StorageOptions {
         let wrap = |store| Arc::new(EncryptedStore::new(store, Arc::clone(&self.encryption))) as Arc<_>;
         StorageOptions {
@@ -52,7 +52,7 @@ impl AtRest {
         }
     }
 
-    /// The health check of KMS plugins, where there are or may come to be any.
+    /// Adds the health checks of KMS plugins, if there are any or reloading may add some.
     pub(crate) fn add_checks(&self, health: Health) -> Health {
         let health = match &self.reloading {
             Some(reloading) => {

@@ -1,4 +1,4 @@
-//! Priority and fairness, put together: the seats of the flags, the sizes of the caches, the objects of the store.
+//! Assembles priority and fairness from the limits in flags, the sizes of the caches, and the stored objects.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::assemble::{StartFailure, not_registered};
 use crate::settings::Generic;
 
-/// What shares the limits out, if that is wanted. It follows its objects until the shutdown.
+/// Starts priority and fairness unless it is off. It follows its objects until the shutdown signal.
 pub(crate) fn start(
     generic: &Generic,
     resources: &Catalog,
@@ -32,7 +32,7 @@ pub(crate) fn start(
     });
     let control = FlowControl::new(total, counts, metrics.registry()).map_err(not_registered)?;
     if let Err(status) = follow_flow_control(&control, resources, tasks, shutdown) {
-        // Without its objects, what every server has holds: administrators first, the others share a little.
+        // Without its objects the mandatory defaults apply: administrators are exempt, all others share a small limit.
         tracing::warn!("flow schemas are not followed: {}", status.message());
     }
     let (adjusted, stopped) = (control.clone(), shutdown.fired());

@@ -1,4 +1,4 @@
-//! The health checks of this program's parts.
+//! The health checks of the program's components.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,13 +12,13 @@ use binnacle_server::HealthCheck;
 use binnacle_store::Store;
 use tokio::task::JoinSet;
 
-/// The store answers. Probes know it by the name of the store that kube-apiserver has.
+/// Checks that the store responds. Probes use the name of kube-apiserver's store.
 pub(crate) struct StoreCheck {
     pub(crate) name: String,
     pub(crate) store: Arc<dyn Store>,
-    /// How long the store may take.
+    /// The timeout of the store's response.
     pub(crate) patience: Duration,
-    /// Ask whether the store should be sent work, not only whether it can serve.
+    /// True to check that the store should get work, not only that it can serve.
     pub(crate) ready: bool,
 }
 
@@ -43,7 +43,7 @@ impl HealthCheck for StoreCheck {
     }
 }
 
-/// Something that the control plane does at the start was done.
+/// Checks that a step of the control plane's start is done.
 pub(crate) struct StepCheck {
     name: String,
     step: Step,
@@ -54,7 +54,7 @@ impl StepCheck {
         Self::named(&format!("poststarthook/{}", step.name()), step)
     }
 
-    /// The same by another name.
+    /// Creates the check with another name.
     pub(crate) fn named(name: &str, step: &Step) -> Self {
         Self { name: name.to_owned(), step: step.clone() }
     }
@@ -70,7 +70,7 @@ impl HealthCheck for StepCheck {
     }
 }
 
-/// The checks of what is done at the start, in the order in which the Go server lists them.
+/// The names of the checks of the start, in kube-apiserver's order.
 pub(crate) const ORDER: [&str; 40] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/start-encryption-provider-config-automatic-reload",
@@ -114,14 +114,14 @@ pub(crate) const ORDER: [&str; 40] = [
     "shutdown",
 ];
 
-/// Something that is done at the start, told by whoever does it.
+/// Checks a component that reports whether it has started.
 pub(crate) struct StartedCheck {
     name: String,
     is_done: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl StartedCheck {
-    /// `name` is that of the Go server's post-start hook for the same thing.
+    /// Creates the check; `name` is kube-apiserver's name of the equivalent post-start hook.
     pub(crate) fn new(name: &str, is_done: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { name: format!("poststarthook/{name}"), is_done: Box::new(is_done) })
     }
@@ -137,7 +137,7 @@ impl HealthCheck for StartedCheck {
     }
 }
 
-/// What decisions are made by has been read from the store.
+/// Checks that the objects used to decide requests have been read from the store.
 pub(crate) struct InformersCheck {
     pub(crate) roles: Arc<RbacIndex>,
     pub(crate) webhooks: Vec<Arc<Webhooks>>,
@@ -161,20 +161,19 @@ impl HealthCheck for InformersCheck {
     }
 }
 
-/// No task that keeps the server in step with its objects and files has panicked, and none that is begun again after a
-/// panic does so over and over. What it kept would go stale without anybody noticing, so a server that lost one asks to
-/// be started again.
+/// Checks that no task that follows objects and files has panicked, and that no supervised one panics repeatedly. Its
+/// data would become stale unnoticed, so a server that lost a task needs a restart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(Arc<AtomicUsize>);
 
 impl Lost {
-    /// Notices tasks that end. Never comes back.
+    /// Counts lost tasks. Never returns.
     pub(crate) async fn watch(&self, tasks: &mut JoinSet<()>) {
         self.wait(tasks).await;
         std::future::pending().await
     }
 
-    /// Notices tasks that end, until all have.
+    /// Counts lost tasks until all tasks have ended.
     pub(crate) async fn wait(&self, tasks: &mut JoinSet<()>) {
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended

@@ -1,11 +1,11 @@
-//! The name of this server among those of a cluster: the same for as long as it runs on the same machine.
+//! The name of this server in a cluster: constant on one machine.
 
 use sha2::{Digest, Sha256};
 
 const COMPONENT: &str = "kube-apiserver";
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// `apiserver-` and a part of the hash of the machine's name, as kube-apiserver makes it.
+/// Returns `apiserver-` and a part of the hash of the machine's name, as in kube-apiserver.
 pub(crate) fn identity() -> String {
     of(&rustix::system::uname().nodename().to_string_lossy())
 }
@@ -18,7 +18,7 @@ fn of(host: &str) -> String {
     }
     let digest = hash.finalize();
     let number = digest[..16].iter().fold(0u128, |number, byte| number << 8 | u128::from(*byte));
-    // Five bits a letter from the left; the last letter is filled up with zeros.
+    // Five bits a letter from the left; the last letter is padded with zeros.
     let letters = (0..26).map(|at| {
         let bits = if at < 25 { number >> (123 - 5 * at) } else { number << 2 };
         char::from(BASE32[(bits & 31) as usize])

@@ -1,4 +1,4 @@
-//! Whose ID tokens are accepted and who needs none: by the flags, or by the file of `--authentication-config`.
+//! Issuers of accepted ID tokens, and anonymous requests: from flags, or from the file of `--authentication-config`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::authentication::audiences;
 use crate::identity::identity;
 use crate::settings;
 
-/// Why issuers cannot be used.
+/// An error of the issuers' configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssuersError {
     #[error("failed to load authentication configuration from file {}: {why}", go_quote(path))]
@@ -35,17 +35,17 @@ pub(crate) enum IssuersError {
     Metrics(#[from] prometheus::Error),
 }
 
-/// What flags or the file say, before anything comes of it.
+/// The issuers in the flags or the file, validated but not in use.
 pub(crate) struct NamedIssuers {
     config: Checked,
     algorithms: Vec<Algorithm>,
-    /// With what it said.
+    /// The path and contents of the file.
     file: Option<(PathBuf, Vec<u8>)>,
 }
 
-/// Whose ID tokens are accepted, and who needs none.
+/// The accepted issuers, and the settings of anonymous requests.
 pub(crate) struct MadeIssuers {
-    /// They know no keys before they are followed.
+    /// They have no keys before they are followed.
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) file: Option<IssuersFile>,
     pub(crate) anonymous: AnonymousConfig,

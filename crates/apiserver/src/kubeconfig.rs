@@ -1,9 +1,9 @@
-//! `admin.kubeconfig`: the file that makes kubectl an administrator of this server.
+//! `admin.kubeconfig`: the file that gives kubectl administrator access to this server.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// A kubeconfig with everything inside of it.
+/// Returns a kubeconfig with embedded certificates and keys.
 pub(crate) fn kubeconfig(server: &str, authority_pem: &str, certificate_pem: &str, key_pem: &str) -> String {
     let [authority, certificate, key] = [authority_pem, certificate_pem, key_pem].map(|pem| STANDARD.encode(pem));
     format!(

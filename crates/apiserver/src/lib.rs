@@ -1,5 +1,5 @@
-//! A kube-apiserver as a library: [`Settings`] in, a running server out. The program `kube-apiserver` is a shell over it,
-//! and any process can have one or several of its own, each with its own gates, store, port and metrics:
+//! A kube-apiserver as a library: [`Settings`] in, a running server out. The program `kube-apiserver` is a thin layer
+//! over it, and any process can run several servers, each with its own gates, store, port and metrics:
 //!
 //! ```no_run
 //! use binnacle_apiserver::{Server, Settings};
@@ -14,10 +14,10 @@
 //! # }
 //! ```
 //!
-//! What servers of one process share: the built-in types, which are statics; how much work of one kind the machine bears
-//! at once; and what is counted of the process itself (its memory, its descriptors, tasks that were begun again after a
-//! panic). A server writes to the log through `tracing` and installs no subscriber, touches no signal handlers, no limits
-//! and no environment of the process.
+//! Servers of one process share the built-in types, which are statics; the limits of concurrent work of some kinds; and
+//! metrics of the process itself (its memory, its descriptors, tasks restarted after a panic). A server writes logs
+//! through `tracing` but installs no subscriber, and does not change signal handlers, limits or the environment of the
+//! process.
 
 mod admin_socket;
 mod assemble;

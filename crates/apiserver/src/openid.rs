@@ -1,4 +1,4 @@
-//! What lets others verify service account tokens (KEP-1393): where the keys are, and the keys.
+//! The documents for verifying service account tokens (KEP-1393): the discovery document and the key set.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::signing::PublishedKeys;
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const KEYS: &str = "/openid/v1/jwks";
 
-/// Serves the two documents.
+/// The link that serves the two documents.
 pub(crate) struct OpenIdLink {
     issuer: String,
     keys_url: String,
@@ -25,7 +25,7 @@ pub(crate) struct OpenIdLink {
     documents: RwLock<Arc<Documents>>,
 }
 
-/// Both documents, of the keys of one generation.
+/// Both documents, for one generation of the keys.
 #[derive(Clone)]
 struct Documents {
     generation: u64,
@@ -34,8 +34,8 @@ struct Documents {
 }
 
 impl OpenIdLink {
-    /// `keys_url` is where clients find the key set. An issuer that is no URL by OpenID's rules cannot be discovered,
-    /// and the reason is returned.
+    /// Creates the link; `keys_url` is the URL of the key set. An issuer that is not a URL by OpenID's rules has no
+    /// documents; the error is the reason.
     pub(crate) fn new(issuer: &str, keys_url: &str, keys: Arc<dyn PublishedKeys>) -> Result<Self, String> {
         let Some(rest) = issuer.strip_prefix("https://") else {
             return Err(format!("issuer URL must use https scheme, got: {issuer}"));
@@ -54,7 +54,7 @@ impl OpenIdLink {
         Ok(Self { issuer: issuer.to_owned(), keys_url: keys_url.to_owned(), keys, documents })
     }
 
-    /// The documents of the present keys; where those cannot be published, of the last that could.
+    /// Returns the documents of the current keys; if these cannot be published, the previous keys' documents.
     fn documents(&self) -> Arc<Documents> {
         let documents = self.documents.read().clone();
         if documents.generation == self.keys.generation() {
@@ -110,7 +110,7 @@ impl Documents {
     }
 }
 
-/// An object with its members in kube-apiserver's order, which a map would sort.
+/// Formats an object with its members in kube-apiserver's order; a map would sort them.
 fn ordered(members: &[(&str, Value)]) -> String {
     let members: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
     format!("{{{}}}", members.join(","))
@@ -122,7 +122,7 @@ fn key_text(key: &Value) -> String {
     ordered(&named.collect::<Vec<_>>())
 }
 
-/// Where the key set of a server is that clients reach at an address.
+/// Returns the URL of a server's key set for the server's external address.
 pub(crate) fn keys_url(address: &str) -> String {
     format!("https://{address}{KEYS}")
 }

@@ -1,11 +1,11 @@
-//! The server's own certificates and keys: made at the first start, reused at the next, renewed while it runs.
+//! The server's own certificates and keys: created at the first start, reused later, renewed while it runs.
 //!
-//! Authorities sign two certificates: the one the server shows and the administrator's. An authority is never replaced:
-//! a successor joins it long before its end, and both are trusted from then on. A file that is there but cannot be read
-//! stops the start: replacing a key silently would cut off everyone who trusts it.
+//! Authorities sign two certificates: the serving one and the administrator's. An authority is never replaced: a
+//! successor is added long before its end, and both are trusted from then on. A file that exists but cannot be read
+//! stops the start: replacing a key silently would lock out all clients that trust it.
 //!
-//! Everything here is a function of the files and the time. A clock that was wrong when something was made does no harm
-//! once it is right: see [`making`].
+//! Everything here depends only on the files and the time. A wrong clock when a certificate is created does no harm
+//! after it has been corrected: see [`making`].
 
 mod authority;
 mod files;
@@ -29,15 +29,15 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use authority::{Authorities, Authority};
 pub(crate) use files::Files;
 
-/// Tells the time; tests have a clock of their own.
+/// A source of the time; tests have their own clocks.
 pub(crate) type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
 
-/// What is left of a certificate's life when it is renewed.
+/// The remaining life of a certificate at which it is renewed.
 const RENEW_BEFORE: Duration = Duration::days(30);
-/// How soon files are looked at again when nothing says when.
+/// The interval at which files are checked when no later time is known.
 const SOON: Duration = Duration::minutes(1);
 
-/// What the serving certificate must be valid for.
+/// The names and addresses in the serving certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) dns: Vec<String>,
@@ -51,16 +51,16 @@ pub(crate) struct Pair {
     pub(crate) key: String,
 }
 
-/// Everything that the server makes for itself.
+/// All certificates and keys that the server creates for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pki {
-    /// All authorities, one after the other: whom to trust.
+    /// The certificates of all authorities, concatenated, for clients to trust.
     pub(crate) bundle: String,
     pub(crate) serving: Pair,
     pub(crate) admin: Pair,
     /// The key that signs service account tokens, as PEM.
     pub(crate) service_account: String,
-    /// When something of this is due to be made anew, if the clock goes on as it does.
+    /// The earliest time at which one of these must be renewed, if the clock is not changed.
     pub(crate) due: OffsetDateTime,
 }
 
@@ -79,13 +79,13 @@ pub(crate) enum PkiError {
     Make(#[from] rcgen::Error),
 }
 
-/// The clock of this machine.
+/// Returns the clock of this machine.
 pub(crate) fn system_clock() -> Clock {
     Arc::new(OffsetDateTime::now_utc)
 }
 
 impl Names {
-    /// The names under which the API server of a cluster is known, and those of this machine.
+    /// Returns the names of a cluster's API server, and those of this machine.
     pub(crate) fn new(listen: IpAddr, service: IpAddr) -> Self {
         let cluster =
             ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
@@ -98,9 +98,9 @@ impl Names {
         Self { dns, ips }
     }
 
-    /// Names by which operators say that the server is reached.
+    /// Adds the external name and address from the settings.
     pub(crate) fn add(&mut self, host: Option<&str>, ip: Option<IpAddr>) {
-        // A host may come with a port, and may be an address.
+        // The host may have a port, and may be an address.
         let host = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
         let ip = ip.into_iter().chain(host.and_then(|host| host.parse().ok()));
         let dns = host.filter(|host| host.parse::<IpAddr>().is_err()).map(str::to_owned);
@@ -134,7 +134,8 @@ fn hostname() -> Option<String> {
 }
 
 impl Pki {
-    /// When the serving certificate ends, in seconds of Unix time; never for one that cannot be read, which no client takes.
+    /// Returns the end of the serving certificate in seconds of Unix time; `i64::MAX` for an unreadable one, which no
+    /// client accepts.
     pub(crate) fn serving_ends(&self) -> i64 {
         let der = CertificateDer::from_pem_slice(self.serving.certificate.as_bytes()).ok();
         let ends = der.and_then(|der| {
@@ -146,7 +147,7 @@ impl Pki {
 }
 
 impl Pki {
-    /// Takes from a directory what is still good and makes the rest.
+    /// Reads the valid files of a directory and creates the others.
     pub(crate) fn open(files: &Files, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
         let authorities = Authorities::open(files, now)?;
         let issuer = authorities.issuer(now);
@@ -163,7 +164,7 @@ impl Pki {
         Ok(Self { bundle, serving, admin, service_account, due: due.unwrap_or(now + SOON) })
     }
 
-    /// True when one of the authorities has signed a certificate, by the names that keys have in certificates.
+    /// Returns true if one of the authorities has signed a certificate, judged by the key identifiers.
     pub(crate) fn has_signed(&self, certificate_pem: &str) -> bool {
         let signer = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .ok()
@@ -173,7 +174,7 @@ impl Pki {
         signer.is_some_and(|signer| ids.any(|id| id == signer))
     }
 
-    /// The serving certificate in the form that the listener wants.
+    /// Returns the serving certificate in the listener's form.
     pub(crate) fn serving_files(&self) -> Result<TlsFiles, PkiError> {
         let broken = |error: rustls_pki_types::pem::Error| PkiError::Broken {
             path: "the serving certificate".to_owned(),
@@ -185,8 +186,8 @@ impl Pki {
     }
 }
 
-/// True when a certificate is the issuer's and need not be renewed. One that ends with its issuer could not last longer,
-/// and one that begins with its issuer could not begin earlier.
+/// Returns true if the issuer has signed a certificate that need not be renewed. A new one could not outlast the
+/// issuer, nor begin before it.
 fn is_good(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDateTime) -> bool {
     let (begins, ends) = validity(certificate);
     let lasts = ends - RENEW_BEFORE > now || ends >= issuer.ends;
@@ -194,7 +195,7 @@ fn is_good(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDat
     lasts && begins <= now.max(issuer.begins) && signer.is_some() && signer == issuer.id
 }
 
-/// When a certificate that is good has to be renewed.
+/// Returns the time at which a good certificate has to be renewed.
 fn renew_at(pair: &Pair, issuer: &Authority) -> Result<OffsetDateTime, PkiError> {
     let broken = |error: String| PkiError::Broken { path: "a certificate that was just made".to_owned(), error };
     let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(|error| broken(error.to_string()))?;
@@ -208,7 +209,7 @@ fn validity(certificate: &X509Certificate<'_>) -> (OffsetDateTime, OffsetDateTim
     (validity.not_before.to_datetime(), validity.not_after.to_datetime())
 }
 
-/// The name of a certificate's key, and of the one that signed it.
+/// Returns the key identifier of a certificate.
 fn own_id(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
     certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
         ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
@@ -223,7 +224,7 @@ fn signer_of(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
     })
 }
 
-/// The key pair that service account tokens are signed with.
+/// Reads or creates the key that signs service account tokens.
 fn keep_or_make_service_account(files: &Files) -> Result<String, PkiError> {
     let key = match files.read_key("sa.key")? {
         Some(pem) => KeyPair::from_pem(&pem).map_err(|error| PkiError::Broken {

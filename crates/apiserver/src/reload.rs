@@ -1,4 +1,4 @@
-//! Files that may change while the server runs: looked at from time to time, and read again when they are others.
+//! Files that may change while the server runs: checked every second, and read again after a change.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Hands the contents of a file to `apply` whenever it has changed, until the server ends. What `apply` does not like is
-/// said in the log, and the former contents stay in force.
+/// Passes the contents of a file to `apply` after each change, until the server ends. An error of `apply` is logged,
+/// and the previous contents stay in use.
 pub(crate) fn follow<E: std::fmt::Display + Send>(
     tasks: &mut JoinSet<()>,
     path: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
 ) {
     let stopped = shutdown.fired();
     tasks.spawn(async move {
-        // Outlives a panic of `apply`: contents that it cannot bear are not tried again.
+        // Kept over a panic of `apply`, so that the same contents are not tried again.
         let seen = tokio::sync::Mutex::new(mark(&path).await);
         let watching = supervise("followed file", || async {
             let mut seen = seen.lock().await;
@@ -50,7 +50,7 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
     });
 }
 
-/// What tells one state of a file from another without reading it.
+/// Returns inode, modification time and size: a changed file differs in one of them.
 async fn mark(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
     let state = |file: Metadata| (file.ino(), file.mtime(), file.mtime_nsec(), file.len());
     tokio::fs::metadata(path).await.ok().map(state)
@@ -79,7 +79,7 @@ mod tests {
             sink.lock().push(String::from_utf8_lossy(contents).into_owned());
             Ok::<_, String>(())
         });
-        // Written until it is noticed: the first look may come after the first write.
+        // Written until it is noticed: the first check may come after the first write.
         let mut length = 3;
         while seen.lock().is_empty() {
             length += 1;

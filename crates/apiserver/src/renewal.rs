@@ -1,4 +1,4 @@
-//! Renews the server's own certificates while it runs: before they end, and when the clock is set.
+//! Renewal of the server's own certificates while it runs: before they end, and after changes of the clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,12 +18,12 @@ use crate::assemble::{StartFailure, Told};
 use crate::authorities::of_clients;
 use crate::pki::{Clock, Files, Names, Pki};
 
-/// How often the clock is looked at, and how soon something that failed is tried again.
+/// The interval between checks of the clock, and before a failed renewal is retried.
 const LOOK_AGAIN: Duration = Duration::minutes(1);
-/// What a clock may gain or lose between two looks without a word.
+/// The maximum difference between clock and elapsed time that does not count as a change of the clock.
 const STEP: Duration = Duration::seconds(30);
 
-/// The server's own certificates, and the files that tell of them.
+/// The server's own certificates, and the files for clients.
 pub(crate) struct Own {
     files: Files,
     names: Names,
@@ -32,7 +32,7 @@ pub(crate) struct Own {
     expiry: Expiry,
 }
 
-/// When the serving certificate ends that the server made for itself, in seconds of Unix time. Clones are the same.
+/// The end of the server's own serving certificate, in seconds of Unix time. Clones share the value.
 #[derive(Clone, Debug)]
 pub(crate) struct Expiry(Arc<AtomicI64>);
 
@@ -46,7 +46,7 @@ impl Expiry {
     }
 }
 
-/// The server's own certificate is good. Otherwise a restart makes another.
+/// Checks that the server's own certificate has not ended. If it has, a restart creates another.
 pub(crate) struct CertificateCheck(pub(crate) Expiry);
 
 impl HealthCheck for CertificateCheck {
@@ -64,15 +64,15 @@ impl HealthCheck for CertificateCheck {
     }
 }
 
-/// Where certificates are in use.
+/// The components that use the certificates.
 pub(crate) struct Users {
     pub(crate) serving: Arc<Certificates>,
-    /// Those whose client certificates count.
+    /// The authorities of clients.
     pub(crate) clients: Arc<Authorities>,
     pub(crate) resources: Catalog,
 }
 
-/// What a turn found to be new.
+/// The certificates that were renewed together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Renewed {
     serving: bool,
@@ -86,12 +86,12 @@ impl Own {
         Self { files, names, told, current, expiry }
     }
 
-    /// When the serving certificate ends, always that of the newest one.
+    /// Returns the end of the serving certificate, which is kept up to date.
     pub(crate) fn expiry(&self) -> Expiry {
         self.expiry.clone()
     }
 
-    /// Renews until the server ends.
+    /// Renews certificates until the server ends.
     pub(crate) fn follow(self, users: Users, clock: Clock, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let stopped = shutdown.fired();
         let own = Arc::new(Mutex::new(self));
@@ -113,13 +113,13 @@ impl Own {
                     if set.is_none() && now < due && !own.lock().told.follows_others() {
                         continue;
                     }
-                    // Files are read and written: not on a thread that answers requests.
+                    // File access must not block a thread that serves requests.
                     let turning = own.clone();
                     let outcome = match tokio::task::spawn_blocking(move || turning.lock().turn(now)).await {
                         Ok(outcome) => outcome,
-                        // Health must hear of it.
+                        // The panic must reach the health check.
                         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                        // The runtime goes away.
+                        // The runtime is shutting down.
                         Err(_) => return,
                     };
                     failed = outcome.is_err();
@@ -136,7 +136,7 @@ impl Own {
         });
     }
 
-    /// Makes anew what is due.
+    /// Renews the certificates that are due.
     fn turn(&mut self, now: OffsetDateTime) -> Result<Renewed, StartFailure> {
         let new = Pki::open(&self.files, &self.names, now)?;
         self.told.read_again();
@@ -182,7 +182,7 @@ impl Own {
     }
 }
 
-/// By how much the clock went another way than time did.
+/// Returns the difference between the clock's change and the elapsed time, if it is too large.
 fn step(before: OffsetDateTime, now: OffsetDateTime, passed: std::time::Duration) -> Option<Duration> {
     let passed = Duration::try_from(passed).unwrap_or(Duration::ZERO);
     let by = (now - before) - passed;

@@ -1,4 +1,4 @@
-//! A server that was put together, from its first request to its last.
+//! An assembled server, from its first request to its last.
 
 use std::sync::Arc;
 
@@ -23,34 +23,33 @@ pub(crate) struct Assembled {
     pub(crate) server: Server,
     pub(crate) resources: Catalog,
     pub(crate) stores: Stores,
-    /// Goes before the stores are closed.
+    /// Dropped before the stores are closed.
     pub(crate) admin_socket: Option<AdminSocket>,
     pub(crate) at_rest: Option<AtRest>,
     pub(crate) control_plane: ControlPlane,
-    /// Keep what authorizers know in step with the store; they end with the server.
+    /// Tasks that follow the authorizers' data; they end with the server.
     pub(crate) followers: JoinSet<()>,
     pub(crate) lost: Lost,
-    /// What goes on beside the requests.
+    /// Background tasks beside the requests.
     pub(crate) upkeep: Upkeep,
     pub(crate) auditor: Option<Arc<Auditor>>,
-    /// Directories that go with the server, if they do.
+    /// Directories that are removed with the server, if they are temporary.
     pub(crate) data: Option<DataDir>,
-    /// Told when the disk of the store has failed.
+    /// Notified when the disk of the store has failed.
     pub(crate) disk_failed: Arc<Notify>,
-    /// Its connections end with the value.
+    /// Its connections end on drop.
     pub(crate) front: Front,
     pub(crate) ending: Ending,
 }
 
-/// The runtime on which connections are accepted, shaken hands with, and asked for health: the work of requests never
-/// holds that up.
+/// The runtime for accepting connections, TLS handshakes and health checks, which the work of requests never blocks.
 pub(crate) struct Front(Option<Runtime>);
 
-/// Tells everybody to end when it goes: neither a start that fails nor a runtime that is shut down leaves a task behind.
+/// A guard that ends all tasks on drop: neither a failed start nor the shutdown of the runtime leaves a task behind.
 pub(crate) struct Ending(pub(crate) ShutdownTrigger);
 
 impl Assembled {
-    /// Serves until told to stop. `ready` is told once what every cluster has is there.
+    /// Serves until `stop` is done. Sends `ready` when the objects of every cluster exist.
     pub(crate) async fn run(mut self, ready: watch::Sender<bool>, stop: impl Future<Output = ()>) {
         let disk_failed = self.disk_failed.clone();
         let stop = async move {
@@ -93,12 +92,12 @@ impl Assembled {
 
 impl Front {
     pub(crate) fn start() -> std::io::Result<Self> {
-        // Two at least, so that one handshake does not hold up the next.
+        // At least two threads, so that one handshake does not delay the next.
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("front").enable_all().build()?;
         Ok(Self(Some(runtime)))
     }
 
-    /// `None` once it has ended.
+    /// Returns `None` after the runtime has ended.
     pub(crate) fn handle(&self) -> Option<Handle> {
         self.0.as_ref().map(|runtime| runtime.handle().clone())
     }
@@ -106,7 +105,7 @@ impl Front {
 
 impl Drop for Front {
     fn drop(&mut self) {
-        // This may be a thread of another runtime, which must not wait.
+        // This may be a thread of another runtime, which must not block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

@@ -1,4 +1,4 @@
-//! A server from the outside: started, asked where it is, stopped.
+//! The public interface of a server: start, addresses, stop.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,55 +7,61 @@ use std::path::{Path, PathBuf};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::assemble::{StartFailure, assemble};
+use crate::assemble::{StartFailure, assemble, check_files};
 use crate::running::Assembled;
 use crate::settings::{Settings, SettingsError};
 
-/// What is started: see [`Server::start`].
+/// A server, started by [`Server::start`].
 #[derive(Clone, Copy, Debug)]
 pub struct Server;
 
-/// A running server. Dropping it stops the server in the background, as far as the runtime goes on.
+/// A running server. Dropping it stops the server in the background, as long as the runtime exists.
 #[derive(Debug)]
 pub struct Handle {
     about: About,
-    /// Tells when what every cluster has is there.
+    /// True when the objects of every cluster exist.
     ready: watch::Receiver<bool>,
-    /// Stops the server, sent to or dropped.
+    /// The signal that stops the server, when it is sent or dropped.
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
-/// Why a server cannot start.
+/// An error that keeps a server from starting.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct StartError(#[from] StartFailure);
 
-/// The server has ended: it was told to, its disk has failed, or it broke off; the log says which.
+/// The error of a server that has ended: it was stopped, its disk failed, or it panicked; the log has the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server has ended")]
 pub struct Ended;
 
-/// Where a server is, and how people reach it.
+/// The addresses, files and commands of a server.
 #[derive(Debug)]
 pub(crate) struct About {
     pub(crate) address: SocketAddr,
     pub(crate) url: String,
-    /// The objects, in words.
+    /// A description of the place of the objects.
     pub(crate) place: String,
-    /// The administrator's, when the server has one of its own.
+    /// The administrator's kubeconfig, if client certificates are of the server's own authority.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The command that begins every example.
+    /// The kubectl command with the flags to reach this server.
     pub(crate) kubectl: String,
-    /// The command that brings controllers.
+    /// The command that starts controllers.
     pub(crate) controllers: String,
 }
 
 // === impl Server ===
 
 impl Server {
-    /// Starts a server on the present runtime, which must have threads, time and I/O. When this returns, its port is
-    /// open and its own objects are being made; [`Handle::ready`] waits for those. What fails leaves nothing behind.
+    /// Reads all files in the settings, as [`Server::start`] does, and starts nothing. Returns the first error that a
+    /// start would return.
+    pub fn check(settings: &Settings) -> Result<(), StartError> {
+        Ok(check_files(settings)?)
+    }
+
+    /// Starts a server on the current runtime, which must have threads, time and I/O. Then its port is open and its own
+    /// objects are being created; [`Handle::ready`] waits for these. A failed start leaves nothing behind.
     pub async fn start(settings: Settings) -> Result<Handle, StartError> {
         let settings = settings.checked().map_err(StartFailure::from)?;
         let (assembled, about) = assemble(settings).await?;
@@ -70,19 +76,19 @@ impl Handle {
         let (stop, stopped) = oneshot::channel();
         let (told, ready) = watch::channel(false);
         let stopped = async move {
-            // A handle that is gone has nobody left who could stop the server.
+            // An error means that the handle was dropped.
             let _ = stopped.await;
         };
         let task = tokio::spawn(assembled.run(told, stopped));
         Self { about, ready, stop: Some(stop), task }
     }
 
-    /// Waits until what every cluster has is there: its namespaces, services, roles. `/readyz` says so from then on.
+    /// Waits until the namespaces, services and roles of every cluster exist. `/readyz` succeeds from then on.
     pub async fn ready(&mut self) -> Result<(), Ended> {
         self.ready.wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| Ended)
     }
 
-    /// Waits until the server has ended, by itself or because it was stopped.
+    /// Waits until the server has ended, by itself or after a stop.
     pub async fn ended(&mut self) {
         if !self.task.is_finished()
             && let Err(error) = (&mut self.task).await
@@ -92,11 +98,11 @@ impl Handle {
         }
     }
 
-    /// Begins to stop the server: requests in flight are answered, watches end, what was written is kept.
-    /// [`Handle::ended`] waits for that.
+    /// Begins to stop the server: it completes requests in flight, ends watches, and keeps acknowledged writes.
+    /// [`Handle::ended`] waits for the end.
     pub fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // A server that has ended needs no word.
+            // The server may have ended already.
             let _ = stop.send(());
         }
     }
@@ -107,39 +113,39 @@ impl Handle {
         self.ended().await;
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.about.address
     }
 
-    /// Where clients of this machine reach it.
+    /// Returns the URL for clients of this machine.
     pub fn url(&self) -> &str {
         &self.about.url
     }
 
-    /// Where the objects are, for people.
+    /// Returns a description of the place of the objects.
     pub fn place(&self) -> &str {
         &self.about.place
     }
 
-    /// The administrator's kubeconfig. It is written again when certificates are renewed, and gone with an ephemeral
-    /// server. `None` where client certificates are those of somebody else's authority.
+    /// Returns the path of the administrator's kubeconfig, which is updated when certificates are renewed, and removed
+    /// with an ephemeral server. `None` if client certificates are of another authority.
     pub fn kubeconfig_path(&self) -> Option<&Path> {
         self.about.kubeconfig.as_deref()
     }
 
-    /// The text of the administrator's kubeconfig.
+    /// Reads the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> io::Result<String> {
         let none = || io::Error::new(io::ErrorKind::NotFound, "administrators bring certificates of their own");
         std::fs::read_to_string(self.about.kubeconfig.as_deref().ok_or_else(none)?)
     }
 
-    /// The command that begins every example: kubectl with what it needs to reach this server.
+    /// Returns the kubectl command with the flags to reach this server.
     pub fn kubectl(&self) -> &str {
         &self.about.kubectl
     }
 
-    /// The command that brings controllers to this server.
+    /// Returns the command that starts controllers for this server.
     pub fn controllers(&self) -> &str {
         &self.about.controllers
     }

@@ -1,5 +1,5 @@
-//! What a server is told before it starts: plain values, one group a file. The program reads them from its flags, whoever
-//! embeds a server sets those that matter; the defaults are those of the flags.
+//! The settings of a server: plain values, with a file for each group. The program reads them from its flags, an
+//! embedding process sets the ones it needs; the defaults are those of the flags.
 
 mod admission;
 mod api_enablement;
@@ -34,7 +34,7 @@ pub use serving::Serving;
 pub use storage::{Etcd, Storage};
 pub use values::{Cidr, PortRange};
 
-/// The settings of a server. Those of [`Settings::default`] are the program's without any flag: port 6443 of this machine,
+/// The settings of a server. [`Settings::default`] equals the program without any flag: port 6443 of this machine,
 /// objects in the default data directory.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -42,23 +42,23 @@ pub struct Settings {
     pub debugging: Debugging,
     pub storage: Storage,
     pub serving: Serving,
-    pub auditing: binnacle_audit::Options,
+    pub auditing: binnacle_audit::AuditOptions,
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub api_enablement: ApiEnablement,
     pub admission: Admission,
-    /// Which metrics are shown, and with which values of their labels.
+    /// The metrics that are shown, and their allowed label values.
     pub exposed_metrics: ExposedOptions,
     pub misc: Misc,
     pub host: Host,
 }
 
-/// Settings that do not go together.
+/// An error of settings that are invalid together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     #[error("service IP family {} must match public address family {}", go_quote(.range), go_quote(.advertised))]
     Families { range: String, advertised: String },
-    /// Something is to be served that the emulated version does not have.
+    /// An enabled API does not exist in the emulated version.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
 }
@@ -66,33 +66,33 @@ pub enum SettingsError {
 // === impl Settings: constructors ===
 
 impl Settings {
-    /// A server on a free port of this machine that keeps all objects in memory.
+    /// Returns the settings of a server on a free port of this machine that keeps all objects in memory.
     pub fn ephemeral() -> Self {
         let storage = Storage { ephemeral: true, ..Storage::default() };
         Self { storage, ..Self::default() }.port(0)
     }
 
-    /// A server on a free port of this machine with its objects, keys and kubeconfig in a directory.
+    /// Returns the settings of a server on a free port of this machine with its data and kubeconfig in a directory.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
         let storage = Storage { data_dir: Some(directory.into()), ..Storage::default() };
         Self { storage, ..Self::default() }.port(0)
     }
 
-    /// The port for HTTPS; 0 takes a free one.
+    /// Sets the port for HTTPS; 0 chooses a free one.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.serving.secure_port = port;
         self
     }
 
-    /// Which features are on, and which version of Kubernetes the server acts as.
+    /// Sets the feature gates, and the version of Kubernetes to emulate.
     #[must_use]
     pub fn gates(mut self, gates: Gates) -> Self {
         self.generic.gates = gates;
         self
     }
 
-    /// True when containers may be privileged.
+    /// Sets whether containers may be privileged.
     #[must_use]
     pub fn allow_privileged(mut self, allow: bool) -> Self {
         self.misc.allow_privileged = allow;
@@ -103,21 +103,21 @@ impl Settings {
 // === impl Settings: questions ===
 
 impl Settings {
-    /// The same settings, fit for a start.
+    /// Returns validated settings, ready for a start.
     pub fn checked(mut self) -> Result<Self, SettingsError> {
         self.check_families()?;
         self.served()?;
-        // Who may do everything must be somebody.
+        // Anonymous requests are refused if every user may do everything.
         self.authentication.anonymous &= !self.authorization.allows_everything();
         Ok(self)
     }
 
-    /// The gates of the server and what it allows.
+    /// Returns the gates of the server and its permissions.
     pub fn features(&self) -> Features {
         Features { gates: self.generic.gates.clone(), allow_privileged: self.misc.allow_privileged }
     }
 
-    /// The built-in resources that are served.
+    /// Returns the served built-in resources.
     pub(crate) fn served(&self) -> Result<ServedResources, SettingsError> {
         let (generic, emulated) = (&self.generic, self.generic.emulated());
         let emulation = Emulation {
@@ -128,7 +128,7 @@ impl Settings {
         Ok(ServedResources::new(&self.api_enablement.enabled, emulation, |gate| generic.gates.enabled(gate))?)
     }
 
-    /// The service `kubernetes` has one address, and endpoints of another family would lead nowhere.
+    /// Checks that the endpoints of the service `kubernetes` are of its family, as it has only one address.
     fn check_families(&self) -> Result<(), SettingsError> {
         let (Some(advertised), Some(range)) =
             (self.generic.advertise_address, self.misc.service_cluster_ip_ranges.first())

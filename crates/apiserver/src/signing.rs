@@ -1,5 +1,5 @@
-//! The signer of service account tokens, and the keys by which they are verified: a key of a file, the server's own, or another
-//! process.
+//! The signer of service account tokens, and the keys that verify them: a key in a file, the server's own, or an
+//! external signer's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use binnacle_unstored::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSi
 use crate::authentication::audiences;
 use crate::settings;
 
-/// The shortest life that tokens may be asked for.
+/// The minimum lifetime that can be requested for a token.
 const MIN_SECONDS: i64 = 600;
-/// How long a discovered key set is good whose keys stay.
+/// The maximum age in seconds of a discovered key set whose keys never change.
 const MAX_AGE: u64 = 3600;
 
-/// Why no signer can be used.
+/// An error of a signer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SigningError {
     #[error("while setting up external-jwt-signer: {0}")]
@@ -36,12 +36,12 @@ pub(crate) enum SigningError {
     Metrics(#[from] prometheus::Error),
 }
 
-/// Keys that others may know.
+/// The keys that clients may read.
 pub(crate) trait PublishedKeys: TokenKeys {
-    /// With their generation.
+    /// Returns the keys with their generation.
     fn published(&self) -> (u64, Vec<PublicKey>);
 
-    /// For how many seconds they are good.
+    /// Returns the seconds for which clients may cache the keys.
     fn max_age(&self) -> u64;
 }
 
@@ -55,16 +55,16 @@ impl PublishedKeys for FixedKeys {
     }
 }
 
-/// Another process that signs.
+/// A connection to an external signer.
 #[derive(Clone)]
 pub(crate) struct External {
     signer: ExternalSigner,
-    /// The longest life of its tokens in seconds.
+    /// The maximum lifetime of its tokens in seconds.
     longest: i64,
 }
 
 impl External {
-    /// Asks the signer that the flags name, if they do.
+    /// Connects to the external signer in the flags, if there is one.
     pub(crate) async fn connect(
         flags: &settings::ServiceAccounts,
         registry: &prometheus::Registry,
@@ -82,7 +82,7 @@ impl External {
         Ok(Some(Self { signer, longest }))
     }
 
-    /// Goes on fetching the keys, until the shutdown signal.
+    /// Fetches the keys repeatedly until the shutdown signal.
     pub(crate) fn follow(self, shutdown: Shutdown) -> impl Future<Output = ()> + Send {
         supervise("external signer", move || {
             let (signer, shutdown) = (self.signer.clone(), shutdown.clone());
@@ -126,11 +126,11 @@ impl PublishedKeys for External {
     }
 }
 
-/// Signs service account tokens, and has the keys that verify them.
+/// The signer of service account tokens, and the keys that verify them.
 pub(crate) struct Signing {
     signer: Arc<dyn TokenSigner>,
     pub(crate) keys: Arc<dyn PublishedKeys>,
-    /// The longest life in seconds of tokens that another process signs.
+    /// The maximum lifetime in seconds of an external signer's tokens.
     longest: Option<i64>,
 }
 
@@ -142,12 +142,12 @@ impl From<External> for Signing {
 }
 
 impl Signing {
-    /// By a key that this process has.
+    /// Signs with a key of this process.
     pub(crate) fn by_key(key: PrivateKey, verifying: Vec<PublicKey>) -> Self {
         Self { signer: Arc::new(key), keys: Arc::new(FixedKeys(verifying)), longest: None }
     }
 
-    /// How tokens are made, as the flags want.
+    /// Returns the issuer of tokens, configured by the flags.
     pub(crate) fn issuer(&self, flags: &settings::Authentication) -> TokenIssuer {
         let of = &flags.service_accounts;
         let max_seconds = match (seconds(of.max_expiration), self.longest) {

@@ -1,5 +1,5 @@
-//! The stand-in for etcd that test harnesses start: the server asks an etcd of this machine for it, and keeps all objects
-//! in memory where it is one.
+//! The substitute for etcd that test harnesses start: the server checks whether the given etcd on this machine is one,
+//! and then keeps all objects in memory.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,16 +11,16 @@ use tokio::net::TcpStream;
 
 use crate::settings::{Etcd, Storage};
 
-/// How long an etcd may take to say that it is none. What takes longer is an etcd that is slow or not there yet.
+/// The timeout of a substitute's response. A slower server is an etcd that is slow or not started yet.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why a stand-in cannot be used.
+/// An error of a substitute that is not usable.
 #[derive(Debug, thiserror::Error)]
 #[error("the etcd at {0} is a stand-in that keeps nothing: it cannot be one of several, nor stand beside other stores")]
 pub(crate) struct StandInError(String);
 
-/// Takes the stand-in that is named as etcd for what it is. Only one of this machine that speaks plain HTTP is asked, by a
-/// request that etcd answers with "not found"; nothing is concluded from addresses or ports.
+/// Uses memory instead of etcd if the given etcd is a substitute. Only a server of this machine with plain HTTP is
+/// checked, by a request that etcd answers with "not found"; addresses and ports mean nothing.
 pub(crate) async fn settle(storage: &mut Storage) -> Result<(), StandInError> {
     let Some(etcd) = &storage.etcd else { return Ok(()) };
     let Some((server, address)) = etcd.servers.iter().find_map(|server| Some((server, local(server)?))) else {
@@ -40,12 +40,12 @@ pub(crate) async fn settle(storage: &mut Storage) -> Result<(), StandInError> {
     Ok(())
 }
 
-/// True when everything is to be kept at this one server.
+/// Returns true if the settings have no other etcd server.
 fn is_alone(etcd: &Etcd, server: &str) -> bool {
     etcd.servers.len() == 1 && etcd.overrides.values().flatten().all(|other| other == server)
 }
 
-/// The address behind an `http` URL, if it is one of this machine's own.
+/// Returns the address in an `http` URL, if it is on this machine.
 fn local(url: &str) -> Option<&str> {
     let address = url.strip_prefix("http://")?;
     let address = address.strip_suffix('/').unwrap_or(address);
@@ -59,7 +59,7 @@ async fn is_stand_in(address: &str) -> io::Result<bool> {
     let request = format!("GET {PATH} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    // Room for a head with more in it than the stand-in's own; what is longer is none.
+    // A substitute's response is shorter than this; a longer one is another server's.
     stream.take(4096).read_to_end(&mut answer).await?;
     let answer = String::from_utf8_lossy(&answer);
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return Ok(false) };

@@ -1,5 +1,4 @@
-//! The metric families of kube-apiserver for lists, caches and leases: read from what each resource has counted when
-//! somebody asks.
+//! kube-apiserver's metrics of lists, caches and leases: computed at each scrape from the counts of the resources.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, Registry};
 
-/// resourceVersions are told by these digits, which a float can hold.
+/// The metric shows the last digits of resourceVersions, as many as a float can hold.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 const WAITS: (&str, &str) = (
     "apiserver_watch_cache_read_wait_seconds",
@@ -23,9 +22,9 @@ const WATCH_LISTS: (&str, &str) = (
 );
 const LEASES: (&str, &str) = ("etcd_lease_object_counts", "[ALPHA] Number of objects attached to a single etcd lease.");
 
-/// Makes the families of all resources appear in the metrics.
+/// Registers the metrics of all resources.
 pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Result<(), prometheus::Error> {
-    // Once for all versions of a resource.
+    // One entry for all versions of a resource.
     let mut seen = HashSet::new();
     let known = resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone()));
     let collections = known.map(|resource| {
@@ -46,7 +45,7 @@ struct Told {
     of: Arc<Collection>,
 }
 
-/// What was sent to the watches of one version.
+/// Statistics of the watches of one version.
 struct Version {
     /// Group, version and resource.
     labels: [String; 3],
@@ -57,7 +56,7 @@ struct Version {
 struct Families {
     collections: Vec<Told>,
     versions: Vec<Version>,
-    /// Made anew whenever somebody asks.
+    /// Set at each scrape.
     sent: IntCounterVec,
     cached: [IntCounterVec; 3],
     stored: [IntCounterVec; 4],
@@ -66,7 +65,7 @@ struct Families {
     undecodable: IntCounterVec,
     version: GaugeVec,
     capacity: GaugeVec,
-    /// What the histograms are described by; they are written out by hand.
+    /// The descriptions of the histograms, whose samples are built by hand.
     described: [Gauge; 4],
 }
 
@@ -183,7 +182,7 @@ impl Families {
             self.cached[2].with_label_values(&labels).inc_by(lists.returned);
         }
         let stored = counts.stored();
-        // The cache reads everything once.
+        // A cache reads all objects once.
         let stats = told.of.cache.stats();
         let (read, objects) = (stats.initializations, stats.initial_events);
         let stored =
@@ -203,7 +202,7 @@ impl Families {
         if undecodable > 0 {
             self.undecodable.with_label_values(&labels).inc_by(undecodable);
         }
-        // A cache that nobody has asked for does nothing.
+        // An unused cache has no statistics.
         if stats.initializations == 0 {
             return;
         }
@@ -262,7 +261,7 @@ impl Collector for Families {
                 })
             });
         families.push(family(WATCH_LISTS, watch_lists.collect()));
-        // One kind of object is kept for a time.
+        // Only events have a time to live.
         let leases = self.collections.iter().filter_map(|told| histogram(&told.of.counts.leases, &[]));
         families.push(family(LEASES, leases.collect()));
         families.retain(|family| !family.get_metric().is_empty());
@@ -279,7 +278,7 @@ fn family((name, help): (&str, &str), metrics: Vec<Metric>) -> MetricFamily {
     family
 }
 
-/// `None` when nothing was counted.
+/// Returns `None` if nothing was counted.
 fn histogram(distribution: &Distribution, labels: &[(&str, &str)]) -> Option<Metric> {
     let (buckets, count, sum) = distribution.cumulative();
     if count == 0 {

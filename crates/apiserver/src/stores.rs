@@ -11,8 +11,8 @@ use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
 use binnacle_store::{Store, prefix_range, unfinished_migration_key};
-use binnacle_store_embedded::{EmbeddedStore, Options as EmbeddedOptions};
-use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, TlsPaths};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
+use binnacle_store_etcd::{EtcdOptions, EtcdStore, KeyOwner, Metrics, TlsPaths};
 use prometheus::Registry;
 use tokio::sync::Notify;
 
@@ -27,18 +27,18 @@ use crate::timed_store::TimedStore;
 pub(crate) enum Stores {
     Embedded {
         store: Arc<EmbeddedStore>,
-        /// The same, for requests.
+        /// The same store with metrics, for requests.
         timed: Arc<TimedStore>,
-        /// None of a store in memory.
+        /// `None` for a store in memory.
         directory: Option<PathBuf>,
     },
     Etcd(Clusters),
 }
 
 pub(crate) struct Clusters {
-    /// The first one holds whatever is not said to be elsewhere.
+    /// The first store has all resources without an override.
     stores: Vec<Arc<EtcdStore>>,
-    /// By place in `stores`.
+    /// Indexes in `stores`.
     overrides: HashMap<GroupResource, usize>,
     root: String,
     place: String,
@@ -75,8 +75,8 @@ impl Stores {
         Ok(Self::Embedded { store, timed, directory })
     }
 
-    /// Refuses a store into which data is being moved: part of it is not there yet. An etcd that is out of reach at the
-    /// start cannot be asked, and is served when it comes.
+    /// Refuses a store into which data are being moved: it is not complete. An etcd that cannot be reached at the start
+    /// is not checked, and is used when it becomes available.
     pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartFailure> {
         let root = match self {
             Self::Embedded { .. } => ROOT,
@@ -95,7 +95,7 @@ impl Stores {
         Ok(())
     }
 
-    /// Offers the data to the operator's program.
+    /// Serves the data to the operator's program.
     pub(crate) fn offer(&self) -> Option<AdminSocket> {
         match self {
             Self::Embedded { store, directory: Some(directory), .. } => AdminSocket::open(directory, store.clone()),
@@ -103,7 +103,7 @@ impl Stores {
         }
     }
 
-    /// What the resources are told.
+    /// Returns the storage options of the resources.
     pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
         let (root, overrides) = match self {
             Self::Embedded { .. } => (ROOT.to_owned(), HashMap::new()),
@@ -123,7 +123,7 @@ impl Stores {
         }
     }
 
-    /// Every store once, the main one first.
+    /// Returns every store once, the main one first.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Store>> {
         match self {
             Self::Embedded { timed, .. } => vec![timed.clone()],
@@ -131,7 +131,7 @@ impl Stores {
         }
     }
 
-    /// Which of [`Stores::all`] holds a resource.
+    /// Returns the index in [`Stores::all`] of a resource's store.
     pub(crate) fn place_of(&self, resource: &GroupResource) -> usize {
         match self {
             Self::Embedded { .. } => 0,
@@ -146,7 +146,7 @@ impl Stores {
         }
     }
 
-    /// The embedded store, if it has a directory.
+    /// Returns the embedded store, if it has a directory.
     pub(crate) fn embedded(&self) -> Option<Arc<EmbeddedStore>> {
         match self {
             Self::Embedded { store, directory: Some(_), .. } => Some(store.clone()),
@@ -158,7 +158,7 @@ impl Stores {
         matches!(self, Self::Etcd(_))
     }
 
-    /// Where the objects are, for the greeting.
+    /// Returns a description of the place of the objects.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Embedded { .. } => String::new(),
@@ -166,7 +166,7 @@ impl Stores {
         }
     }
 
-    /// The health checks under the names that probes know from kube-apiserver.
+    /// Adds the health checks, with kube-apiserver's names.
     pub(crate) fn add_checks(&self, mut health: Health, storage: &Storage) -> Health {
         let stores = self.all();
         for (n, store) in stores.into_iter().enumerate() {
@@ -199,7 +199,7 @@ impl Stores {
     }
 }
 
-/// Nothing may be written on top of what a failing disk may or may not hold. The next start reads what is there.
+/// Ends the server or the process, since a failing disk may have lost writes; the next start reads it.
 fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
     match then {
         DiskFailure::StopServer => {
@@ -229,7 +229,7 @@ impl Clusters {
             EtcdStore::new(&options).map(Arc::new)
         };
         let mut stores = vec![open(&etcd.servers)?];
-        // Several resources may be in the same other cluster.
+        // Several resources may be in the same cluster.
         let mut known: HashMap<Vec<String>, usize> = HashMap::new();
         let mut overrides = HashMap::new();
         for (resource, servers) in &etcd.overrides {

@@ -1,4 +1,4 @@
-//! The embedded store with its requests counted and timed under the names that dashboards know from etcd.
+//! The embedded store with its requests counted and timed under etcd's metric names, which dashboards use.
 
 use std::ops::Range;
 use std::sync::Arc;

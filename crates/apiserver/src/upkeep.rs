@@ -1,4 +1,4 @@
-//! What goes on beside the requests for the stores' sake: compaction, and metrics that somebody has to ask for.
+//! Background tasks for the stores: compaction, and metrics that must be measured.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::settings::Storage;
 use crate::stores::Stores;
 
-/// Ends with the value.
+/// Background tasks, which end on drop.
 pub(crate) struct Upkeep {
     _compactors: Vec<Compactor>,
     tasks: Vec<JoinHandle<()>>,
     counted: Counted,
 }
 
-/// Tells when the objects of all resources were counted for the first time, if they are counted at all.
+/// True when the objects of all resources were counted, or if they are not counted at all.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted(Arc<AtomicBool>);
 
@@ -65,7 +65,7 @@ impl Drop for Upkeep {
     }
 }
 
-/// One for each store, which tells the caches of what is in it.
+/// Starts one compactor for each store, which reports its revisions to the caches of that store.
 fn compactors(stores: &Stores, resources: &[Arc<Resource>], every: Duration) -> Vec<Compactor> {
     let compactor = |(at, store)| {
         let inside = resources.iter().filter(|resource| stores.place_of(&resource.group_resource()) == at);
@@ -81,7 +81,7 @@ fn gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result
     keep(registry, GaugeVec::new(Opts::new(name, help), labels)?)
 }
 
-/// Counts the objects of every resource, once for all its versions. What cannot be counted is told as -1.
+/// Counts the objects of every resource, once for all its versions. A failed count is -1.
 fn count_objects(
     resources: &[Arc<Resource>],
     every: Duration,
@@ -115,7 +115,7 @@ fn count_objects(
                     let name = resource.group_resource();
                     objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
                     deprecated.with_label_values(&[name.to_string()]).set(count);
-                    // What nobody reads is not in memory, so that its size is not known.
+                    // Objects without readers are not in the cache, so their size is not known.
                     let stats = collection.cache.stats();
                     let unknown = count < 0.0 || (count > 0.0 && stats.objects == 0);
                     let size = if unknown { -1.0 } else { stats.value_bytes as f64 };

@@ -1,4 +1,4 @@
-//! Servers inside of a process that is not the program: several at once, each with settings of its own.
+//! Servers embedded in another program: several at once, each with settings of its own.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -36,7 +36,7 @@ async fn create(client: &mut Client, name: &str, privileged: bool) -> (u16, Valu
     (status, serde_json::from_str(&body).unwrap())
 }
 
-/// The value of a gate as the server's own metrics have it.
+/// Returns the value of a gate in the server's own metrics.
 async fn gate(client: &mut Client, name: &str) -> String {
     let families = client.get("/metrics").await.unwrap().body;
     let row = format!("kubernetes_feature_enabled{{name=\"{name}\"");
@@ -60,7 +60,7 @@ async fn two_servers_share_a_process() {
         assert_eq!(connection.get("/readyz").await.unwrap().status, 200);
     }
 
-    // Gates: a field of a feature is kept where the feature is on.
+    // Gates: a feature's field is kept only if the feature is on.
     let group = "/spec/template/spec/schedulingGroup/podGroupName";
     for (connection, enabled, kept) in [(&mut first, "1", Some("group")), (&mut second, "0", None)] {
         assert_eq!(gate(connection, "GenericWorkload").await, enabled);
@@ -68,20 +68,20 @@ async fn two_servers_share_a_process() {
         assert_eq!(status, 201, "{made}");
         assert_eq!(made.pointer(group).and_then(Value::as_str), kept);
     }
-    // What the servers allow.
+    // Privileged containers: the first server allows them, the second does not.
     assert_eq!(create(&mut first, "privileged", true).await.0, 201);
     let (status, refused) = create(&mut second, "privileged", true).await;
     assert_eq!(status, 422, "{refused}");
     assert!(refused["message"].as_str().unwrap().contains("disallowed by cluster policy"), "{refused}");
 
-    // One ends, the other goes on.
+    // One server ends, the other continues.
     let (address, kubeconfig) = (passing.address(), passing.kubeconfig_path().unwrap().to_owned());
     passing.stop().await;
     drop(TcpListener::bind(address).unwrap());
     assert!(!kubeconfig.exists());
     assert_eq!(second.get(&format!("{DEPLOYMENTS}/plain")).await.unwrap().status, 200);
 
-    // The directory is free for the next server, which has what this one had.
+    // The next server can use the directory, and has the objects of this one.
     let address = lasting.address();
     lasting.stop().await;
     drop(TcpListener::bind(address).unwrap());
@@ -110,14 +110,14 @@ async fn a_start_that_fails_leaves_nothing_behind() {
     let error = Server::start(Settings::in_directory(&directory).port(port)).await.unwrap_err().to_string();
     assert!(error.starts_with("failed to create listener: failed to listen on 127.0.0.1:"), "{error}");
     assert!(!directory.exists());
-    // A store that another server of the process has.
+    // The store is in use by another server of the process.
     let holder = Server::start(Settings::in_directory(&directory)).await.unwrap();
     assert!(Server::start(Settings::in_directory(&directory)).await.is_err());
     holder.stop().await;
     Server::start(Settings::in_directory(&directory)).await.unwrap().stop().await;
 }
 
-/// Tasks hold what a server was made of: caches, connections, the store.
+/// A stopped server leaves no task behind: tasks would hold caches, connections and the store.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_stopped_leaves_no_task_behind() {
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -134,7 +134,7 @@ async fn a_server_that_was_stopped_leaves_no_task_behind() {
     wait_until("all tasks to end", async || (tasks() <= before).then_some(())).await;
 }
 
-/// Under the name that kube-apiserver has for the size of etcd's database.
+/// The size is shown under kube-apiserver's name for the size of etcd's database.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_size_of_the_store_is_told() {
     let temp = TempDir::new();

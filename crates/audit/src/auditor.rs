@@ -1,4 +1,4 @@
-//! Policy and backend together: what the server's chain asks.
+//! The policy and the backend, for the server's handler chain.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::metrics::Metrics;
 use crate::policy::{Policy, Treatment};
 use crate::{Backend, Event};
 
-/// Makes the JSON of an API object out of an answer's body, by its media type; `None` for what is no such object. The
-/// flag says that managed fields are left out.
+/// Converts the body of a response with an API object to JSON, by its media type; returns `None` for other bodies.
+/// Managed fields are dropped if `omit_managed_fields`.
 pub type ObjectReader = fn(media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes>;
 
-/// Decides what is recorded and records it.
+/// Applies the policy to requests and records their events.
 pub struct Auditor {
     policy: Policy,
     backend: Box<dyn Backend>,
@@ -26,12 +26,12 @@ impl Auditor {
         Self { policy, backend, metrics, read }
     }
 
-    /// For the log and for tests.
+    /// Returns the name of the backend, for the log and for tests.
     pub fn backend_name(&self) -> String {
         self.backend.name()
     }
 
-    /// Waits until every event has been dealt with.
+    /// Waits until all events are processed.
     pub async fn shutdown(&self) {
         self.backend.shutdown().await;
     }

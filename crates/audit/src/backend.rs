@@ -1,4 +1,4 @@
-//! Where events go.
+//! Backends, which store or send events.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use binnacle_request::BoxFuture;
 
 use crate::Event;
 
-/// Keeps or sends events.
+/// A store or receiver of events.
 pub trait Backend: Send + Sync {
-    /// Whether all of them were taken. Those that were not are counted and logged already.
+    /// Returns true if all events were accepted. Others are already counted and logged.
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool>;
 
-    /// Waits until everything taken has been dealt with. Nothing is taken afterwards.
+    /// Waits until all accepted events are processed. No events are accepted afterwards.
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 
-    /// For the log: `buffered<webhook>`.
+    /// Returns the name for the log: `buffered<webhook>`.
     fn name(&self) -> String;
 }
 
-/// Events go to all of them.
+/// A backend that passes events to several others.
 pub(crate) struct Union(pub(crate) Vec<Box<dyn Backend>>);
 
 impl Backend for Union {
@@ -48,7 +48,7 @@ impl Backend for Union {
     }
 }
 
-/// Failures are counted and logged by the backend, and otherwise do not matter (`blocking`).
+/// A backend that ignores errors of another one (`blocking`), which counts and logs them.
 pub(crate) struct IgnoreErrors<B>(pub(crate) B);
 
 impl<B: Backend> Backend for IgnoreErrors<B> {
@@ -88,7 +88,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Remembers the audit IDs of each batch; takes them or not.
+    /// A backend that records the audit IDs of each batch, and accepts it or not.
     #[derive(Default)]
     pub(crate) struct Seen {
         pub(crate) batches: Mutex<Vec<Vec<String>>>,

@@ -1,5 +1,5 @@
-//! Events wait in a bounded queue and leave in batches (`batch`): requests never wait, and what does not fit is lost,
-//! counted and logged.
+//! A bounded queue that sends events in batches (`batch`). Requests never wait: events that do not fit into the queue
+//! are lost, counted and logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Buffered {
 }
 
 impl Buffered {
-    /// Must be called on a runtime. With `concurrent`, a batch does not wait for the one before it to be dealt with.
+    /// Must be called in a runtime. If `concurrent`, a batch is sent without waiting for the previous one.
     pub(crate) fn new(next: Box<dyn Backend>, options: &BatchOptions, concurrent: bool, metrics: Metrics) -> Self {
         let (sender, receiver) = mpsc::channel(options.buffer_size);
         let name = format!("{PLUGIN}<{}>", next.name());
@@ -90,7 +90,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Until the queue is closed and empty and everything in it has been dealt with.
+    /// Sends batches until the queue is closed and empty and all its events are processed.
     async fn run(&mut self) {
         let mut sending = JoinSet::new();
         while let Some(batch) = self.collect().await {
@@ -112,7 +112,7 @@ impl Worker {
         self.next.shutdown().await;
     }
 
-    /// As many events as a batch may have, or those that came until the first of them has waited long enough.
+    /// Collects a batch: until it has the maximum number of events, or the first of them has waited long enough.
     async fn collect(&mut self) -> Option<Vec<Arc<Event>>> {
         let mut batch = vec![self.queue.recv().await?];
         let deadline = Instant::now() + self.max_wait;
@@ -139,12 +139,12 @@ impl Throttle {
         Self { per_second: f64::from(per_second), burst: burst as f64, tokens: burst as f64, filled: Instant::now() }
     }
 
-    /// Takes a token, when there is one.
+    /// Waits for a token and takes it.
     async fn wait(&mut self) {
         tokio::time::sleep(self.take(Instant::now())).await;
     }
 
-    /// Takes a token in advance and says how long it takes to earn.
+    /// Takes a token in advance, and returns the time until it is available.
     fn take(&mut self, now: Instant) -> Duration {
         let earned = now.duration_since(self.filled).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(backend.name(), "buffered<seen>");
     }
 
-    /// Holds every batch until it is let go.
+    /// A backend that holds every batch until the semaphore is released.
     struct Slow(Arc<Semaphore>, Arc<AtomicUsize>);
 
     impl Backend for Slow {

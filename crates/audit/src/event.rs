@@ -1,4 +1,4 @@
-//! `audit.k8s.io/v1` Event: what one stage of one request looked like.
+//! `audit.k8s.io/v1` Event: the record of one stage of one request.
 
 mod json;
 mod legacy;
@@ -15,16 +15,16 @@ use bytes::Bytes;
 pub(crate) use json::{encode_line, encode_list, encoded_size};
 pub(crate) use legacy::line as legacy_line;
 
-/// When in the life of a request an event is made.
+/// The stage of a request for which an event is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The caller is known, nothing else has happened.
+    /// The request is authenticated, and not yet handled.
     RequestReceived,
-    /// The head of the answer is known; only for long-running requests.
+    /// The response head is known; only for long-running requests.
     ResponseStarted,
-    /// Everything has been sent.
+    /// The response was sent completely.
     ResponseComplete,
-    /// A panic ended it.
+    /// A panic ended the request.
     Panic,
 }
 
@@ -72,20 +72,20 @@ pub struct Event {
     pub level: AuditLevel,
     pub audit_id: Text,
     pub stage: Stage,
-    /// Path and query as they were sent.
+    /// Path and query as sent.
     pub request_uri: Text,
     pub verb: Text,
-    /// Who called, also when they act as somebody else. Absent when authentication failed.
+    /// The authenticated user, even if they impersonate another one. Absent if authentication failed.
     pub user: Option<Arc<User>>,
     pub impersonated: Option<Impersonated>,
-    /// From the farthest known to the connection's own; all but the last are the client's word.
+    /// From the client to the last hop; all but the last are claims of the client.
     pub source_ips: Arc<[IpAddr]>,
     pub user_agent: Text,
-    /// Absent for requests that are not about a resource.
+    /// Absent for non-resource requests.
     pub object: Option<ObjectReference>,
-    /// Absent until an answer has begun.
+    /// Absent before the response.
     pub status: Option<ResponseStatus>,
-    /// JSON, as are response objects.
+    /// JSON, like `response_object`.
     pub request_object: Option<Bytes>,
     pub response_object: Option<Bytes>,
     pub received: SystemTime,
@@ -93,7 +93,7 @@ pub struct Event {
     pub annotations: BTreeMap<Text, Text>,
 }
 
-/// What a request is about. Empty texts are absent.
+/// The object of a request. Empty texts stand for absent members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectReference {
     pub resource: Text,
@@ -106,18 +106,18 @@ pub struct ObjectReference {
     pub subresource: Text,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub enum ResponseStatus {
-    /// The answer was no Status: only its code counts.
+    /// The response was not a Status: only its code is known.
     Code(u16),
-    /// The answer was a Status.
+    /// The response was a Status.
     Status(Arc<Status>, u16),
-    /// Nobody was known who could have been answered: by what they tried to be.
+    /// Authentication failed; the message names the authentication methods that were tried.
     Unauthenticated(String),
-    /// The server failed in a way that it has no Status for.
+    /// The server failed without a Status.
     Failure { code: u16, reason: &'static str, message: String },
-    /// The client went before there was an answer.
+    /// The client closed the connection before the response.
     ClosedEarly,
 }
 
@@ -131,7 +131,7 @@ impl ResponseStatus {
     }
 }
 
-/// A time as the API writes it, with microseconds.
+/// Converts a time to the API's notation with microseconds.
 fn micro_time(time: SystemTime) -> MicroTime {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     MicroTime::from_unix(since.as_secs() as i64, since.subsec_nanos())
@@ -145,7 +145,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// An event with everything in it.
+    /// Returns an event with all members.
     pub(crate) fn full() -> Event {
         let mut user = User::new("jane", &["dev", "system:authenticated"]);
         user.uid = "7".into();

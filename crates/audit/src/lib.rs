@@ -1,8 +1,7 @@
-//! Audit: which requests are recorded and how much of them ([`Policy`]), the events of a request ([`Trail`]), and where
-//! they go ([`Backend`]).
+//! Audit: the policy of recorded requests and levels ([`Policy`]), the events of a request ([`Trail`]), and their
+//! backends ([`Backend`]).
 //!
-//! It knows nothing of HTTP: what a request was stands in its `Record`, and the server's chain says when it reached which
-//! stage.
+//! Independent of HTTP: the facts of a request are in its `Record`, and the server's handler chain reports its stages.
 
 mod auditor;
 mod backend;
@@ -19,6 +18,8 @@ mod webhook;
 pub use auditor::{Auditor, ObjectReader};
 pub use backend::Backend;
 pub use event::{Event, ObjectReference, ResponseStatus, Stage, Stages};
-pub use options::{BatchOptions, LogFormat, LogOptions, Mode, Options, OptionsError, TruncateOptions, WebhookOptions};
+pub use options::{
+    AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, OptionsError, TruncateOptions, WebhookOptions,
+};
 pub use policy::{Policy, PolicyError, Treatment};
 pub use trail::{Answered, Trail};

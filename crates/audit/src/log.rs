@@ -1,4 +1,4 @@
-//! Events as lines of a file or of standard output.
+//! A backend that writes events as lines to a file or to standard output.
 
 mod rotate;
 
@@ -17,8 +17,8 @@ use rotate::Rotating;
 
 const PLUGIN: &str = "log";
 
-/// Writes each event in one piece, under a lock, so that lines never mix. The bytes are with the kernel when
-/// [`Backend::process`] is done; a page cache that takes them is as far as kube-apiserver goes, too.
+/// A log, as a file or on standard output. Each event is written at once, under a lock, so that lines never mix. When
+/// [`Backend::process`] returns, the kernel has the bytes, but maybe in its page cache only, as with kube-apiserver.
 pub(crate) struct Log {
     out: Mutex<Out>,
     format: LogFormat,
@@ -31,7 +31,7 @@ enum Out {
 }
 
 impl Log {
-    /// Creates the file and its directory where they do not exist yet.
+    /// Creates the file and its directory unless they exist.
     pub(crate) fn open(options: &LogOptions, metrics: Metrics) -> std::io::Result<Self> {
         let out = if options.path == Path::new("-") { Out::Stdout } else { Out::File(Rotating::open(options)?) };
         Ok(Self { out: Mutex::new(out), format: options.format, metrics })
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// `/dev/full` answers every write as a full disk does.
+    /// `/dev/full` fails every write like a full disk.
     #[tokio::test]
     async fn a_full_disk_is_counted() {
         let full_disk = Path::new("/dev/full");

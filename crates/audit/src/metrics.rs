@@ -70,8 +70,7 @@ impl Metrics {
         self.rejected.inc();
     }
 
-    /// Events that were lost or may have been: counted, and their outlines logged so that they are not gone without a
-    /// trace.
+    /// Counts events that were or may have been lost, and logs their outlines, so that there is a trace of them.
     pub(crate) fn failed(&self, plugin: &str, error: &str, events: &[Arc<Event>]) {
         self.errors.with_label_values(&[plugin]).inc_by(events.len() as u64);
         let lines: Vec<String> = events.iter().map(|event| legacy_line(event)).collect();

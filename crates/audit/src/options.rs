@@ -1,4 +1,4 @@
-//! The settings of `--audit-*`, their checks with kube-apiserver's messages, and the backends they ask for.
+//! The `--audit-*` options, their validation with kube-apiserver's messages, and the backends for them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::policy::{Policy, PolicyError};
 use crate::truncate::Truncate;
 use crate::webhook::Webhook;
 
-/// All settings of auditing. By default nothing is audited.
+/// All audit options. By default nothing is audited.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Without one, nothing is audited.
+pub struct AuditOptions {
+    /// Nothing is audited if absent.
     pub policy_file: Option<PathBuf>,
     pub log: Option<LogOptions>,
     pub webhook: Option<WebhookOptions>,
@@ -30,10 +30,10 @@ pub struct Options {
 pub struct LogOptions {
     /// `-` for standard output.
     pub path: PathBuf,
-    /// Zero: no limit, as for the next one.
+    /// Zero for no limit, like `max_backups`.
     pub max_age_days: u64,
     pub max_backups: usize,
-    /// Zero: the file is never put aside.
+    /// Zero to never rotate the file.
     pub max_size_mb: u64,
     pub format: LogFormat,
     pub compress: bool,
@@ -44,13 +44,13 @@ pub struct LogOptions {
 
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
-    /// In kubeconfig format.
+    /// A file in kubeconfig format.
     pub config_file: PathBuf,
     pub initial_backoff: Duration,
     pub mode: Mode,
     pub batch: BatchOptions,
     pub truncate: TruncateOptions,
-    /// The proxy that calls leave by, if not directly.
+    /// The proxy for calls; direct if absent.
     pub dialer: Option<Arc<Dialer>>,
 }
 
@@ -60,25 +60,25 @@ pub enum LogFormat {
     Legacy,
 }
 
-/// What requests have to do with whether their events are kept.
+/// The effect of auditing on requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing: events wait in a queue.
+    /// None: events are queued.
     Batch,
-    /// They wait for it.
+    /// Requests wait until their events are processed.
     Blocking,
-    /// They wait, and are refused when the event of their arrival cannot be kept.
+    /// Requests wait, and are refused if the event of their arrival cannot be processed.
     BlockingStrict,
 }
 
-/// How events wait in [`Mode::Batch`].
+/// The options of the queue for [`Mode::Batch`].
 #[derive(Clone, Debug)]
 pub struct BatchOptions {
-    /// Events.
+    /// Maximum number of events.
     pub buffer_size: usize,
-    /// Events.
+    /// Maximum number of events.
     pub max_batch_size: usize,
-    /// How long the first of a batch waits for others.
+    /// The maximum time that the first event of a batch waits for others.
     pub max_batch_wait: Duration,
     pub throttle_enable: bool,
     /// Batches per second.
@@ -89,12 +89,12 @@ pub struct BatchOptions {
 #[derive(Clone, Debug)]
 pub struct TruncateOptions {
     pub enabled: bool,
-    /// Bytes, both.
+    /// In bytes, like `max_batch_size`.
     pub max_event_size: usize,
     pub max_batch_size: usize,
 }
 
-/// Why auditing cannot begin.
+/// Errors of the audit options.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
     #[error("loading audit policy file: {0}")]
@@ -132,10 +132,10 @@ impl Mode {
     }
 }
 
-impl Options {
-    /// The auditor, if there is a policy and somewhere for events to go. Must be called on a runtime.
+impl AuditOptions {
+    /// Creates the auditor, if there is a policy and a backend. Must be called in a runtime.
     pub fn build(&self, registry: &Registry, read: ObjectReader) -> Result<Option<Auditor>, OptionsError> {
-        // Families exist whether or not anything is audited.
+        // The metric families exist even if nothing is audited.
         let metrics = Metrics::register(registry)?;
         let Some(policy_file) = &self.policy_file else {
             if self.log.is_some() || self.webhook.is_some() {
@@ -147,7 +147,7 @@ impl Options {
         let mut backends: Vec<Box<dyn Backend>> = Vec::new();
         if let Some(log) = &self.log {
             let file = Log::open(log, metrics.clone()).map_err(OptionsError::LogFile)?;
-            // Lines of one file only wait for each other when they are written at once.
+            // Concurrent writes to one file would only wait for each other.
             let waiting = with_mode(Box::new(file), log.mode, &log.batch, false, &metrics);
             backends.push(with_truncation(waiting, &log.truncate, &metrics));
         }
@@ -228,11 +228,11 @@ pub(crate) mod tests {
             (Some(&policy), log(Mode::Blocking, false), Some("ignoreErrors<log>")),
             (Some(&policy), log(Mode::Batch, true), Some("truncate<buffered<log>>")),
         ] {
-            let options = Options { policy_file: policy_file.cloned(), log, webhook: None };
+            let options = AuditOptions { policy_file: policy_file.cloned(), log, webhook: None };
             let built = options.build(&Registry::new(), |_, _, _| None).unwrap();
             assert_eq!(built.map(|auditor| auditor.backend_name()).as_deref(), want);
         }
-        let missing = Options { policy_file: Some("/no/such".into()), log: None, webhook: None };
+        let missing = AuditOptions { policy_file: Some("/no/such".into()), log: None, webhook: None };
         let error = missing.build(&Registry::new(), |_, _, _| None).err().unwrap();
         assert_eq!(
             error.to_string(),

@@ -1,4 +1,4 @@
-//! Which requests are recorded, and how much of them: rules in order, the first that matches counts.
+//! The audit policy: an ordered list of rules, of which the first match determines the level of a request.
 
 mod read;
 
@@ -17,12 +17,12 @@ pub struct Policy {
     pub(crate) omit_managed_fields: bool,
 }
 
-/// Why a policy cannot be used, as kube-apiserver says it.
+/// The error of an invalid policy, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(crate) String);
 
-/// What the policy says of one request.
+/// The policy's treatment of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatment {
     pub level: AuditLevel,
@@ -30,7 +30,7 @@ pub struct Treatment {
     pub omit_managed_fields: bool,
 }
 
-/// Conditions that all must hold; empty ones always do.
+/// A rule: conditions that must all match. An empty condition always matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) level: AuditLevel,
@@ -38,7 +38,7 @@ pub(crate) struct Rule {
     pub(crate) user_groups: Vec<String>,
     pub(crate) verbs: Vec<String>,
     pub(crate) resources: Vec<GroupResources>,
-    /// The empty name stands for what has no namespace.
+    /// The empty name matches requests without a namespace.
     pub(crate) namespaces: Vec<String>,
     pub(crate) non_resource_urls: Vec<String>,
     pub(crate) omit_stages: Stages,
@@ -53,7 +53,7 @@ pub(crate) struct GroupResources {
 }
 
 impl Policy {
-    /// Reads a file of YAML or JSON.
+    /// Reads a policy file in YAML or JSON.
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
         let shown = path.display();
         let text = std::fs::read(path).map_err(|error| {
@@ -66,7 +66,7 @@ impl Policy {
         read::policy(text)
     }
 
-    /// What applies to a request. `user` is who calls, whomever they act as.
+    /// Returns the treatment of a request. `user` is the authenticated user, even if they impersonate another one.
     pub fn treatment(&self, info: &RequestInfo, user: Option<&User>) -> Treatment {
         match self.rules.iter().find(|rule| rule.matches(info, user)) {
             Some(rule) => Treatment {
@@ -127,7 +127,7 @@ impl GroupResources {
         self.resources.iter().any(|pattern| match pattern.split_once('/') {
             _ if pattern == "*" => true,
             None => subresource.is_empty() && pattern == resource,
-            // Also of the resource itself: what stands behind the slash need not be there.
+            // Also matches the resource itself, without a subresource.
             Some((of, "*")) if of == resource => true,
             Some(("*", part)) => !subresource.is_empty() && part == subresource,
             Some((of, part)) => !subresource.is_empty() && of == resource && part == subresource,

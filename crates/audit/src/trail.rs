@@ -1,4 +1,4 @@
-//! The events of one request, as it passes its stages.
+//! The audit events of one request, created at its stages.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::event::{Event, ObjectReference, ResponseStatus, Stage};
 use crate::policy::Treatment;
 use crate::truncate::TRUNCATED;
 
-/// One request's events. Nothing happens before [`Trail::begin`].
+/// The audit events of one request. There are none before [`Trail::begin`].
 pub struct Trail {
     auditor: Arc<Auditor>,
     record: Arc<Record>,
@@ -38,18 +38,18 @@ struct Begun {
     user: Option<Arc<User>>,
 }
 
-/// The head of an answer, as far as events tell it.
+/// The members of a response head that events have.
 pub struct Answered {
     pub code: u16,
-    /// When the answer is a Status.
+    /// Present if the response is a Status.
     pub status: Option<Arc<Status>>,
 }
 
-/// What a user agent may take up of an event.
+/// The maximum length of a user agent in an event.
 const MAX_USER_AGENT: usize = 1024;
-/// Larger answers are left out of events, which say so: they would have to be held as a whole.
+/// Larger responses are omitted from events, which are marked as truncated, since they would have to be buffered.
 const MAX_RESPONSE_OBJECT: usize = 16 << 20;
-/// Of requests that take longer it is told what took how long.
+/// Events of slower requests have annotations with the durations of their parts.
 const SLOW: Duration = Duration::from_millis(500);
 
 impl Trail {
@@ -67,7 +67,7 @@ impl Trail {
         Self { auditor, record, source_ips: source_ips.into(), user_agent, state: Mutex::default() }
     }
 
-    /// Asks the policy, now that the caller is known (or known to be nobody). Says whether there will be events.
+    /// Applies the policy after authentication, successful or not. Returns true if there will be events.
     pub fn begin(&self, info: &Arc<RequestInfo>, user: Option<&Arc<User>>) -> bool {
         let treatment = self.auditor.treatment(info, user.map(Arc::as_ref));
         self.record.begin_audit().decide(treatment.level, treatment.omit_managed_fields);
@@ -78,12 +78,12 @@ impl Trail {
         true
     }
 
-    /// Whether the policy has said that there are events.
+    /// Returns true once the policy has selected the request for auditing.
     pub fn is_begun(&self) -> bool {
         self.state.lock().begun.is_some()
     }
 
-    /// The request has arrived. `false` when it must not go on because that could not be recorded.
+    /// Records the arrival of the request. Returns false if that failed and the request must be refused.
     pub async fn received(&self) -> bool {
         let taken = self.emit(Stage::RequestReceived).await;
         if !taken {
@@ -92,7 +92,7 @@ impl Trail {
         taken
     }
 
-    /// Takes note of the answer's head. Only the first counts.
+    /// Records the response head; only the first call counts.
     pub fn answered(&self, answered: &Answered) {
         self.state.lock().status.get_or_insert_with(|| match &answered.status {
             Some(status) => ResponseStatus::Status(status.clone(), answered.code),
@@ -100,7 +100,7 @@ impl Trail {
         });
     }
 
-    /// As [`Trail::answered`], of an answer to nobody: events tell by which credentials they tried to be somebody.
+    /// Like [`Trail::answered`] after failed authentication; `tried` are the authentication methods that were tried.
     pub fn unauthenticated(&self, tried: &[&str]) {
         let message = match tried {
             [] => "Authentication failed, no credentials provided".to_owned(),
@@ -109,19 +109,19 @@ impl Trail {
         self.state.lock().status.get_or_insert(ResponseStatus::Unauthenticated(message));
     }
 
-    /// The head of the answer leaves.
+    /// Records that the response head is sent.
     pub async fn started(&self) {
         self.emit(Stage::ResponseStarted).await;
     }
 
-    /// How much of the answer's body is wanted; zero when none is.
+    /// Returns the maximum size of the response body to record; zero if none is recorded.
     pub fn wants_body(&self) -> usize {
         let state = self.state.lock();
         let wanted = state.begun.as_ref().is_some_and(|begun| begun.treatment.level >= AuditLevel::RequestResponse);
         if wanted { MAX_RESPONSE_OBJECT } else { 0 }
     }
 
-    /// The body of the answer, `None` when it was too large.
+    /// Records the response body; `None` if it was too large.
     pub fn body(&self, media_type: &str, body: Option<&Bytes>) {
         let Some(begun) = self.state.lock().begun.clone() else { return };
         match body {
@@ -133,7 +133,7 @@ impl Trail {
         }
     }
 
-    /// Whether so much time has passed that it will be told what took it.
+    /// Returns true once the request is slow, so that the durations of its parts are recorded.
     pub fn is_slow(&self) -> bool {
         self.total() > SLOW
     }
@@ -142,7 +142,7 @@ impl Trail {
         self.record.received().elapsed().unwrap_or_default()
     }
 
-    /// Of requests that take long as a whole it is told which part of the way took how long. Watches are meant to last.
+    /// Annotates slow requests with the durations of their parts. Watches are exempt, since they are meant to last.
     fn tell_latencies(&self) {
         let total = self.total();
         let watches = self.state.lock().begun.as_ref().is_some_and(|begun| begun.info.verb == "watch");
@@ -156,7 +156,7 @@ impl Trail {
         }
     }
 
-    /// Everything has been sent, or the client has gone. Only the first end counts.
+    /// Records that the response was sent completely, or that the client is gone. Only the first end counts.
     pub async fn completed(&self) {
         if self.end() {
             self.tell_latencies();
@@ -165,7 +165,7 @@ impl Trail {
         }
     }
 
-    /// A panic ended the request.
+    /// Records that a panic ended the request.
     pub async fn panicked(&self, message: &str) {
         if self.end() {
             self.state.lock().status = Some(ResponseStatus::Failure {
@@ -177,7 +177,7 @@ impl Trail {
         }
     }
 
-    /// There will be no further event.
+    /// Ends the trail: there are no further events. Returns false if it had ended before.
     pub fn end(&self) -> bool {
         !std::mem::replace(&mut self.state.lock().ended, true)
     }
@@ -187,7 +187,7 @@ impl Trail {
         self.auditor.process(event).await
     }
 
-    /// The event of a stage, unless the policy leaves it out.
+    /// Creates the event of a stage, unless the policy omits the stage.
     fn event(&self, stage: Stage) -> Option<Event> {
         let state = self.state.lock();
         let begun = state.begun.as_ref()?;
@@ -227,7 +227,7 @@ fn annotate_decision(decision: Option<&Decision>, noted: &mut Noted) {
     noted.annotations.insert("authorization.k8s.io/reason".into(), decision.reason().into());
 }
 
-/// What the path says, completed by what the object that was sent says.
+/// Returns the object that the path names, completed by the object in the request.
 fn reference(info: &RequestInfo, noted: &Noted) -> Option<ObjectReference> {
     if !info.is_resource_request {
         return None;

@@ -1,4 +1,4 @@
-//! Keeps events and batches below a size: first objects are left out, then whole events.
+//! A backend that limits the size of events and batches: objects are omitted first, then whole events.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::metrics::Metrics;
 use crate::{Backend, Event, TruncateOptions};
 
 const PLUGIN: &str = "truncate";
-/// What tells readers of an event that objects are missing.
+/// The annotation of events without their objects.
 pub(crate) const TRUNCATED: &str = "audit.k8s.io/truncated";
 
 pub(crate) struct Truncate<B> {

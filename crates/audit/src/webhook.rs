@@ -1,4 +1,4 @@
-//! Events as `EventList`s to a server that a kubeconfig file names.
+//! A backend that sends events as `EventList`s to the server of a kubeconfig file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::{Backend, Event, WebhookOptions};
 
 const PLUGIN: &str = "webhook";
-/// How long one call may take. Go has no limit here; one that hangs would keep its events in memory for good.
+/// The timeout of a call. Go has none, but a hanging call would keep its events in memory forever.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Webhook {
@@ -34,7 +34,7 @@ impl Backend for Webhook {
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let list = Bytes::from(encode_list(events.iter().map(Arc::as_ref)));
-            // Hardly any failure is a good reason to lose events, so every one is taken to pass.
+            // All failures are treated as transient, since events should hardly ever be lost.
             match self.backoff.run_while(|_| true, || self.client.post(list.clone())).await {
                 Ok(_) => true,
                 Err(error) => {

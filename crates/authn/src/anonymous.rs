@@ -1,4 +1,4 @@
-//! Everyone who brings no credential at all.
+//! Authentication of requests without any credential.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use binnacle_request::{BoxFuture, User};
 
 use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
-/// Authenticates all requests, or those for some paths, as `system:anonymous`, after all others had no opinion.
+/// Authenticates requests, all or those for some paths, as `system:anonymous`. Must be the last authenticator.
 pub struct Anonymous {
     user: Arc<User>,
     /// Exactly these paths; all when there are none.

@@ -13,7 +13,7 @@ pub struct Credentials<'a> {
     pub connection: &'a ConnectionInfo,
     /// The path of the request, on which anonymous access may depend.
     pub path: &'a str,
-    /// The audiences of which a credential must be made for one; empty where any credential will do.
+    /// The accepted audiences: a credential must be made for one of them; any credential is accepted if there are none.
     pub audiences: &'a [Text],
 }
 
@@ -28,7 +28,7 @@ pub trait Authenticator: Send + Sync {
 
 /// Authenticates tokens.
 pub trait TokenAuthenticator: Send + Sync {
-    /// `None` when the token is of another kind; an error when it is of this kind, but not good. `audiences` as in
+    /// `None` when the token is of another kind; an error when it is of this kind, but invalid. `audiences` as in
     /// [`Credentials`].
     fn authenticate_token<'a>(
         &'a self,
@@ -51,10 +51,11 @@ impl<T: TokenAuthenticator + ?Sized> TokenAuthenticator for Arc<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     pub user: Arc<User>,
-    /// The requested audiences that the credential is good for; empty when it is for none in particular.
+    /// The requested audiences that the credential is good for; empty if it is not limited to audiences.
     pub audiences: Vec<Text>,
     pub notes: Notes,
-    /// True when it depends on objects that may go away at any time: good for this request, not for the next.
+    /// True when the outcome depends on objects that may be deleted at any time, so that it holds for this request
+    /// only.
     pub live: bool,
 }
 
@@ -67,8 +68,8 @@ pub struct Notes {
     pub annotations: Vec<(Text, Text)>,
 }
 
-/// The reason why a credential was not accepted. The caller only ever sees `Unauthorized`; this is for the log, and for
-/// those who may review tokens.
+/// The reason why a credential was not accepted, for the log and for TokenReviews. The caller only ever sees
+/// `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AuthnError(pub String);
@@ -79,8 +80,7 @@ impl Authenticated {
         Self { user, audiences: Vec::new(), notes: Notes::default(), live: false }
     }
 
-    /// A user with a token that is good for the server under any of its names: `own` are those names, of which `wanted`
-    /// must have one.
+    /// Returns a user whose token is good for all audiences of the server, `own`; `None` if `wanted` has only others.
     pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], wanted: &[Text]) -> Option<Self> {
         let audiences = intersection(own, wanted);
         (wanted.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })
@@ -103,7 +103,8 @@ pub(crate) fn intersection(first: &[Text], second: &[Text]) -> Vec<Text> {
     first.iter().filter(|text| second.contains(text)).cloned().collect()
 }
 
-/// Adds `system:authenticated`, unless the credential itself already says what the caller is.
+/// Adds the group `system:authenticated`, unless the user is anonymous or already in this group or
+/// `system:unauthenticated`.
 pub(crate) fn authenticated(mut user: User) -> Arc<User> {
     if user.name != User::ANONYMOUS && !user.is_in(User::AUTHENTICATED) && !user.is_in(User::UNAUTHENTICATED) {
         user.groups.push(Text::new_static(User::AUTHENTICATED));

@@ -1,5 +1,5 @@
-//! `Authorization: Bearer`, and the WebSocket subprotocol that stands in for it where a browser cannot set headers: the
-//! token is taken out, and asked about in turn of everything that understands tokens.
+//! Bearer tokens of requests: from `Authorization`, or from the WebSocket subprotocol that browsers use, as they cannot
+//! set headers. All token authenticators are tried in turn.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -14,7 +14,7 @@ use crate::{Authenticated, Authenticator, AuthnError, Credentials, TokenAuthenti
 pub const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 const INVALID: &str = "invalid bearer token";
 
-/// Takes tokens out of requests.
+/// Authenticates requests by their bearer tokens.
 pub struct Bearer<T> {
     tokens: T,
 }
@@ -29,7 +29,7 @@ impl<T: TokenAuthenticator> Bearer<T> {
         Self { tokens }
     }
 
-    /// Authenticates a token. An unknown token is an error; only a request without a token is none.
+    /// Authenticates a token. An unknown token is an error, unlike a missing one.
     async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
         let holder = self.tokens.authenticate_token(token, audiences).await?;
         holder.ok_or_else(|| AuthnError::new(INVALID))
@@ -43,7 +43,7 @@ impl TokenUnion {
 }
 
 impl TokenAuthenticator for TokenUnion {
-    /// The error for a token that nobody knows comes before those of the members.
+    /// On failure, the error for an unknown token precedes those of the members.
     fn authenticate_token<'a>(
         &'a self,
         token: &'a str,
@@ -71,7 +71,7 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
         Box::pin(async move {
             let mut errors = Vec::new();
             if let Some(token) = header_token(credentials.headers) {
-                // Tokens are text; what is not is nobody's.
+                // A token that is not UTF-8 is unknown.
                 let outcome = match std::str::from_utf8(token) {
                     Ok(token) => self.holder(token, credentials.audiences).await,
                     Err(_) => Err(AuthnError::new(INVALID)),
@@ -94,8 +94,7 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
     }
 }
 
-/// Returns the warning for an `Authorization` header that is ignored because a space stands before its token: most
-/// likely it was meant.
+/// Returns the warning for an `Authorization` header that is ignored because of an extra space before its token.
 pub fn ignored_token(headers: &HeaderMap) -> Option<&'static str> {
     let header = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let mut parts = header.splitn(3, |byte| *byte == b' ');
@@ -104,7 +103,7 @@ pub fn ignored_token(headers: &HeaderMap) -> Option<&'static str> {
         .then_some("the provided Authorization header contains extra space before the bearer token, and is ignored")
 }
 
-/// The token of the first `Authorization` header, as bytes: a header need not be text.
+/// Returns the token of the first `Authorization` header, as bytes: a header need not be text.
 fn header_token(headers: &HeaderMap) -> Option<&[u8]> {
     let header = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let mut parts = header.splitn(3, |byte| *byte == b' ');
@@ -113,7 +112,8 @@ fn header_token(headers: &HeaderMap) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The token among the subprotocols of a WebSocket request. Another one must stand beside it, to be agreed on.
+/// Returns the token among the subprotocols of a WebSocket request. The client must offer another one too, to be
+/// selected.
 fn protocol_token(headers: &HeaderMap) -> Result<Option<String>, AuthnError> {
     if !is_websocket(headers) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Bootstrap tokens: `ID.SECRET`, by which a new node is known until it has a certificate. They live in secrets of
+//! Bootstrap tokens, `ID.SECRET`, which authenticate a new node until it has a certificate. They are kept in secrets of
 //! `kube-system`.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct BootstrapSecret {
 
 /// The secrets of `kube-system`.
 pub trait BootstrapSecrets: Send + Sync {
-    /// The secret of a name; `None` when there is none.
+    /// Returns the secret with this name; `None` when there is none.
     fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>>;
 }
 
@@ -77,7 +77,7 @@ impl TokenAuthenticator for BootstrapTokens {
     }
 }
 
-/// The groups of who holds the token.
+/// Returns the groups of the token's holder, or the reason why the token is refused.
 fn judge(found: &BootstrapSecret, id: &str, secret: &str) -> Result<Vec<Text>, String> {
     if found.deleted {
         return Err("is deleted and awaiting removal".to_owned());
@@ -85,7 +85,7 @@ fn judge(found: &BootstrapSecret, id: &str, secret: &str) -> Result<Vec<Text>, S
     if found.kind != TYPE {
         return Err(format!("has invalid type, expected {TYPE}."));
     }
-    // In a time that does not tell how much of it is the same.
+    // Digests, so that the time of the comparison does not reveal how much of the secret is right.
     if Sha256::digest(found.secret.as_bytes()) != Sha256::digest(secret) {
         return Err("has invalid value for key token-secret.".to_owned());
     }
@@ -122,7 +122,7 @@ fn split(token: &str) -> Option<(&str, &str)> {
     (plain(id, ID_LENGTH) && plain(secret, SECRET_LENGTH)).then_some((id, secret))
 }
 
-/// `system:bootstrappers:` and up to 256 of `[a-z0-9:-]`, of which the last is a letter or a digit.
+/// Returns true for `system:bootstrappers:` and up to 256 of `[a-z0-9:-]`, ending with a letter or a digit.
 fn is_bootstrap_group(group: &str) -> bool {
     let Some(rest) = group.strip_prefix("system:bootstrappers:") else { return false };
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b':' | b'-');

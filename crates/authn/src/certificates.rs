@@ -1,7 +1,7 @@
-//! Client certificates as such: whether an authority that counts has signed one, and what its subject says.
+//! Verification of client certificates by trusted authorities, and the users in their subjects.
 //!
-//! The TLS handshake only proves that the client holds the key; whether the certificate says anything is decided here, so
-//! that a certificate of an unknown authority is a 401 and not a broken connection, as with kube-apiserver.
+//! The TLS handshake only proves that the client holds the key. The certificate itself is verified here, so that one of
+//! an unknown authority causes a 401 and not a broken connection, as with kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::authenticator::authenticated;
 
 /// The attribute of a subject that carries a user's UID (KEP-4328 registered the arc for Kubernetes).
 const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
-/// The key of `extra` under which the certificate's fingerprint travels.
+/// The key of `extra` for the certificate's fingerprint.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// The time for which a chain that failed verification is not verified again: it may become valid.
 const FAILURE_LIFE: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ struct Current {
     verifier: Arc<dyn ClientCertVerifier>,
     /// For certificates of version 1, which the verifier does not read.
     authorities: Vec<CertificateDer<'static>>,
-    /// Unlike an address never used again, also after the authorities were replaced.
+    /// Unlike an address, never reused after the authorities were replaced.
     id: u64,
 }
 
@@ -64,7 +64,7 @@ pub enum AuthoritiesError {
 /// A certificate that one of the authorities has signed.
 pub(crate) struct Leaf {
     pub(crate) common_name: Text,
-    /// `None` without a common name; an error where the subject cannot be understood.
+    /// `None` without a common name; an error if the subject is invalid.
     pub(crate) user: Result<Option<Arc<User>>, AuthnError>,
     pub(crate) not_after: SystemTime,
 }
@@ -86,18 +86,18 @@ impl Authorities {
         Self::from_pem(&shown, &pem)
     }
 
-    /// The certificates of a bundle; `path` is for messages.
+    /// Reads the authorities of a bundle; `path` is for messages.
     pub fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
         Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(Current::from_pem(path, pem)?) })
     }
 
-    /// Trusts these authorities from now on, and those before no longer. On an error, nothing changes.
+    /// Replaces the trusted authorities. On an error, nothing changes.
     pub fn replace(&self, pem: &[u8]) -> Result<(), AuthoritiesError> {
         self.current.store(Arc::new(Current::from_pem(&self.path, pem)?));
         Ok(())
     }
 
-    /// The names of the authorities, which are sent to clients for their choice of a certificate.
+    /// Returns the names of the authorities, which are sent to clients for their choice of a certificate.
     pub fn names(&self) -> Vec<DistinguishedName> {
         self.current.load().verifier.root_hint_subjects().to_vec()
     }
@@ -108,8 +108,8 @@ impl Authorities {
         Some(not_after(&leaf))
     }
 
-    /// The certificate of a connection, if it has one; an error when no trusted authority has signed it. A chain is
-    /// verified once for a connection, for as long as it is valid.
+    /// Returns the certificate of a connection, if it has one; an error when no trusted authority has signed it. The
+    /// outcome is kept with the connection as long as the chain is valid.
     pub(crate) fn verify(&self, connection: &ConnectionInfo) -> Result<Option<Arc<Leaf>>, AuthnError> {
         let Some((leaf, intermediates)) = connection.peer_certificates.split_first() else { return Ok(None) };
         let current = self.current.load();
@@ -127,7 +127,7 @@ impl Authorities {
             Ok((leaf, not_after)) => (Ok(Arc::new(leaf)), not_after),
             Err(error) => (Err(error), now + FAILURE_LIFE),
         };
-        // Authorities that were replaced are not asked again.
+        // Outcomes of replaced authorities are dropped.
         judged.retain(|judged| judged.by != current.id && now <= judged.until);
         judged.truncate(8);
         judged.push(Judged { by: current.id, until, outcome: outcome.clone() });
@@ -212,7 +212,7 @@ fn user(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Result<O
         if *kind != OID_X509_COMMON_NAME && *kind != OID_X509_ORGANIZATION_NAME && *kind != UID {
             continue;
         }
-        // Guessing at an encoding would guess at an identity.
+        // Guessing an encoding would be guessing an identity.
         let value = attribute.as_str().map_err(|error| {
             AuthnError(format!("unable to parse the subject of {}: {error}", identifier(certificate)))
         })?;

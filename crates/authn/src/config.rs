@@ -21,9 +21,9 @@ pub enum ConfigError {
 /// `AuthenticationConfiguration`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthenticationConfig {
-    /// The first whose issuer a token names decides about it.
+    /// The first entry whose issuer a token names authenticates it.
     pub jwt: Vec<JwtAuthenticator>,
-    /// `None` where the flag decides.
+    /// `None` if the flag decides.
     pub anonymous: Option<AnonymousConfig>,
 }
 
@@ -52,10 +52,10 @@ pub struct Issuer {
     pub discovery_url: String,
     /// PEM text of the authorities for the provider; those of the system if empty.
     pub certificate_authority: String,
-    /// The audiences of which a token must be made for one.
+    /// A token must be made for one of these audiences.
     pub audiences: Vec<String>,
     pub audience_match_policy: String,
-    /// The way to the provider; empty for the direct one.
+    /// The network through which the provider is reached; empty for direct connections.
     pub egress_selector_type: String,
 }
 
@@ -111,12 +111,13 @@ pub struct Checked {
 }
 
 impl AuthenticationConfig {
-    /// Reads a file's contents. Whether they make sense is for [`AuthenticationConfig::check`] to say.
+    /// Parses a file's contents; [`AuthenticationConfig::check`] validates them.
     pub fn parse(text: &[u8]) -> Result<Self, ConfigError> {
         read::parse(text)
     }
 
-    /// `disallowed` are issuers whose tokens another authenticator knows: those of service accounts.
+    /// Validates the configuration and compiles its expressions. `disallowed` are the issuers of service account
+    /// tokens, which another authenticator accepts.
     pub fn check(self, disallowed: &[String]) -> Result<Checked, ConfigError> {
         self.check_all(disallowed, FieldErrors::new())
     }

@@ -9,7 +9,7 @@ pub(crate) enum CsvError {
     Quote { start: usize, line: usize, column: usize },
 }
 
-/// The prefix of the message for a record that began on an earlier line.
+/// Returns the prefix of the message for a record that began on an earlier line.
 fn started(start: usize, line: usize) -> String {
     if start == line { String::new() } else { format!("record on line {start}; ") }
 }

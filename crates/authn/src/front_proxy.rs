@@ -1,5 +1,5 @@
-//! A proxy in front of the server that has found out who is calling and says so in headers. It is believed when its own
-//! certificate is one that an authority for such proxies has signed; from everybody else the headers mean nothing.
+//! Users that a proxy in front of the server has authenticated and names in headers. The headers count only if an
+//! authority for such proxies has signed the proxy's own client certificate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ pub struct FrontProxyOptions {
     pub extra_prefixes: Vec<String>,
 }
 
-/// Believes proxies.
+/// Authenticates the users that trusted proxies name.
 pub struct FrontProxy {
     authorities: Arc<Authorities>,
     options: FrontProxyOptions,
-    /// The names of the API, which a caller that was accepted is accepted for.
+    /// The audiences of the API, for all of which a user is authenticated.
     audiences: Vec<Text>,
 }
 
@@ -71,13 +71,13 @@ impl Authenticator for FrontProxy {
     }
 }
 
-/// The first value of the first header that has one.
+/// Returns the first value of the first header that has one.
 fn first(headers: &HeaderMap, names: &[String]) -> Text {
     let values = names.iter().filter_map(|name| headers.get(name.as_str())).map(text);
     values.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
 }
 
-/// The key behind a prefix, its escapes decoded; one whose escapes are broken is taken as it is.
+/// Returns the decoded key after the prefix; a key with invalid escapes is taken as it is.
 fn extra_key(name: &HeaderName, prefix: &str) -> Option<Text> {
     let key = name.as_str().strip_prefix(prefix)?;
     Some(decode_path(key).unwrap_or_else(|| key.into()))

@@ -1,5 +1,4 @@
-//! All issuers of ID tokens, as the flags or the configuration file name them; the file may name others while the server
-//! runs.
+//! All issuers of ID tokens that the flags or the configuration file name. Changes of the file apply without a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +24,12 @@ const FOUND_WITHIN: Duration = Duration::from_secs(60);
 pub struct IssuerOptions {
     /// The signature algorithms that tokens may use.
     pub algorithms: Vec<Algorithm>,
-    /// `--api-audiences`: the audiences of every ID token, whatever it says.
+    /// `--api-audiences`: every ID token is good for these, regardless of its own audiences.
     pub audiences: Vec<Text>,
     /// The issuers of service account tokens, which no configured issuer may be.
     pub disallowed: Vec<String>,
     pub metrics: Option<JwtMetrics>,
-    /// The networks that `egressSelectorType` chooses from; `None` where no file names any.
+    /// The networks that `egressSelectorType` chooses from; `None` without an egress configuration.
     pub egress: Option<Egress>,
 }
 
@@ -74,7 +73,7 @@ impl Issuers {
         }
     }
 
-    /// Takes the next change of the file; returns true if the issuers are those that it names now.
+    /// Waits for a change of the file and applies it; returns true if the issuers were replaced.
     async fn replaced(&self, file: &mut IssuersFile) -> bool {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
             tracing::error!(error = %why, "failed to {what} authentication config");
@@ -95,12 +94,12 @@ impl Issuers {
             Ok(config) => config,
             Err(error) => {
                 failed("load", &error);
-                // A configuration with an error does not become valid: it is not read again.
+                // An invalid configuration does not become valid: the file is not read again.
                 file.file.settle(data);
                 return false;
             }
         };
-        // A provider that cannot be reached may be later: tried again as long as the file is the same.
+        // A provider may become reachable later: the same file is tried again.
         let new = match self.made(config).await {
             Ok(new) => Arc::new(new),
             Err(why) => {
@@ -119,7 +118,7 @@ impl Issuers {
         true
     }
 
-    /// The issuers of a new configuration, all of them ready.
+    /// Returns the issuers of a new configuration, with the keys of all of them found.
     async fn made(&self, config: Checked) -> Result<Vec<Arc<Oidc>>, String> {
         let new = make(config, &self.options).map_err(|error| error.to_string())?;
         let found = tokio::time::timeout(FOUND_WITHIN, search(&new).join_all()).await;
@@ -152,7 +151,7 @@ fn make(config: Checked, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, Targ
     issuers.map(make).collect()
 }
 
-/// Looks for the keys of issuers, as long as the value lives.
+/// Searches for the keys of issuers until the result is dropped.
 fn search(issuers: &[Arc<Oidc>]) -> JoinSet<()> {
     let mut searching = JoinSet::new();
     for issuer in issuers {

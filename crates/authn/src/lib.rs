@@ -1,7 +1,7 @@
 //! Authentication of requests: one file per authenticator, and their union.
 //!
-//! An authenticator looks at one kind of credential. Without that credential it has no opinion, with a bad one it fails,
-//! and only when all have passed or failed is the caller anonymous or refused.
+//! Each authenticator checks one kind of credential. It has no opinion on a request without that credential, and fails
+//! for a bad one. The caller is anonymous or refused only after all of them have had no opinion or failed.
 
 mod anonymous;
 mod authenticator;

@@ -1,4 +1,4 @@
-//! OpenID Connect: ID tokens of one issuer, verified by its provider's keys, and the users that their claims make.
+//! OpenID Connect: ID tokens of one issuer, verified with its provider's keys, and the users in their claims.
 
 mod claims;
 mod distributed;
@@ -27,7 +27,7 @@ use distributed::Resolver;
 use metrics::IssuerMetrics;
 use verifier::{Verifier, untrusted_issuer};
 
-/// The time after which a provider that could not be reached is asked again.
+/// The time after which discovery of a provider is tried again.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// Authenticates the tokens of one issuer.
@@ -65,12 +65,12 @@ impl Oidc {
         &self.config.issuer.url
     }
 
-    /// Finds the provider's keys, however long it takes until it can be reached.
+    /// Finds the provider's keys, with retries until it can be reached.
     pub(crate) async fn discover(&self) {
         self.verifier.discover().await;
     }
 
-    /// `None` for the token of another issuer.
+    /// Returns `None` for the token of another issuer.
     pub(crate) async fn authenticate(&self, token: &str) -> Result<Option<Authenticated>, AuthnError> {
         let token = Token::parse(token).filter(|token| untrusted_issuer(token) == self.issuer());
         let Some(token) = token else { return Ok(None) };
@@ -102,7 +102,7 @@ impl Oidc {
     }
 }
 
-/// The proxy for the network that an issuer is in; `None` where it is reached directly.
+/// Returns the proxy for the network that an issuer is in; `None` if it is reached directly.
 fn dialer(network: &str, egress: Option<&Egress>) -> Result<Option<Arc<Dialer>>, TargetError> {
     let chosen = match network {
         "" => return Ok(None),

@@ -1,4 +1,4 @@
-//! A map of what was found out recently, which cannot grow beyond a bound.
+//! A map of recent entries with a limited size.
 
 use std::collections::HashMap;
 use std::hash::Hash;

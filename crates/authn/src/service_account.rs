@@ -1,6 +1,5 @@
-//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and the older ones that live in
-//! secrets. A signature is checked once per token; that the account and what the token is bound to still exist is checked
-//! with every use.
+//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and legacy ones in secrets. A
+//! signature is verified once per token; the existence of the account and the bound object is checked at every use.
 
 mod bound;
 mod claims;
@@ -43,7 +42,7 @@ pub struct ServiceAccountTokens {
     verified: Mutex<Recent<[u8; 32], VerifiedBy>>,
 }
 
-/// The generation of the keys by which a signature was found good, and the claims.
+/// The generation of the keys that verified a signature, and the claims.
 type VerifiedBy = (u64, Arc<Verified>);
 
 /// The values of the flags for service account tokens.
@@ -93,7 +92,7 @@ impl ServiceAccountTokens {
         Ok(Some(Authenticated { user, audiences, notes, live: true }))
     }
 
-    /// The claims of a token that one of our keys has signed; `None` when it says itself that somebody else made it.
+    /// Returns the claims of a token that one of our keys has signed; `None` when the token names another issuer.
     async fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, AuthnError> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some((generation, known)) = self.verified.lock().get(&digest)
@@ -136,19 +135,19 @@ impl TokenAuthenticator for ServiceAccountTokens {
     }
 }
 
-/// The user name of a service account.
+/// Returns the user name of a service account.
 pub fn username(namespace: &str, name: &str) -> Text {
     format!("{PREFIX}{namespace}:{name}").into()
 }
 
-/// Namespace and name of the service account that a user name is of, if it is one.
+/// Returns the namespace and name of the service account with this user name; `None` for other users.
 pub fn split_username(username: &str) -> Option<(&str, &str)> {
     let (namespace, name) = username.strip_prefix(PREFIX)?.split_once(':')?;
     let valid = dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty();
     valid.then_some((namespace, name))
 }
 
-/// The groups of all service accounts, and of those in one namespace.
+/// Returns the groups of all service accounts, and of those in one namespace.
 pub fn groups(namespace: &str) -> Vec<Text> {
     vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()]
 }
@@ -157,7 +156,7 @@ fn user_of(namespace: &str, name: &str, uid: &str) -> User {
     User { name: username(namespace, name), uid: uid.into(), groups: groups(namespace), ..User::default() }
 }
 
-/// Seconds since the epoch.
+/// Returns the seconds since the epoch.
 pub(crate) fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

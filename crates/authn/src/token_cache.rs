@@ -16,13 +16,13 @@ use tokio::sync::OnceCell;
 use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The least number of tokens that are remembered, and the number of parts.
+/// The least number of tokens that are remembered, and the number of maps that share them.
 const REMEMBERED: usize = 32 * 1024;
 const PARTS: usize = 32;
 /// The time limit for authenticating a token, for all requests that wait for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The times for which outcomes are remembered; for zero, they are not. Errors never are.
+/// The times for which outcomes are remembered; zero for not at all. Errors are never remembered.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheTimes {
     pub success: Duration,
@@ -30,13 +30,13 @@ pub struct CacheTimes {
     pub failure: Duration,
 }
 
-/// Remembers the outcomes of another authenticator. One that depends on objects that may go away
-/// ([`Authenticated::live`]) is confirmed each time.
+/// Remembers the outcomes of another authenticator. Those that depend on objects ([`Authenticated::live`]) are
+/// confirmed for each request.
 pub struct TokenCache<T> {
     inner: T,
     times: CacheTimes,
     metrics: TokenCacheMetrics,
-    /// Tokens are not kept, and no two tokens can be chosen that have the same digest.
+    /// A random key: only HMACs of tokens are kept, and nobody can choose two tokens with the same one.
     key: hmac::Key,
     parts: Vec<Mutex<Recent<Key, Record>>>,
     fetching: Mutex<HashMap<Key, Arc<OnceCell<Outcome>>>>,
@@ -52,7 +52,7 @@ struct Record {
 }
 
 impl<T: TokenAuthenticator> TokenCache<T> {
-    /// Fails where the system has no random bytes.
+    /// Returns an error if the system has no random bytes.
     pub fn new(inner: T, times: CacheTimes, metrics: TokenCacheMetrics) -> Result<Self, AuthnError> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new());
         let key = key.map_err(|_| AuthnError::new("no random bytes for the memory of tokens"))?;
@@ -74,7 +74,8 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         outcome
     }
 
-    /// Authenticates the token, unless another request is doing so; if that request goes away, one that waits goes on.
+    /// Authenticates the token, or waits for another request that does; if that one is dropped, a waiting request takes
+    /// over.
     async fn fetch(&self, key: Key, token: &str, audiences: &[Text]) -> Outcome {
         let _blocked = Counted::new(&self.metrics.blocked);
         let cell = self.fetching.lock().entry(key).or_default().clone();
@@ -90,7 +91,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
             outcome
         });
         let outcome = outcome.await.clone();
-        // A request that began and went away leaves its cell to the last one that waited.
+        // The cell of a dropped request may be left in the map.
         let mut fetching = self.fetching.lock();
         if fetching.get(&key).is_some_and(|other| Arc::ptr_eq(other, &cell)) {
             fetching.remove(&key);
@@ -110,7 +111,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         &self.parts[usize::from(key[0]) % PARTS]
     }
 
-    /// Lengths keep one token and its audiences apart from another.
+    /// Returns the HMAC of a token and its audiences; the lengths keep them apart.
     fn key(&self, token: &str, audiences: &[Text]) -> Key {
         let mut context = hmac::Context::with_key(&self.key);
         for text in std::iter::once(token).chain(audiences.iter().map(Text::as_str)) {
@@ -142,7 +143,7 @@ pub struct TokenCacheMetrics {
 impl TokenCacheMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let name = |of: &str| format!("authentication_token_cache_{of}");
-        // kube-apiserver says nothing about them.
+        // kube-apiserver has no help texts for them.
         let help = "[ALPHA] ";
         let labels = ["status"];
         let active = IntGaugeVec::new(Opts::new(name("active_fetch_count"), help), &labels)?;
@@ -170,7 +171,7 @@ impl TokenCacheMetrics {
     }
 }
 
-/// One more as long as it lives.
+/// Increments a gauge as long as it lives.
 struct Counted<'a>(&'a IntGauge);
 
 impl<'a> Counted<'a> {
@@ -195,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Knows tokens by their beginning, counts questions, and answers one for each permit of the gate.
+    /// Decides by the prefix of a token, counts calls, and answers one for each permit of the gate.
     struct Counting {
         asked: Arc<AtomicU32>,
         gate: Arc<Semaphore>,
@@ -274,7 +275,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let others: Vec<_> = (0..10).map(|_| ask()).collect();
-        // The request that began goes away: another one goes on.
+        // The first request is dropped: another one takes over.
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
         while rig.asked.load(Ordering::SeqCst) == 1 {

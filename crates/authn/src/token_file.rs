@@ -12,7 +12,7 @@ use crate::authenticator::authenticated;
 use crate::csv::{CsvError, records};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// The tokens of one file. Kept as digests, so that how long a look-up takes says nothing about a token's bytes.
+/// The tokens of one file, kept as digests, so that the time of a look-up reveals nothing about a token.
 pub struct TokenFile {
     holders: HashMap<[u8; 32], Arc<User>>,
     audiences: Vec<Text>,
@@ -65,13 +65,13 @@ impl TokenFile {
         Ok(Self { holders, audiences: Vec::new() })
     }
 
-    /// One token that stands in no file.
+    /// A single token, without a file.
     pub fn of_one(token: &str, user: User) -> Self {
         let holders = HashMap::from([(digest(token.as_bytes()), authenticated(user))]);
         Self { holders, audiences: Vec::new() }
     }
 
-    /// The names by which the server knows itself: for these the tokens are good.
+    /// Sets the audiences of the server, for which the tokens are good.
     #[must_use]
     pub fn for_audiences(self, audiences: Vec<Text>) -> Self {
         Self { audiences, ..self }

@@ -4,8 +4,8 @@ use binnacle_request::BoxFuture;
 
 use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
-/// Asks each in order until one knows the caller. A bad credential does not stop the search: a client may send a
-/// certificate of somebody else's authority together with a good token.
+/// Tries each member in order until one accepts the credential. A bad credential does not stop the search: a client may
+/// send a certificate of an unknown authority together with a good token.
 pub struct Union {
     members: Vec<Box<dyn Authenticator>>,
 }
@@ -35,7 +35,8 @@ impl Authenticator for Union {
     }
 }
 
-/// Asks a second authenticator only when the first had no opinion: who sends a bad credential is refused, not anonymous.
+/// Tries a second authenticator only if the first had no opinion: a request with a bad credential is refused, not
+/// anonymous.
 pub struct FailFast<A, B>(pub A, pub B);
 
 impl<A: Authenticator, B: Authenticator> Authenticator for FailFast<A, B> {

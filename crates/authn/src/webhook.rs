@@ -1,4 +1,5 @@
-//! Authentication of tokens by another server, with a TokenReview. Its answers are worth a [`crate::TokenCache`].
+//! Authentication of tokens by another server, with TokenReviews. The outcomes should be kept in a
+//! [`crate::TokenCache`].
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub struct WebhookOptions {
     /// `--authentication-token-webhook-version`.
     pub version: WebhookVersion,
-    /// `--api-audiences`: the audiences of a token for which the server names none.
+    /// `--api-audiences`: the audiences of a token whose review names none.
     pub audiences: Vec<Text>,
 }
 
@@ -29,7 +30,7 @@ pub enum WebhookVersion {
     V1beta1,
 }
 
-/// Asks another server.
+/// Authenticates tokens by TokenReviews.
 pub struct WebhookTokens {
     client: Client,
     backoff: Backoff,
@@ -41,7 +42,7 @@ impl WebhookTokens {
         Self { client, backoff: Backoff::starting_at(RETRY), options }
     }
 
-    /// With another way of trying again.
+    /// Replaces the backoff of retries.
     #[must_use]
     pub fn with_backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }

@@ -9,7 +9,7 @@ use prometheus::{Histogram, HistogramOpts, Registry};
 
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
 
-/// From none to a year, in seconds.
+/// The buckets, from zero to a year, in seconds.
 const LIFETIMES: [f64; 14] = [
     0.0,
     1800.0,
@@ -38,7 +38,7 @@ impl X509 {
         Self { authorities, lifetimes: None }
     }
 
-    /// Counts how long the certificates that are shown are still good for, in the family
+    /// Records the remaining lifetimes of client certificates in the family
     /// `apiserver_client_certificate_expiration_seconds`.
     pub fn counted(self, registry: &Registry) -> Result<Self, prometheus::Error> {
         let opts = HistogramOpts::new(

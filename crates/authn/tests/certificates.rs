@@ -1,4 +1,4 @@
-//! Client certificates of people and of proxies, and headers of those who are neither.
+//! Client certificates of users and of proxies, and proxy headers from clients without a proxy's certificate.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -131,7 +131,7 @@ async fn subjects() {
             assert!(error.starts_with("verifying certificate SN="), "{name}: {error}");
         }
     }
-    // Once the authorities are others, what was known of a connection counts no more.
+    // After the authorities are replaced, earlier outcomes of a connection are not used.
     authorities.replace(strange_pem.as_bytes()).unwrap();
     assert!(ask(&x509, &admin, &[]).await.is_err());
     assert!(authorities.replace(b"nothing").is_err());

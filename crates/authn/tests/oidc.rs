@@ -1,4 +1,4 @@
-//! A small provider, whose tokens are good, forged, out of date, for others, and whose keys change.
+//! A small provider, with tokens that are good, forged, expired or for others, and keys that change.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -31,7 +31,7 @@ struct Provider {
     keys: Arc<Mutex<Value>>,
     /// The answers to requests for claims, by path.
     claim_tokens: Arc<Mutex<Value>>,
-    /// Paths that were asked for, with the credential.
+    /// Requested paths, with the credential.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -46,7 +46,7 @@ impl Provider {
             let body = match request.uri().path() {
                 "/.well-known/openid-configuration" => json!({"issuer": issuer, "jwks_uri": format!("{issuer}/keys")}),
                 "/keys" => served.lock().clone(),
-                // The text of a claim's token; a number is a code.
+                // The text of a claim's token; a number is a status code.
                 path => held.lock()[path].clone(),
             };
             let bearer = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
@@ -108,7 +108,7 @@ impl Provider {
     }
 }
 
-/// Issuers that look for their keys until the trigger is gone.
+/// Issuers that search for their keys until the trigger is dropped.
 struct Running {
     issuers: Arc<Issuers>,
     _trigger: ShutdownTrigger,
@@ -213,17 +213,17 @@ async fn keys_change() {
     let new = second.sign(&provider.claims(json!({}))).unwrap();
     *provider.keys.lock() = json!({"keys": [second.public().to_jwk()]});
     assert_eq!(ask(&oidc, &new).await, Ok("o:me system:authenticated".to_owned()));
-    // The former key counts no more.
+    // The former key is no longer accepted.
     assert!(ask(&oidc, &old).await.is_err());
 }
 
-/// Groups that another provider knows.
+/// Groups as a distributed claim of another provider.
 #[tokio::test]
 async fn claims_are_elsewhere() {
     let (first_key, second_key, stranger) = (key(), key(), key());
     let (first, second) = (Provider::start(&first_key).await, Provider::start(&second_key).await);
     let mut config = first.config();
-    // Claims come from servers of the same authorities.
+    // The servers of claims have the same authorities.
     config.issuer.certificate_authority.push_str(&second.hook.authority);
     let oidc = run_one(config);
     let held = |changes: Value| second_key.sign(&second.claims(changes)).unwrap();
@@ -258,7 +258,7 @@ async fn claims_are_elsewhere() {
             }),
             Ok("o:me g:a,system:authenticated".to_owned()),
         ),
-        // Claims in the token count, and its sources for other claims do not.
+        // Claims in the token count; sources for other claims do not.
         (
             json!({"groups": ["own"], "_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": format!("{url}/gone")}}}),
             Ok("o:me g:own,system:authenticated".to_owned()),
@@ -322,7 +322,7 @@ async fn claims_are_elsewhere() {
                  \"https://127.0.0.1:1\""
             )),
         ),
-        // Signed by the second, but said to be the first's.
+        // Signed by the second provider, with the first as issuer.
         (at("/first"), Err(format!("{EXPAND}verify distributed claim token: failed to verify signature: "))),
         (
             at("/text"),
@@ -344,11 +344,11 @@ async fn claims_are_elsewhere() {
     assert_eq!(seen.iter().filter(|line| *line == "/good Bearer secret").count(), 1, "{seen:?}");
     // The credential is sent to no other endpoint.
     assert_eq!(seen.iter().filter(|line| line.ends_with("Bearer secret")).count(), 1, "{seen:?}");
-    // The provider's keys were fetched once, and again for the signature that none of them had made.
+    // The provider's keys were fetched once, and again for the signature that no known key verified.
     assert!(seen.iter().filter(|line| line.starts_with("/keys")).count() <= 3, "{seen:?}");
 }
 
-/// Issuers of claims are named by what others send: there may not be any number of them.
+/// The number of issuers of claims is limited, since responses of sources name them.
 #[tokio::test]
 async fn issuers_of_claims_are_bounded() {
     let (first_key, second_key) = (key(), key());
@@ -367,7 +367,7 @@ async fn issuers_of_claims_are_bounded() {
         let error = ask(&oidc, &token).await.unwrap_err();
         assert!(error.contains("verifier not initialized for issuer"), "{error}");
     }
-    // Issuers without a provider make room for one that has one.
+    // Issuers without a provider make room for one with a provider.
     *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(json!({"groups": ["a"]}))).unwrap()});
     assert_eq!(ask(&oidc, &token).await, Ok("o:me g:a,system:authenticated".to_owned()));
 }

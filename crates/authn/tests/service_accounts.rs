@@ -1,4 +1,4 @@
-//! Service account tokens, good, forged, out of date, and outliving what they are bound to.
+//! Service account tokens: good, forged, expired, and bound to deleted objects.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -177,7 +177,7 @@ async fn claims_decide() {
             assert_eq!(outcome, want.map(str::to_owned).map_err(str::to_owned), "{claims}");
         }
     }
-    // A token with another signer's signature is refused, under whatever name.
+    // A token with another signer's signature is refused, whatever key it names.
     let forged = stranger.sign(&claims()).unwrap();
     assert_eq!(shown(ask(&tokens, &forged, &[]).await), Err("invalid signature, no keys found".to_owned()));
     let [_, payload, signature] = <[&str; 3]>::try_from(forged.split('.').collect::<Vec<_>>()).unwrap();
@@ -193,7 +193,7 @@ async fn claims_decide() {
     for text in ["", "x", "a.b", "a.b.c", &genuine[..genuine.len() / 3], "{\"payload\":\"\"}"] {
         assert_eq!(shown(ask(&tokens, text, &[]).await), Ok("nobody".to_owned()), "{text}");
     }
-    // Other audiences of a review.
+    // A review with other audiences.
     let token = key.sign(&with(json!({"aud": ["vault"]}))).unwrap();
     assert_eq!(shown(ask(&tokens, &token, &["vault"]).await), Ok("system:serviceaccount:ns:sa for vault".to_owned()));
     assert!(ask(&tokens, &token, &["api"]).await.is_err());
@@ -224,7 +224,7 @@ async fn a_token_ends_with_what_it_is_bound_to() {
                 "authentication.kubernetes.io/pod-uid=p-uid",
             ]
         );
-        // Not decided anew while nothing has changed.
+        // The outcome is reused while nothing has changed.
         assert!(Arc::ptr_eq(&known.user, &ask(&tokens, &token, &[]).await.unwrap().unwrap().user));
         let name = if kind == BoundKind::Pod { "p" } else { "sa" };
         objects.remove(kind, name);

@@ -1,4 +1,4 @@
-//! Token webhooks that know a token, do not, fail, lie, and are asked no more often than needed.
+//! Token webhooks that accept, refuse, fail or answer wrongly, and the number of calls to them.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -91,7 +91,7 @@ async fn answers() {
                     _ => panic!("{status}: {outcome:?}"),
                 }
             }
-            // Remembered, unless it failed.
+            // Every outcome but an error is remembered.
             let remembered = want.is_ok() && !ttl.is_zero();
             assert_eq!(asked.calls.load(Ordering::Relaxed), if remembered { 1 } else { 2 }, "{status}");
         }

@@ -45,7 +45,7 @@ impl Abac {
         Self::parse(&shown, &text)
     }
 
-    /// Reads policies; `path` is what errors name.
+    /// Parses policies; `path` is for errors.
     pub fn parse(path: &str, text: &str) -> Result<Self, AbacError> {
         let mut policies = Vec::new();
         let mut unversioned = false;
@@ -69,14 +69,14 @@ impl Abac {
 const VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
 const ANY: &str = "*";
 
-/// A line of the version that says what it is.
+/// A line with `apiVersion` and `kind`.
 #[derive(Deserialize)]
 struct Versioned {
     #[serde(default)]
     spec: Policy,
 }
 
-/// The policy of a line, and whether it was in the first form, which is flat and knows neither API groups nor paths.
+/// Parses a line; true if it has the old form, which is flat and without API groups and paths.
 fn read(line: &str) -> Result<(Policy, bool), String> {
     let value: serde_json::Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let member = |name: &str| value.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
@@ -101,7 +101,7 @@ fn read(line: &str) -> Result<(Policy, bool), String> {
 }
 
 impl Policy {
-    /// `*` stands for everybody with credentials, whatever the other of user and group says.
+    /// Makes `*` as the user or group mean all authenticated users, regardless of the other field.
     fn only_authenticated(mut self) -> Self {
         if self.user == ANY || self.group == ANY {
             self.group = User::AUTHENTICATED.to_owned();

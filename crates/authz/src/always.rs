@@ -1,4 +1,4 @@
-//! `AlwaysAllow` and `AlwaysDeny`: authorization switched off, one way or the other.
+//! `AlwaysAllow` and `AlwaysDeny`: the same decision for every request.
 
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Decision, User};
@@ -18,7 +18,7 @@ impl Authorizer for AlwaysAllow {
     }
 }
 
-/// Allows nothing. It has no opinion rather than a veto, so that the order of a list does not matter.
+/// Allows nothing. It has no opinion instead of denying, so that the order of a list does not matter.
 pub struct AlwaysDeny;
 
 impl Authorizer for AlwaysDeny {

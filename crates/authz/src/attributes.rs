@@ -1,9 +1,9 @@
-//! The attributes of a request that authorizers judge.
+//! The attributes of a request for its authorization.
 
 use binnacle_meta::GroupResource;
 use binnacle_request::{RequestInfo, User};
 
-/// The user, the verb and the object of a request. Borrowed, because most decisions are made without keeping anything.
+/// The user, the verb and the object of a request. Borrowed, since most decisions keep none of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     pub user: &'a User,
@@ -21,7 +21,7 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// The attributes of a request itself (reviews ask about others).
+    /// Returns the attributes of a request itself, unlike those of a review.
     pub fn of(info: &'a RequestInfo, user: &'a User) -> Self {
         Self {
             user,
@@ -39,7 +39,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Attributes that say nothing but who asks, to be filled in.
+    /// Returns attributes with only a user.
     pub fn nothing(user: &'a User) -> Self {
         Self {
             user,

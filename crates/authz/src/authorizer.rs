@@ -7,11 +7,11 @@ use binnacle_request::{BoxFuture, Decision, User};
 
 use crate::{Attributes, Rules};
 
-/// Decides about requests, or leaves that to the next in the list.
+/// Decides about requests, or has no opinion.
 pub trait Authorizer: Send + Sync {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>>;
 
-    /// Lists the rules for a user in a namespace (and everywhere).
+    /// Lists the rules for a user in a namespace, including those for all namespaces.
     fn rules_for<'a>(&'a self, user: &'a User, namespace: &'a str) -> BoxFuture<'a, Rules> {
         let _ = (user, namespace);
         Box::pin(async { Rules::unknown("an authorizer does not support user rule resolution") })
@@ -33,9 +33,9 @@ impl<A: Authorizer + ?Sized> Authorizer for Arc<A> {
 #[error("{message}")]
 pub struct AuthzError {
     pub message: String,
-    /// The reasons of authorizers that had no opinion, or that of the one that denies.
+    /// The reasons of authorizers that had no opinion, or of the one that denies.
     pub reason: Text,
-    /// The request is refused, whatever later authorizers would say.
+    /// True if the request is denied, without asking later authorizers.
     pub denies: bool,
 }
 
@@ -44,7 +44,7 @@ impl AuthzError {
         Self { message: message.into(), reason: Text::default(), denies: false }
     }
 
-    /// An error that denies, whatever later authorizers would say.
+    /// An error that denies the request, without asking later authorizers.
     pub fn denying(message: impl Into<String>, reason: impl Into<Text>) -> Self {
         Self { message: message.into(), reason: reason.into(), denies: true }
     }

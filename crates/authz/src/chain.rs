@@ -1,4 +1,4 @@
-//! The authorizers of a configuration, made and put together.
+//! The chain of authorizers of a configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::{
 /// The pause before a webhook is called again, as in kube-apiserver.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// The parts that authorizers need beside their configuration. Those that are set live as long as the server.
+/// The parts that authorizers need besides their configuration. They live as long as the server.
 pub struct Parts {
     pub abac: Option<Arc<Abac>>,
     pub node: Option<Arc<Node>>,
@@ -24,13 +24,13 @@ pub struct Parts {
     /// `--authorization-always-allow-paths`.
     pub paths: Option<Arc<AlwaysAllowPaths>>,
     pub metrics: Arc<Metrics>,
-    /// The proxy that calls of webhooks leave by, if not directly.
+    /// The proxy for calls of webhooks, if they are not direct.
     pub dialer: Option<Arc<Dialer>>,
 }
 
 impl Parts {
-    /// Puts the authorizers of a configuration together: the group of administrators first, then the configured ones in
-    /// their order. Webhooks are made anew.
+    /// Builds the chain of a configuration: the group of administrators first, then the configured authorizers in
+    /// order. Webhooks are always new.
     pub fn assemble(&self, config: &AuthorizationConfig) -> Result<Union, String> {
         if config.authorizers.is_empty() {
             return Err("at least one authorization mode must be passed".to_owned());

@@ -1,4 +1,4 @@
-//! Match conditions of webhooks: CEL expressions over a review, all of which must hold for the webhook to be asked.
+//! Match conditions of webhooks: CEL expressions over a review, all of which must be true for a call.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -28,7 +28,7 @@ static LANGUAGE: LazyLock<Language> = LazyLock::new(|| {
 });
 
 impl Conditions {
-    /// Compiles expressions. The error is that of validation for the first one that cannot be used.
+    /// Compiles expressions. The error is the validation error for the first invalid one.
     pub(crate) fn compile(expressions: &[String]) -> Result<Self, String> {
         let compile = |expression: &String| {
             let ast = LANGUAGE.environment.compile(expression);
@@ -42,7 +42,7 @@ impl Conditions {
         Ok(Self { compiled: expressions.iter().map(compile).collect::<Result<_, String>>()? })
     }
 
-    /// Returns true if a webhook is to be called. A false expression counts more than one that fails.
+    /// Returns true if the webhook is to be called. A false expression takes precedence over a failing one.
     pub(crate) fn met(&self, review: &Review, webhook: &str, metrics: &Metrics) -> Result<bool, String> {
         if self.compiled.is_empty() {
             return Ok(true);
@@ -79,7 +79,7 @@ impl Conditions {
     }
 }
 
-/// The request with all texts that there can be, so that expressions need not ask whether they are there.
+/// Returns the request with all string fields, so that expressions need not check whether they exist.
 fn complete(review: &Review) -> Value {
     let mut request = Object::new();
     let spec = &review.spec;
@@ -172,7 +172,7 @@ mod tests {
                 Ok(true),
             ),
             (&list, &["request.resourceAttributes.labelSelector.requirements[0].values.size() == 2"], Ok(true)),
-            // A false expression counts more than one that fails.
+            // A false expression takes precedence over a failing one.
             (&get, &["request.resourceAttributes.verb == 'x'", "false"], Ok(false)),
         ] {
             assert_eq!(evaluate(attributes, expressions), want, "{expressions:?}");

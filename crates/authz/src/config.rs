@@ -1,4 +1,4 @@
-//! The configured authorizers, in order: from the flags, or from the file that `--authorization-config` names.
+//! The configured authorizers, in order: from the flags or from the file of `--authorization-config`.
 
 mod load;
 #[cfg(test)]
@@ -12,7 +12,7 @@ use crate::ReviewVersion;
 
 pub use load::ConfigError;
 
-/// The authorizers of a server, the first asked first.
+/// The authorizers of a server, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationConfig {
     pub authorizers: Vec<AuthorizerConfig>,
@@ -21,7 +21,7 @@ pub struct AuthorizationConfig {
 /// The configuration of one authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizerConfig {
-    /// Names it in metrics; that of the mode in small letters, but for webhooks.
+    /// The name in metrics: of a webhook its own, of others their mode in lower case.
     pub name: String,
     pub mode: AuthorizerMode,
 }
@@ -43,19 +43,19 @@ pub struct WebhookConfig {
     pub kubeconfig: PathBuf,
     pub version: ReviewVersion,
     pub timeout: Duration,
-    /// Zero where answers are not to be remembered.
+    /// Zero if answers are not cached.
     pub authorized_ttl: Duration,
     pub unauthorized_ttl: Duration,
     pub deny_on_error: bool,
-    /// CEL expressions; only requests that meet all of them are asked about.
+    /// CEL expressions; the webhook is called only for requests that meet all of them.
     pub match_conditions: Vec<String>,
 }
 
 impl AuthorizerMode {
-    /// The names of all modes, in the order of messages that list them.
+    /// The names of all modes, as messages list them.
     pub const NAMES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
 
-    /// The type in the configuration file, and the label of metrics.
+    /// Returns the type in the configuration file, which is also the label of metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::AlwaysAllow => "AlwaysAllow",
@@ -69,19 +69,19 @@ impl AuthorizerMode {
 }
 
 impl AuthorizerConfig {
-    /// An authorizer with the name of its mode.
+    /// Returns an authorizer that has the name of its mode.
     pub fn of(mode: AuthorizerMode) -> Self {
         Self { name: mode.name().to_lowercase(), mode }
     }
 }
 
 impl AuthorizationConfig {
-    /// Reads a file's contents. `required` are modes that the server began with and that must stay.
+    /// Parses a file's contents. `required` are modes from the start of the server that must stay.
     pub fn parse(data: &[u8], required: &[&'static str]) -> Result<Self, ConfigError> {
         load::parse(data, required)
     }
 
-    /// The modes beside webhooks, which a reload may not take away.
+    /// Returns the modes other than webhooks, which a reload cannot change.
     pub fn fixed_modes(&self) -> Vec<&'static str> {
         let names = self.authorizers.iter().map(|authorizer| authorizer.mode.name());
         names.filter(|name| *name != "Webhook").collect()

@@ -1,10 +1,10 @@
-//! The 403 that a refused request gets.
+//! The 403 for a refused request.
 
 use binnacle_meta::{Status, go_quote};
 
 use crate::Attributes;
 
-/// The Status of a refusal, with the authorizers' reason if they gave one.
+/// Returns the Status of a refusal, with the authorizers' reason if there is one.
 pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
     let mut why = sanitize(&sentence(attributes));
     if !reason.is_empty() {
@@ -31,7 +31,7 @@ fn sentence(attributes: &Attributes<'_>) -> String {
     format!("User {user} cannot {verb} resource {resource} in API group {group} {place}")
 }
 
-/// Keeps what a client chose from looking like HTML to a browser.
+/// Escapes text that a client chose, so that browsers do not take it for HTML.
 fn sanitize(message: &str) -> String {
     message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,7 +1,7 @@
-//! May they do it: one file per authorizer, and their union.
+//! Authorization of requests: one file per authorizer, and their union.
 //!
 //! A request that no authorizer allows is refused. An authorizer that cannot decide returns an error, which allows
-//! nothing. Nothing here knows of HTTP or of the storage of roles and pods: its callers put them in.
+//! nothing. Independent of HTTP and of the storage of roles and pods, which callers add.
 
 mod abac;
 mod always;

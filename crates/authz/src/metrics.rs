@@ -92,7 +92,7 @@ impl Metrics {
         self.webhook_fail_open.with_label_values(&[name, result]).inc();
     }
 
-    /// Match conditions of a webhook were looked at: whether one said no, and whether one failed.
+    /// Records an evaluation of a webhook's match conditions: `excluded` if one was false, `failed` if one failed.
     pub(crate) fn matched(&self, name: &str, took: Duration, excluded: bool, failed: bool) {
         self.match_duration.with_label_values(&["Webhook", name]).observe(took.as_secs_f64());
         if excluded {
@@ -104,7 +104,7 @@ impl Metrics {
     }
 }
 
-/// An authorizer whose last words are counted.
+/// An authorizer whose decisions are counted.
 pub struct Counted<A> {
     inner: A,
     allowed: IntCounter,

@@ -1,6 +1,6 @@
-//! The Node authorizer: kubelets may do what the pods that are bound to their node need, and no more.
+//! The Node authorizer: kubelets may only access what the pods on their node need.
 //!
-//! Together with the NodeRestriction admission plugin, which judges what nodes write.
+//! The NodeRestriction admission plugin checks the writes of nodes.
 
 mod graph;
 mod references;
@@ -20,13 +20,13 @@ use references::Referent;
 
 const LEASES: &str = "kube-node-lease";
 
-/// Decides about nodes by a graph, and where that says nothing by rules that are the same for all nodes.
+/// Authorizes nodes by a graph, and where that does not apply by rules common to all nodes.
 pub struct Node {
     graph: Arc<NodeGraph>,
     rules: Vec<Rule>,
 }
 
-/// A no, or a yes.
+/// The decision; the error is the reason of a refusal.
 type Verdict = Result<(), Text>;
 
 impl Node {
@@ -35,7 +35,7 @@ impl Node {
         Self { graph, rules }
     }
 
-    /// The name of the node that somebody is.
+    /// Returns the node's name if the user is a node.
     pub fn identity(user: &User) -> Option<&str> {
         user.name.strip_prefix("system:node:").filter(|_| user.is_in("system:nodes"))
     }
@@ -69,7 +69,7 @@ impl Node {
                 ("resource.k8s.io", "resourceslices") => return self.slice(node, attributes).await,
                 ("", "nodes") => return own_node(node, attributes),
                 ("", "pods") => return self.pod(node, attributes).await,
-                // Behind a feature gate that is off.
+                // Its feature gate is off.
                 ("certificates.k8s.io", "podcertificaterequests") => return no(""),
                 _ => {}
             }
@@ -77,7 +77,7 @@ impl Node {
         if self.rules.iter().any(|rule| rule.allows(attributes)) { Ok(()) } else { no("") }
     }
 
-    /// `get` of a single object that the node needs.
+    /// Allows `get` of a single object that the node needs.
     async fn get(&self, node: &str, vertex: Vertex, attributes: &Attributes<'_>) -> Verdict {
         if attributes.verb != "get" {
             return no("can only get individual resources of this type");
@@ -88,7 +88,7 @@ impl Node {
         self.related(node, vertex, attributes).await
     }
 
-    /// `get`, and `list` and `watch` that are limited to a single object that the node needs.
+    /// Allows `get`, and `list` and `watch` of a single object that the node needs.
     async fn read(&self, node: &str, referent: Referent, attributes: &Attributes<'_>) -> Verdict {
         if !matches!(attributes.verb, "get" | "list" | "watch") {
             return no("can only read resources of this type");
@@ -134,7 +134,7 @@ impl Node {
             return no("cannot authorize ResourceSlice subresources");
         }
         match attributes.verb {
-            // Only admission knows the slice's node.
+            // Admission checks the slice's node.
             "create" => Ok(()),
             "get" | "update" | "patch" | "delete" => self.related(node, Vertex::ResourceSlice, attributes).await,
             "watch" | "list" | "deletecollection" if selects(attributes, "spec.nodeName", node) => Ok(()),
@@ -154,14 +154,14 @@ impl Node {
             ("", "list" | "watch") if selects(attributes, "spec.nodeName", node) => Ok(()),
             ("", "list" | "watch") if !attributes.name.is_empty() => self.related(node, Vertex::Pod, attributes).await,
             ("", "list" | "watch") => no("can only list/watch pods with spec.nodeName field selector"),
-            // Mirror pods, statuses and evictions: admission judges whose they are.
+            // Admission checks that mirror pods, statuses and evictions are the node's own.
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => Ok(()),
             _ => no(""),
         }
     }
 }
 
-/// A node's own Node, which it may ask for before it exists. What it writes is judged by admission.
+/// Allows access to the node's own Node, also before it exists. Admission checks its writes.
 fn own_node(node: &str, attributes: &Attributes<'_>) -> Verdict {
     match (attributes.subresource, attributes.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
@@ -181,7 +181,7 @@ fn lease(node: &str, attributes: &Attributes<'_>) -> Verdict {
     if attributes.namespace != LEASES {
         return no(format!("can only access leases in the \"{LEASES}\" system namespace"));
     }
-    // The name of what is created is known to admission only.
+    // Only admission has the name of a created object.
     if attributes.verb != "create" && attributes.name != node {
         return no("can only access node lease with the same name as the requesting node");
     }

@@ -1,4 +1,4 @@
-//! Paths that everybody may use, whoever they are (`--authorization-always-allow-paths`).
+//! Paths that every caller may access (`--authorization-always-allow-paths`).
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use binnacle_request::{BoxFuture, Decision, User};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 
-/// Allows requests for some paths that are not those of resources.
+/// Allows non-resource requests for some paths.
 #[derive(Debug)]
 pub struct AlwaysAllowPaths {
     exact: HashSet<String>,
@@ -15,8 +15,8 @@ pub struct AlwaysAllowPaths {
 }
 
 impl AlwaysAllowPaths {
-    /// A `*` at the end of a path stands for whatever follows; a `/` at its beginning may be left out. An error names a
-    /// path with a `*` elsewhere.
+    /// A `*` at the end of a path is a wildcard; a `/` at its beginning is optional. Returns an error for a `*`
+    /// elsewhere.
     pub fn new<S: AsRef<str>>(paths: &[S]) -> Result<Self, String> {
         let (mut exact, mut prefixes) = (HashSet::new(), Vec::new());
         for path in paths {

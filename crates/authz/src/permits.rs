@@ -1,11 +1,11 @@
-//! The call of the authorizers, and the only place where an allowed request gets a permit.
+//! Calls of the authorizers; only here does an allowed request get its permit.
 
 use binnacle_meta::Status;
 use binnacle_request::{Action, CreatePermit, Decision, Permit, RequestInfo, User};
 
 use crate::{Attributes, Authorizer, AuthzError, forbidden};
 
-/// The decision about a request, with the permit if it is yes.
+/// Returns the decision about a request, with a permit if it is allowed.
 pub async fn ask(
     authorizer: &dyn Authorizer,
     attributes: &Attributes<'_>,
@@ -15,10 +15,10 @@ pub async fn ask(
     Ok((decision, permit))
 }
 
-/// Asks for the right to create the object that a write names and does not find. The write itself was allowed as what it
-/// was sent as (`update`, `patch`), which says nothing about creating.
+/// Authorizes a write to create its object, which does not exist. The write itself was authorized as `update` or
+/// `patch`, which does not include create.
 ///
-/// Errors: 403 in the words that a `POST` gets, 500 when the authorizers cannot tell.
+/// Errors: 403 as for a `POST`, 500 if the authorizers fail.
 pub async fn permit_create(
     authorizer: &dyn Authorizer,
     info: &RequestInfo,

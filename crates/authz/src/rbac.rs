@@ -1,4 +1,4 @@
-//! Role-based access control: somebody may do what a role says that a binding gives them.
+//! Role-based access control: bindings grant the rules of roles to users and groups.
 
 mod cover;
 mod escalation;
@@ -21,7 +21,7 @@ pub use rule::{Rule, quoted};
 use crate::{Attributes, Authorizer, AuthzError, PathRule, ResourceRule, Rules};
 use index::Visit;
 
-/// Decides by the roles and bindings of an index.
+/// Authorizes requests by the roles and bindings of an index.
 pub struct Rbac {
     index: Arc<RbacIndex>,
 }

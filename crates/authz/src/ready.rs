@@ -1,13 +1,13 @@
-//! Readiness of an authorizer: its objects have been read from the store.
+//! Readiness of an authorizer, whose objects are read from the store first.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// The time that a request waits at most until everything was read.
+/// The longest time that a request waits for the objects.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Counts the parts that have still to be read.
+/// Counts the parts that are not yet read.
 pub struct Ready {
     missing: watch::Sender<usize>,
 }
@@ -17,12 +17,12 @@ impl Ready {
         Self { missing: watch::Sender::new(parts) }
     }
 
-    /// One part has been read for the first time.
+    /// Records that one part was read for the first time.
     pub fn part(&self) {
         self.missing.send_modify(|missing| *missing = missing.saturating_sub(1));
     }
 
-    /// Everything has been read.
+    /// Records that everything was read.
     pub fn all(&self) {
         self.missing.send_replace(0);
     }

@@ -1,5 +1,4 @@
-//! Authorizers that change while the server runs: those of a configuration file, read again when it changes. A file that
-//! is wrong leaves in force what there was.
+//! Authorizers of a configuration file, which is read again when it changes. An invalid file has no effect.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use binnacle_request::{BoxFuture, Decision, Shutdown, User};
 
 use crate::{Attributes, AuthorizationConfig, Authorizer, AuthzError, Parts, Rules, Union};
 
-/// The authorizers in force.
+/// The authorizers in use.
 pub struct Reloading {
     current: ArcSwap<Union>,
 }
@@ -30,11 +29,11 @@ impl Authorizer for Reloading {
     }
 }
 
-/// The file of a server that runs.
+/// The configuration file of a running server.
 pub struct ConfigFile {
     pub file: Followed,
     pub parts: Parts,
-    /// The configuration in force.
+    /// The configuration in use.
     pub config: AuthorizationConfig,
     pub metrics: ReloadMetrics,
 }
@@ -42,7 +41,7 @@ pub struct ConfigFile {
 impl ConfigFile {
     /// Follows the file until shutdown.
     pub async fn follow(&mut self, authorizers: Arc<Reloading>, shutdown: Shutdown) {
-        // Modes beside webhooks cannot come or go: what they look at is read from the start or not at all.
+        // Only webhooks can be added or removed: the data of other modes is read from the start or not at all.
         let required = self.config.fixed_modes();
         self.metrics.configured(self.file.known());
         let fired = shutdown.fired();
@@ -57,7 +56,7 @@ impl ConfigFile {
                     if let Err(why) = self.replace(&data, &required, &authorizers) {
                         self.failed(&why);
                     }
-                    // A file that is wrong is complained about once.
+                    // An invalid file is reported once.
                     self.file.settle(data);
                 }
                 Err(error) => self.failed(&error),
@@ -72,7 +71,7 @@ impl ConfigFile {
 
     fn replace(&mut self, data: &[u8], required: &[&'static str], authorizers: &Reloading) -> Result<(), String> {
         let config = AuthorizationConfig::parse(data, required).map_err(|error| error.to_string())?;
-        // Other words for the same change nothing.
+        // An equivalent file has no effect.
         if config != self.config {
             authorizers.current.store(Arc::new(self.parts.assemble(&config)?));
             tracing::info!("reloaded authz config");

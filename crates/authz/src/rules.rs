@@ -1,4 +1,4 @@
-//! The rules for a user, as far as they can be listed: the answer to a SelfSubjectRulesReview.
+//! The rules for a user, as far as they can be listed, for SelfSubjectRulesReviews.
 
 use binnacle_meta::Text;
 
@@ -7,7 +7,7 @@ use binnacle_meta::Text;
 pub struct Rules {
     pub resources: Vec<ResourceRule>,
     pub paths: Vec<PathRule>,
-    /// There may be more than what is listed.
+    /// True if the list may be incomplete.
     pub incomplete: bool,
     /// The reasons why rules could not be listed.
     pub errors: Vec<String>,
@@ -30,7 +30,7 @@ pub struct PathRule {
 }
 
 impl Rules {
-    /// Everything.
+    /// Returns rules that allow everything.
     pub fn all() -> Self {
         let any = || vec![Text::new_static("*")];
         Self {
@@ -45,12 +45,12 @@ impl Rules {
         }
     }
 
-    /// An authorizer that cannot list what it would allow.
+    /// Returns the rules of an authorizer that cannot list them.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self { incomplete: true, errors: vec![why.into()], ..Self::default() }
     }
 
-    /// Adds what another authorizer says.
+    /// Adds the rules of another authorizer.
     pub fn extend(&mut self, other: Self) {
         self.resources.extend(other.resources);
         self.paths.extend(other.paths);
@@ -58,7 +58,7 @@ impl Rules {
         self.errors.extend(other.errors);
     }
 
-    /// The errors as one, empty when there are none.
+    /// Returns the errors as one text, empty if there are none.
     pub fn error(&self) -> String {
         binnacle_meta::aggregate(&self.errors)
     }

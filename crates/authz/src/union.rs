@@ -5,7 +5,7 @@ use binnacle_request::{BoxFuture, Decision, User};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 
-/// Asks each in order until one allows or denies.
+/// Tries each authorizer in order until one allows or denies.
 pub struct Union {
     members: Vec<Box<dyn Authorizer>>,
 }

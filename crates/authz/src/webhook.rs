@@ -1,5 +1,4 @@
-//! Decisions made elsewhere: each is a SubjectAccessReview posted to an HTTPS server, whose answers are remembered for a
-//! while.
+//! Authorization by webhooks: each decision is a SubjectAccessReview posted to an HTTPS server, and answers are cached.
 
 mod review;
 #[cfg(test)]
@@ -18,9 +17,9 @@ pub(crate) use review::Review;
 pub use review::ReviewVersion;
 use review::Status;
 
-/// The number of answers that are remembered, as many as in kube-apiserver.
+/// The number of cached answers, as in kube-apiserver.
 const MOST_REMEMBERED: usize = 8192;
-/// Requests with longer attributes than this are not remembered: they may be an attempt to fill the memory.
+/// Answers to requests with longer attributes are not cached: they may be an attempt to fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// The options of a webhook.
@@ -29,16 +28,16 @@ pub(crate) struct WebhookOptions {
     /// The label of metrics.
     pub(crate) name: String,
     pub(crate) version: ReviewVersion,
-    /// The time for which an answer that allows is remembered; zero for not at all.
+    /// The time for which an answer that allows is cached; zero for not at all.
     pub(crate) authorized_ttl: Duration,
     pub(crate) unauthorized_ttl: Duration,
-    /// True when a webhook that fails denies the request; otherwise it has no opinion (`failurePolicy`).
+    /// True if a failing webhook denies the request; otherwise it has no opinion (`failurePolicy`).
     pub(crate) deny_on_error: bool,
-    /// Pause before the first of the further attempts.
+    /// The pause before the first retry.
     pub(crate) retry_after: Duration,
 }
 
-/// Asks a webhook.
+/// An authorizer that calls a webhook.
 pub(crate) struct Webhook {
     client: Client,
     options: WebhookOptions,
@@ -124,7 +123,7 @@ impl Authorizer for Webhook {
     }
 }
 
-/// Returns the length of the attributes that the requester has chosen.
+/// Returns the length of the attributes that the client has chosen.
 fn own_words(attributes: &Attributes<'_>) -> usize {
     let Attributes { namespace, verb, api_group, api_version, resource, subresource, name, path, .. } = attributes;
     [namespace, verb, api_group, api_version, resource, subresource, name, path].into_iter().map(|s| s.len()).sum()
@@ -134,7 +133,7 @@ fn is_timeout(error: &WebhookError) -> bool {
     matches!(error, WebhookError::TimedOut { .. }) || error.code() == Some(504)
 }
 
-/// One round trip, which counts as cancelled unless it comes to its end.
+/// A call, which counts as cancelled unless it ends.
 struct Call<'a> {
     name: &'a str,
     metrics: &'a Metrics,

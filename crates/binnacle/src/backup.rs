@@ -1,5 +1,5 @@
-//! A store in a file: what it held when its history began, and every change since, so that any revision in between can be
-//! restored. `docs/tools.md` draws the file.
+//! A store in a file: its contents at the start of its history, and every change since, so that any revision in between
+//! can be restored. `docs/tools.md` has the layout of the file.
 
 mod file;
 mod restore;

@@ -1,4 +1,4 @@
-//! Whether a data directory or a backup is whole.
+//! Integrity checks of data directories and backups.
 
 use std::fs::File;
 use std::io;
@@ -13,14 +13,14 @@ use crate::backup::examine;
 use crate::place::store_dir;
 use crate::text;
 
-/// What was checked.
+/// The result of a check.
 pub(crate) enum Report {
     Directory(Checked),
-    /// Frames, first and newest revision of a backup, or what is wrong with it.
+    /// The number of frames and the first and newest revision of a backup, or its error.
     Backup(Result<(u64, Revision, Revision), io::Error>),
 }
 
-/// Checks the store in a data directory, or a backup. Blocks for as long as reading all of it takes.
+/// Checks the store in a data directory, or a backup. Blocks until all of it is read.
 pub(crate) fn run(path: &Path) -> Result<Report, Error> {
     if path.is_file() {
         let file = File::open(path).map_err(|error| Error::doing(&path.display().to_string(), error))?;

@@ -1,4 +1,4 @@
-//! The command line: which commands there are, what they take, and what they print.
+//! The command line: commands, arguments, output.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
-use crate::place::{EtcdAccess, Opened, Place};
+use crate::place::{EtcdAccess, Opened, StoreLocation};
 use crate::{Error, backup, check, doctor, migrate, sizes};
 
 const ABOUT: &str = "\
@@ -170,7 +170,7 @@ fn store() -> Arg {
 }
 
 fn place() -> ValueParser {
-    ValueParser::new(|text: &str| text.parse::<Place>())
+    ValueParser::new(|text: &str| text.parse::<StoreLocation>())
 }
 
 fn output() -> Arg {
@@ -198,7 +198,7 @@ fn etcd_flags() -> [Arg; 4] {
     ]
 }
 
-/// Carries a command out; whether it found everything well.
+/// Runs a command. Returns true if it found no problem.
 pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
     let Some((name, matches)) = matches.subcommand() else { return Err(Error::new("no command")) };
     match name {
@@ -222,7 +222,8 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             Ok(true)
         }
         "migrate" => {
-            let place = |name: &str| matches.get_one::<Place>(name).cloned().ok_or_else(|| Error::new("no store"));
+            let place =
+                |name: &str| matches.get_one::<StoreLocation>(name).cloned().ok_or_else(|| Error::new("no store"));
             let from_access = etcd_access(matches);
             let order = migrate::Order {
                 from: place("from")?,
@@ -253,7 +254,7 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
 }
 
 async fn open(matches: &ArgMatches) -> Result<Opened, Error> {
-    let place = matches.get_one::<Place>("store").ok_or_else(|| Error::new("no store"))?;
+    let place = matches.get_one::<StoreLocation>("store").ok_or_else(|| Error::new("no store"))?;
     place.read(&etcd_access(matches)).await
 }
 
@@ -266,7 +267,7 @@ fn etcd_access(matches: &ArgMatches) -> EtcdAccess {
     EtcdAccess::new(tls, matches.get_one::<String>("etcd-prefix").map_or("", String::as_str))
 }
 
-/// What is not said of the target is as with the source.
+/// Returns the access to the target; flags that are not given default to those of the source.
 fn target_access(matches: &ArgMatches, source: &EtcdAccess) -> EtcdAccess {
     let tls = TlsPaths {
         ca: path(matches, "to-etcd-cafile"),

@@ -1,4 +1,4 @@
-//! Whether this release's server can take a store over: reads every value as the server would.
+//! Checks that a server of this release can take over a store: reads every value as the server would.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,26 +16,26 @@ use crate::keys::{Keys, Owner};
 use crate::pages::Pages;
 use crate::place::Opened;
 
-/// What was found.
+/// The findings in a store.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnosis {
     revision: u64,
     keys: u64,
-    findings: BTreeMap<(Severity, Kind, String, String), Examples>,
+    findings: BTreeMap<(Severity, FindingKind, String, String), Examples>,
 }
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Severity {
-    /// The server cannot serve what is there.
+    /// The server cannot serve the data.
     Problem,
-    /// Good to know.
+    /// For information.
     Note,
 }
 
-/// What is found.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum FindingKind {
     UnknownKeys,
     Undecodable,
     Encrypted,
@@ -51,16 +51,16 @@ struct Examples {
     keys: Vec<String>,
 }
 
-/// How many keys of a finding are named.
+/// The limit on keys that a finding lists.
 const EXAMPLES: usize = 5;
-/// How many findings are told apart by what is said of them.
+/// The limit on findings with details.
 const MAX_FINDINGS: usize = 1000;
 const OTHER: &str = "for other reasons, of which there are too many to name";
-/// What servers of either make agree by on who compacts; it lies outside of every prefix.
+/// The key by which servers, Binnacle's and Go's, agree on the one that compacts; it is outside every prefix.
 const COMPACTION_KEY: &[u8] = b"compact_rev_key";
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// Examines all keys of a store. `encryption` is the file that `--encryption-provider-config` of the server would name.
+/// Examines all keys of a store. `encryption` is the server's `--encryption-provider-config`.
 pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Result<Diagnosis, Error> {
     let store = &*opened.store;
     let encryption = match encryption {
@@ -79,7 +79,7 @@ pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Resul
     }
     if pages.torn {
         let detail = "history was compacted meanwhile: keys were not all read at one revision";
-        diagnosis.add(Severity::Note, Kind::Torn, "", detail, None);
+        diagnosis.add(Severity::Note, FindingKind::Torn, "", detail, None);
     }
     outside(opened, revision, &mut diagnosis).await?;
     Ok(diagnosis)
@@ -103,41 +103,41 @@ impl Doctor {
         use Severity::Problem;
         let owner = self.keys.owner(&kv.key);
         let name = owner.to_string();
-        let mut found = |kind: Kind, detail: &str| diagnosis.add(Problem, kind, &name, detail, Some(&kv.key));
+        let mut found = |kind: FindingKind, detail: &str| diagnosis.add(Problem, kind, &name, detail, Some(&kv.key));
         let value = match &self.encryption {
             Some(encryption) => match encryption.read(&kv.key, &kv.value).await {
                 Ok(value) => value,
-                Err(error) => return found(Kind::Undecryptable, &reason(&error.to_string())),
+                Err(error) => return found(FindingKind::Undecryptable, &reason(&error.to_string())),
             },
             None if kv.value.starts_with(ENCRYPTED) => {
                 let detail = format!("{} (not looked into: name --encryption-provider-config)", provider(&kv.value));
-                return found(Kind::Encrypted, &detail);
+                return found(FindingKind::Encrypted, &detail);
             }
             None => kv.value.clone(),
         };
         if owner == Owner::Unknown {
-            return found(Kind::UnknownKeys, "no resource of this release is kept there");
+            return found(FindingKind::UnknownKeys, "no resource of this release is kept there");
         }
         match self.keys.kept(&kv.key) {
             Some(kind) => {
                 if let Err(why) = decode_stored(kind, &value) {
-                    found(Kind::Undecodable, &why);
+                    found(FindingKind::Undecodable, &why);
                 }
             }
-            // Whether it fits the schema of its definition is told to those who read it.
+            // The schema of its definition is not checked here: clients that read the object see its errors.
             None if is_custom_object(&value) => {}
-            None => found(Kind::Undecodable, "it is no JSON object with apiVersion, kind and metadata"),
+            None => found(FindingKind::Undecodable, "it is no JSON object with apiVersion, kind and metadata"),
         }
     }
 }
 
-/// True for what a custom resource is kept as.
+/// Returns true for the stored form of a custom resource.
 fn is_custom_object(value: &[u8]) -> bool {
     let Ok(object) = serde_json::from_slice::<serde_json::Value>(value) else { return false };
     object["apiVersion"].is_string() && object["kind"].is_string() && object["metadata"].is_object()
 }
 
-/// The provider and the key's name, which stand in front of an encrypted value.
+/// Returns the provider and the key's name, which precede an encrypted value.
 fn provider(value: &[u8]) -> String {
     let head = &value[..value.len().min(200)];
     let mut parts = head[ENCRYPTED.len()..].split(|byte| *byte == b':').map(String::from_utf8_lossy);
@@ -146,12 +146,12 @@ fn provider(value: &[u8]) -> String {
     format!("encrypted by {provider} {version}, key {name:?}")
 }
 
-/// Without the key, which differs from one finding to the next.
+/// Returns an error without the key, so that equal errors of different keys are one finding.
 fn reason(error: &str) -> String {
     error.rsplit_once("\": ").map_or(error, |(_, why)| why).to_owned()
 }
 
-/// What else is in the store beside the prefix.
+/// Reports keys of the store outside the prefix.
 async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis) -> Result<(), Error> {
     let ours = opened.range();
     let before = Bytes::from_static(b"\0")..ours.start;
@@ -169,18 +169,18 @@ async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis)
         foreign = foreign.saturating_sub(1);
         if own == marker {
             let detail = "a migration into this store was not finished: let 'binnacle migrate' go on";
-            diagnosis.add(Severity::Problem, Kind::UnfinishedMigration, "", detail, None);
+            diagnosis.add(Severity::Problem, FindingKind::UnfinishedMigration, "", detail, None);
         }
     }
     if foreign > 0 {
         let detail = format!("{foreign} keys outside of {} are not the server's and are left alone", opened.root);
-        diagnosis.add(Severity::Note, Kind::Foreign, "", &detail, None);
+        diagnosis.add(Severity::Note, FindingKind::Foreign, "", &detail, None);
     }
     Ok(())
 }
 
 async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Result<usize, Error> {
-    // A compaction that overtakes this is no reason to fail: what is outside of the prefix is told for information.
+    // A concurrent compaction is not an error: keys outside the prefix are only reported for information.
     let request = RangeRequest { range, revision: Some(revision), limit: 0, count_only: true };
     let now = RangeRequest { revision: None, ..request.clone() };
     Ok(match store.range(request).await {
@@ -192,7 +192,7 @@ async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Re
 // === impl Diagnosis ===
 
 impl Diagnosis {
-    fn add(&mut self, severity: Severity, kind: Kind, resource: &str, detail: &str, key: Option<&[u8]>) {
+    fn add(&mut self, severity: Severity, kind: FindingKind, resource: &str, detail: &str, key: Option<&[u8]>) {
         let mut what = (severity, kind, resource.to_owned(), detail.to_owned());
         if self.findings.len() >= MAX_FINDINGS && !self.findings.contains_key(&what) {
             what.3 = OTHER.to_owned();
@@ -204,7 +204,7 @@ impl Diagnosis {
         }
     }
 
-    /// Whether the server can take the store over.
+    /// Returns true if the server can take over the store.
     pub(crate) fn healthy(&self) -> bool {
         self.findings.keys().all(|(severity, ..)| *severity != Severity::Problem)
     }
@@ -217,7 +217,7 @@ impl Diagnosis {
                 Severity::Note => "note",
             };
             match kind {
-                Kind::Foreign | Kind::Torn | Kind::UnfinishedMigration => {
+                FindingKind::Foreign | FindingKind::Torn | FindingKind::UnfinishedMigration => {
                     out.push_str(&format!("{severity}: {detail}\n"))
                 }
                 _ => out.push_str(&format!(
@@ -267,7 +267,7 @@ fn keys(count: u64, resource: &str) -> String {
 
 // === impl Kind ===
 
-impl Kind {
+impl FindingKind {
     fn name(self) -> &'static str {
         match self {
             Self::UnknownKeys => "UnknownKeys",
@@ -307,7 +307,7 @@ mod tests {
                           [secrets]\n  providers: [{aesgcm: {keys: [{name: one, secret: MTExMTExMTExMTExMTExMQ==}]}}, \
                           {identity: {}}]\n";
 
-    /// What is found in a store with one key: kind, resource and detail.
+    /// Returns the findings in a store with one key: kind, resource and detail.
     async fn found(key: &str, value: &[u8], config: Option<&Path>) -> Vec<[String; 3]> {
         let store = Arc::new(EmbeddedStore::ephemeral());
         put(&*store, key, value).await;
@@ -330,7 +330,7 @@ mod tests {
         let other = POD.replace("Pod", "Gadget");
         let sealed = b"k8s:enc:aesgcm:v1:two:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
         let none: Option<&Path> = None;
-        // Key, value, configuration, and what is to be found; `*` stands for any words.
+        // Key, value, configuration, and the expected findings; `*` matches any words.
         type Case<'a> = (&'a str, &'a [u8], Option<&'a Path>, &'a [[&'a str; 3]]);
         let cases: &[Case<'_>] = &[
             (pod, POD.as_bytes(), none, &[]),

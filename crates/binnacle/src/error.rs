@@ -1,4 +1,4 @@
-//! Why a command could not do what it was asked.
+//! The errors of commands.
 
 use std::fmt::Display;
 
@@ -6,7 +6,7 @@ use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 
-/// What the operator is told, in one sentence.
+/// An error for the operator, in one sentence.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -18,7 +18,7 @@ impl Error {
         Self(message.into())
     }
 
-    /// A failure while something was being done.
+    /// Returns the error of an action that failed.
     pub(crate) fn doing(what: &str, error: impl Display) -> Self {
         Self(format!("{what}: {error}"))
     }

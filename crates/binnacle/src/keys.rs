@@ -1,4 +1,4 @@
-//! What a key is of.
+//! The owners of keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,25 +18,25 @@ pub(crate) struct Keys {
     notes: Vec<Option<StoredType>>,
 }
 
-/// What a key is of, and what is kept under it.
+/// The owner of a key: the kind of data under it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     /// A resource of this release.
     Resource(GroupResource),
-    /// A resource that a definition has made.
+    /// A custom resource.
     Custom(GroupResource),
-    /// What servers note for each other: given addresses and ports, their own addresses.
+    /// Records that servers share: allocated addresses and ports, and the servers' addresses.
     Note(&'static str),
     Unknown,
 }
 
-/// Keys of the servers' own, by what follows the root: what they are, and group, version and kind of what is kept there.
+/// Keys for the servers' own records, without the root: a description, and group, version and kind of the data.
 const NOTES: [(&str, &str, [&str; 3]); 5] = [
     ("ranges/serviceips", "given service addresses", ["", "v1", "RangeAllocation"]),
     ("ranges/servicenodeports", "given node ports", ["", "v1", "RangeAllocation"]),
     ("ranges/secondaryserviceips", "given service addresses", ["", "v1", "RangeAllocation"]),
     ("masterleases/", "addresses of servers", ["", "v1", "Endpoints"]),
-    // Where servers of several versions find each other (feature gate UnknownVersionInteroperabilityProxy).
+    // The addresses of peers with several versions (feature gate UnknownVersionInteroperabilityProxy).
     ("peerserverleases/", "addresses of servers", ["", "v1", "Endpoints"]),
 ];
 
@@ -68,7 +68,7 @@ impl Keys {
         }
     }
 
-    /// The type of what is kept under the key, where this release knows it.
+    /// Returns the type of the data under a key, if this release knows it.
     pub(crate) fn kept(&self, key: &[u8]) -> Option<&StoredType> {
         match self.owner(key) {
             Owner::Resource(resource) => self.kinds.get(&resource),

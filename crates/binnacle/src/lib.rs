@@ -1,7 +1,7 @@
-//! What the operator's program does: looks into stores, checks them, moves their data, saves and restores it.
+//! The operator's program: inspects stores, checks them, migrates their data, saves and restores it.
 //!
-//! Everything here speaks the contract of `binnacle_store` and moves values as the bytes that they are, encrypted or
-//! not; only `doctor` looks inside. `docs/tools.md` is the manual.
+//! The crate only uses the interface of `binnacle_store` and copies values as bytes, encrypted or not; only `doctor`
+//! decodes them. `docs/tools.md` is the manual.
 
 mod backup;
 mod check;

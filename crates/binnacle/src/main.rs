@@ -6,18 +6,18 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What one thread allocates another lets go of, which the system's allocator answers with ever more memory.
+/// Threads often free memory that others allocated, with which the memory of the system's allocator keeps growing.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How many threads wait for disks at once.
+/// The number of threads for blocking disk access.
 const BLOCKING_THREADS: usize = 4;
 
 fn main() -> ExitCode {
     let matches = binnacle::cli::command().get_matches();
     let levels = Targets::new().with_default(LevelFilter::WARN);
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
-    // Only a second call in the same process could fail, and there is none.
+    // Fails only on a second call in the same process, and there is none.
     let _ = tracing_subscriber::registry().with(levels).with(layer).try_init();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = match runtime.max_blocking_threads(BLOCKING_THREADS).enable_all().build() {

@@ -1,9 +1,9 @@
-//! Moving all data from one store to another, while the first one is in use or not.
+//! Migration of all data from one store to another, with the source in use or not.
 //!
-//! The target is never served before the end, so it may hold anything meanwhile; a marker in it says which source it is
-//! filled from and up to which revision of the source all is there. Every pass compares the keys of both stores, deletes
-//! what the source has not, and writes what changed after that revision, in the order of the changes. A pass that was
-//! killed is made up for by the next one. Between passes the source's watch is followed.
+//! No server uses the target before the end, so it may be incomplete until then. A marker in it names the source and
+//! the revision of the source up to which the target is complete. Every pass compares the keys of both stores, deletes
+//! those that the source lacks, and writes what changed after that revision, in order. The next pass completes an
+//! interrupted one. Between passes the source's watch is followed.
 
 mod copy;
 mod follow;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use binnacle_registry::ROOT;
 use binnacle_store::{RangeRequest, Revision, Store, StoreError, prefix_range, unfinished_migration_key};
-use binnacle_store_embedded::{EmbeddedStore, OfflineStore, OpenError, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OfflineStore, OpenError};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
@@ -26,21 +26,21 @@ use self::follow::{Ended, Switch};
 use self::marker::Marker;
 use crate::Error;
 use crate::patient::{Patient, insist};
-use crate::place::{EtcdAccess, NewStore, Opened, Place, admin_socket, etcd, socket, store_dir};
+use crate::place::{EtcdAccess, NewStore, Opened, StoreLocation, admin_socket, etcd, socket, store_dir};
 use crate::progress::Progress;
 use crate::target::Target;
 
-/// What is to be moved.
+/// The parameters of a migration.
 pub(crate) struct Order {
-    pub(crate) from: Place,
+    pub(crate) from: StoreLocation,
     pub(crate) from_access: EtcdAccess,
-    pub(crate) to: Place,
+    pub(crate) to: StoreLocation,
     pub(crate) to_access: EtcdAccess,
-    /// The source is in use, and followed until the switch.
+    /// True if the source is in use: it is followed until the switch.
     pub(crate) online: bool,
 }
 
-/// A migration under way.
+/// A migration in progress.
 struct Migration<'a> {
     target: Target,
     marker: Marker,
@@ -49,10 +49,10 @@ struct Migration<'a> {
     progress: &'a mut Progress,
 }
 
-/// How long a server that was told to stop may keep the lock of its store.
+/// The longest time for a stopping server to release the lock of its store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Moves the data. The answer is a report for the operator.
+/// Migrates the data. Returns a report for the operator.
 pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let mut progress = Progress::new();
     let mut source = Source::open(order).await?;
@@ -61,14 +61,14 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let marker = prepare(&**target.store(), &root, &source.identity, &mut progress).await?;
     let source_root = source.opened.root.clone();
     let mut migration = Migration { target, marker, source_root, target_root: root, progress: &mut progress };
-    let followed = order.online && matches!(order.from, Place::Etcd(_));
+    let followed = order.online && matches!(order.from, StoreLocation::Etcd(_));
     let switch = if followed { Switch::by_operator()? } else { Switch::now() };
     let report = loop {
         match migration.fill(&*source.opened.store, &switch, source.live.as_deref()).await? {
             Ended::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
-            // The server has stopped: what it wrote last is in its directory.
+            // The server has stopped, so its last writes are in its directory.
             Ended::SourceGone(reason) => {
-                let Place::Embedded(dir) = &order.from else {
+                let StoreLocation::Embedded(dir) = &order.from else {
                     return Err(Error::doing("following the source", reason));
                 };
                 migration.progress.say("The server of the source has stopped; reading the rest from its directory.");
@@ -79,18 +79,18 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     };
     drop(migration);
     progress.say(match &order.to {
-        Place::Embedded(_) => "The data is in the target: start the server on it.",
-        Place::Etcd(_) => "The data is in the target: start the servers with --etcd-servers.",
+        StoreLocation::Embedded(_) => "The data is in the target: start the server on it.",
+        StoreLocation::Etcd(_) => "The data is in the target: start the servers with --etcd-servers.",
     });
     Ok(report)
 }
 
-/// Where from.
+/// The source of a migration.
 struct Source {
     opened: Opened,
-    /// What tells it from others, whichever way it is reached.
+    /// The identity of the store, independent of the way it is accessed.
     identity: String,
-    /// A server owns it, and is asked at this socket.
+    /// The socket of the server that owns the store.
     live: Option<PathBuf>,
 }
 
@@ -99,7 +99,7 @@ struct Source {
 impl Source {
     async fn open(order: &Order) -> Result<Self, Error> {
         match &order.from {
-            Place::Etcd(endpoints) => {
+            StoreLocation::Etcd(endpoints) => {
                 let access = &order.from_access;
                 let store = Arc::new(etcd(endpoints, access)?);
                 let id =
@@ -107,7 +107,7 @@ impl Source {
                 let identity = format!("etcd cluster {id:x} {}", access.root);
                 Ok(Self { opened: Opened::of(Patient::over(store), &access.root), identity, live: None })
             }
-            Place::Embedded(dir) if order.online => {
+            StoreLocation::Embedded(dir) if order.online => {
                 let dir = store_dir(dir);
                 let identity = identity(&dir)?;
                 let opened = admin_socket(&dir).await.map_err(|error| {
@@ -115,11 +115,11 @@ impl Source {
                 })?;
                 Ok(Self { opened, identity, live: Some(socket(&dir)) })
             }
-            Place::Embedded(dir) => Self::offline(dir, Instant::now()).await,
+            StoreLocation::Embedded(dir) => Self::offline(dir, Instant::now()).await,
         }
     }
 
-    /// The store of a server that has stopped, or is about to.
+    /// Opens the store of a server that has stopped or is stopping.
     async fn offline(dir: &Path, until: Instant) -> Result<Self, Error> {
         let dir = store_dir(dir);
         let identity = identity(&dir)?;
@@ -143,17 +143,18 @@ fn identity(dir: &Path) -> Result<String, Error> {
     Ok(format!("embedded store {}", path.display()))
 }
 
-/// The store that is to be filled, and how its keys begin.
+/// Opens the target. Returns it with the prefix of its keys.
 async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Target, String), Error> {
     match &order.to {
-        Place::Etcd(endpoints) => {
+        StoreLocation::Etcd(endpoints) => {
             let root = order.to_access.root.clone();
             Ok((Target::etcd(Arc::new(etcd(endpoints, &order.to_access)?), &root).await?, root))
         }
-        Place::Embedded(dir) => {
-            // When servers can find it, it says that it is not finished.
+        StoreLocation::Embedded(dir) => {
+            // The marker of an unfinished migration is written before servers can find the store.
             if let Some(new) = NewStore::prepare(dir)? {
-                let options = Options { first_revision: begun.0, lean: true, ..Options::new(&new.unfinished) };
+                let options =
+                    EmbeddedOptions { first_revision: begun.0, lean: true, ..EmbeddedOptions::new(&new.unfinished) };
                 let store = open_embedded(options).await?;
                 let mut target = Target::embedded(store.clone(), ROOT).await?;
                 let marker = Marker { source: source.to_owned(), reached: 0 };
@@ -162,18 +163,19 @@ async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Ta
                 store.close().await;
                 new.finish()?;
             }
-            let store = open_embedded(Options { lean: true, ..Options::new(store_dir(dir)) }).await?;
+            let store = open_embedded(EmbeddedOptions { lean: true, ..EmbeddedOptions::new(store_dir(dir)) }).await?;
             Ok((Target::embedded(store, ROOT).await?, ROOT.to_owned()))
         }
     }
 }
 
-async fn open_embedded(options: Options) -> Result<Arc<EmbeddedStore>, Error> {
+async fn open_embedded(options: EmbeddedOptions) -> Result<Arc<EmbeddedStore>, Error> {
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     Ok(Arc::new(opened.map_err(|error| Error::doing("opening the target", error))??))
 }
 
-/// Makes sure that the target is empty or filled by an earlier attempt of ours, and marks it as unfinished.
+/// Requires a target that is empty or was filled by an earlier attempt from the same source, and marks it as
+/// unfinished.
 async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Progress) -> Result<Marker, Error> {
     let failed = |error: StoreError| Error::doing("asking the target", error);
     if let Some(marker) = Marker::read(store, root).await.map_err(failed)? {
@@ -199,7 +201,7 @@ async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Pro
 }
 
 impl Migration<'_> {
-    /// Fills the target until it has all that the source has.
+    /// Fills the target until it has everything in the source.
     async fn fill(&mut self, source: &dyn Store, switch: &Switch, live: Option<&Path>) -> Result<Ended, Error> {
         self.note().await?;
         loop {
@@ -213,7 +215,7 @@ impl Migration<'_> {
         }
     }
 
-    /// Verifies that both stores hold the same, and ends the target's time as a target.
+    /// Verifies that both stores have the same contents, and removes the marker.
     async fn finish(&mut self, source: &dyn Store, revision: Revision) -> Result<String, Error> {
         let report = self.verify(source).await?;
         let now = self.last_change(source, revision).await?;
@@ -222,7 +224,7 @@ impl Migration<'_> {
                 "the source is still being written to ({key}): stop its servers and run this again, which goes on from here"
             )));
         }
-        // What clients have seen of the source must be history here.
+        // Revisions of the source that clients have seen must be in the target's past.
         let seen = source.current_revision().await.map_or(revision, |current| current.max(revision));
         self.target.advance(seen.0 + 1, self.progress).await?;
         let begins = self.target.forget_history().await?;
@@ -239,13 +241,13 @@ impl Migration<'_> {
         self.target.note(unfinished_migration_key(&self.target_root), value).await
     }
 
-    /// The key in the target for one of the source.
+    /// Returns the target's key for a key of the source.
     fn key(&self, key: &Bytes) -> Bytes {
         rekey(key, &self.source_root, &self.target_root)
     }
 }
 
-/// The same key below another root.
+/// Returns a key with another root.
 fn rekey(key: &Bytes, from: &str, to: &str) -> Bytes {
     match key.strip_prefix(from.as_bytes()) {
         Some(rest) if from != to => Bytes::from([to.as_bytes(), rest].concat()),
@@ -253,7 +255,7 @@ fn rekey(key: &Bytes, from: &str, to: &str) -> Bytes {
     }
 }
 
-/// `None` where a failure means that the server has gone.
+/// Returns `None` for errors that mean that the server has stopped.
 fn or_gone<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -263,7 +265,7 @@ fn or_gone<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error
     }
 }
 
-/// Whose failure it was.
+/// The store that failed.
 enum Failure {
     Source(StoreError),
     Other(Error),

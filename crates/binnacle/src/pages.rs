@@ -1,24 +1,24 @@
-//! Reading all of a range without holding all of it.
+//! Reading of large ranges without holding them in memory.
 
 use std::ops::Range;
 
 use binnacle_store::{KeyValue, RangeRequest, Revision, Store, StoreError};
 use bytes::Bytes;
 
-/// A range, page by page, as it was at one revision.
+/// A range at one revision, read page by page.
 pub(crate) struct Pages<'a> {
     store: &'a dyn Store,
     rest: Range<Bytes>,
     revision: Revision,
     finished: bool,
-    /// How many objects the next page may have.
+    /// The maximum number of objects in the next page.
     limit: usize,
-    /// The revision was compacted away meanwhile, so that later pages are from later revisions.
+    /// True if the revision was compacted while reading, so that later pages are from later revisions.
     pub(crate) torn: bool,
 }
 
-/// At most as many objects as kube-apiserver asks etcd for at once, and what a page should have in bytes if the objects to
-/// come are as large as those before.
+/// The maximum number of objects in a page, as in kube-apiserver's requests to etcd, and the intended size of a page,
+/// estimated from the previous objects.
 const PAGE: usize = 500;
 const PAGE_BYTES: usize = 4 << 20;
 const FIRST_PAGE: usize = 32;
@@ -30,7 +30,8 @@ impl<'a> Pages<'a> {
         Self { store, rest: range, revision, finished: false, limit: FIRST_PAGE, torn: false }
     }
 
-    /// The next page, `None` after the last one. Fails with [`StoreError::Compacted`] when the revision is gone.
+    /// Returns the next page, `None` after the last one. Fails with [`StoreError::Compacted`] if the revision is
+    /// compacted.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
         if self.finished {
             return Ok(None);
@@ -53,7 +54,7 @@ impl<'a> Pages<'a> {
         Ok(Some(page.kvs))
     }
 
-    /// As [`next`](Self::next), but goes on at the present when the revision is gone.
+    /// Like [`next`](Self::next), but continues at the current revision if the revision is compacted.
     pub(crate) async fn next_or_newer(&mut self) -> Result<Option<Vec<KeyValue>>, StoreError> {
         match self.next().await {
             Err(StoreError::Compacted { .. }) => {

@@ -1,4 +1,4 @@
-//! An etcd that may be away for a while: its members are started anew, or look for a leader.
+//! Access to an etcd that may be unavailable for a while: restarts of members, leader elections.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::sleep;
 
-/// How long a cluster that does not answer is waited for.
+/// The longest wait for a cluster without answers.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
 const DENIED: &str = "permission denied";
 
-/// A store whose calls are repeated while it does not answer. Writes are too, so they must be as good done twice.
+/// A store that retries calls without an answer. Writes are retried too, so they must be idempotent.
 pub(crate) struct Patient(Arc<dyn Store>);
 
-/// Repeats what has no answer. Who is not allowed something will not be allowed it later.
+/// Retries calls without an answer. A denied call is not retried: it would be denied again.
 pub(crate) async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
@@ -44,7 +44,7 @@ impl Patient {
         Arc::new(Self(store))
     }
 
-    /// Repeats one call of the store.
+    /// Retries one call of the store.
     fn repeat<'a, T: Send + 'a>(
         &'a self,
         ask: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<T, StoreError>> + Send + Sync + 'a,

@@ -1,4 +1,4 @@
-//! Where data is: `embedded:DIR` or `etcd:URL,URL`, and how it is opened.
+//! Locations of data: `embedded:DIR` or `etcd:URL,URL`, and how to open them.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use binnacle_registry::ROOT;
 use binnacle_store::{Store, prefix_range};
 use binnacle_store_embedded::{OfflineStore, is_store};
-use binnacle_store_etcd::{ADMIN_SOCKET, EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
+use binnacle_store_etcd::{ADMIN_SOCKET, EtcdOptions, EtcdStore, Metrics, TlsPaths};
 use bytes::Bytes;
 use tokio::net::UnixStream;
 
@@ -19,34 +19,34 @@ use crate::Error;
 
 /// A store by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StoreLocation {
     /// The data directory of a server, or the store's directory in it.
     Embedded(PathBuf),
     /// The members' client URLs.
     Etcd(Vec<String>),
 }
 
-/// What else is to be known of an etcd.
+/// Credentials and key prefix of an etcd.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EtcdAccess {
     pub(crate) tls: TlsPaths,
-    /// How the keys of all objects begin; starts and ends with a slash.
+    /// The prefix of the keys of all objects; starts and ends with a slash.
     pub(crate) root: String,
 }
 
 /// A store that can be read.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    /// How the keys of all objects begin.
+    /// The prefix of the keys of all objects.
     pub(crate) root: String,
-    /// What must stay while the store is used.
+    /// Keeps an offline store open while it is used.
     _guard: Option<OfflineStore>,
 }
 
 // === impl Place ===
 
-impl Place {
-    /// Opens the store for reading. An embedded store is not changed; where a server runs on it, that one is asked.
+impl StoreLocation {
+    /// Opens the store for reading. An embedded store is not changed; if a server uses it, the server is asked.
     pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<Opened, Error> {
         match self {
             Self::Embedded(dir) => {
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Embedded(dir) => write!(f, "embedded:{}", dir.display()),
@@ -72,7 +72,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for StoreLocation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -93,7 +93,7 @@ impl FromStr for Place {
 // === impl EtcdAccess ===
 
 impl EtcdAccess {
-    /// The keys of all objects begin with `prefix`, as `--etcd-prefix` of the server has it.
+    /// `prefix` is that of the keys of all objects, the server's `--etcd-prefix`.
     pub(crate) fn new(tls: TlsPaths, prefix: &str) -> Self {
         let prefix = prefix.trim_matches('/');
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
@@ -101,20 +101,20 @@ impl EtcdAccess {
     }
 }
 
-/// The directory of the store where a server's data directory was named.
+/// Returns the directory of the store, given that or a server's data directory.
 pub(crate) fn store_dir(dir: &Path) -> PathBuf {
     let inner = dir.join("store");
     if !is_store(dir) && is_store(&inner) { inner } else { dir.to_owned() }
 }
 
-/// The directory of a store that is being made beside its final place, where no server finds it.
+/// The directory of a new store next to its final place, where servers do not find it.
 pub(crate) struct NewStore {
     pub(crate) unfinished: PathBuf,
     pub(crate) dir: PathBuf,
 }
 
 impl NewStore {
-    /// Makes the directory; what another attempt left there is removed. `None` when the data directory has a store.
+    /// Creates the directory, removing that of another attempt. `None` if the data directory has a store.
     pub(crate) fn prepare(data: &Path) -> Result<Option<Self>, Error> {
         let (unfinished, dir) = (data.join("store.unfinished"), data.join("store"));
         if is_store(&dir) || is_store(data) {
@@ -129,7 +129,7 @@ impl NewStore {
         Ok(Some(Self { unfinished, dir }))
     }
 
-    /// Puts the closed store where servers look for it.
+    /// Moves the closed store to its final place.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         let about = |error: io::Error| Error::doing(&self.dir.display().to_string(), error);
         fs::rename(&self.unfinished, &self.dir).map_err(about)?;
@@ -138,17 +138,17 @@ impl NewStore {
     }
 }
 
-/// The socket at which a running server offers its store.
+/// Returns the socket through which a running server offers its store.
 pub(crate) fn socket(dir: &Path) -> PathBuf {
     dir.join(ADMIN_SOCKET)
 }
 
-/// The store of a running server, through the socket in its directory.
+/// Opens the store of a running server through the socket in its directory.
 pub(crate) async fn admin_socket(dir: &Path) -> Result<Opened, Error> {
     let socket = socket(dir);
     let unreachable = |error| Error::doing(&format!("no server answers at {}", socket.display()), error);
     let path = socket.canonicalize().map_err(unreachable)?;
-    // A server that was killed has left its socket behind.
+    // A killed server leaves its socket behind.
     UnixStream::connect(&path).await.map_err(unreachable)?;
     let access = EtcdAccess { tls: TlsPaths::default(), root: ROOT.to_owned() };
     let store = etcd(&[format!("unix://{}", path.display())], &access)?;
@@ -176,7 +176,7 @@ impl Opened {
         Self { store: offline.store(), root: ROOT.to_owned(), _guard: Some(offline) }
     }
 
-    /// The range of all objects' keys.
+    /// Returns the range of all objects' keys.
     pub(crate) fn range(&self) -> std::ops::Range<Bytes> {
         prefix_range(self.root.as_bytes())
     }
@@ -189,16 +189,16 @@ mod tests {
     #[test]
     fn names() {
         for (text, want) in [
-            ("embedded:/var/lib/binnacle", Ok(Place::Embedded("/var/lib/binnacle".into()))),
-            ("embedded:data", Ok(Place::Embedded("data".into()))),
-            ("etcd:http://a:1", Ok(Place::Etcd(vec!["http://a:1".into()]))),
-            ("etcd:a:1,https://b:2", Ok(Place::Etcd(vec!["a:1".into(), "https://b:2".into()]))),
+            ("embedded:/var/lib/binnacle", Ok(StoreLocation::Embedded("/var/lib/binnacle".into()))),
+            ("embedded:data", Ok(StoreLocation::Embedded("data".into()))),
+            ("etcd:http://a:1", Ok(StoreLocation::Etcd(vec!["http://a:1".into()]))),
+            ("etcd:a:1,https://b:2", Ok(StoreLocation::Etcd(vec!["a:1".into(), "https://b:2".into()]))),
         ] {
             assert_eq!(text.parse(), want, "{text}");
-            assert_eq!(want.map(|place: Place| place.to_string()), Ok(text.to_owned()));
+            assert_eq!(want.map(|place: StoreLocation| place.to_string()), Ok(text.to_owned()));
         }
         for text in ["", "embedded", "embedded:", "etcd:", "etcd:a:1,", "/var/lib", "redis:a"] {
-            assert!(text.parse::<Place>().is_err(), "{text}");
+            assert!(text.parse::<StoreLocation>().is_err(), "{text}");
         }
         for (prefix, root) in [("/registry", "/registry/"), ("a/b/", "/a/b/"), ("", "/"), ("/", "/")] {
             assert_eq!(EtcdAccess::new(TlsPaths::default(), prefix).root, root);

@@ -1,14 +1,14 @@
-//! How far something has come: a bar that moves on a terminal, a line now and then elsewhere.
+//! Progress of long work: a bar on a terminal, an occasional line elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Tells of work on standard error.
+/// Reports progress on standard error.
 pub(crate) struct Progress {
     terminal: bool,
     begun: Instant,
     told: Option<Instant>,
-    /// A bar stands on the current line.
+    /// True if the current line has a bar.
     open: bool,
 }
 
@@ -23,26 +23,26 @@ impl Progress {
         Self { terminal: std::io::stderr().is_terminal(), begun: Instant::now(), told: None, open: false }
     }
 
-    /// Says something once.
+    /// Prints a message.
     pub(crate) fn say(&mut self, text: &str) {
         self.close();
         eprintln!("{text}");
     }
 
-    /// Begins to count anew.
+    /// Resets the counters.
     pub(crate) fn begin(&mut self) {
         self.close();
         (self.begun, self.told) = (Instant::now(), None);
     }
 
-    /// `done` of `all`; tells it if it is time to.
+    /// Reports `done` of `all`, if it is due.
     pub(crate) fn step(&mut self, what: &str, done: u64, all: u64) {
         if self.due() || (done == all && self.open) {
             self.tell(&line(what, done, all, self.begun.elapsed(), self.terminal));
         }
     }
 
-    /// What goes on without an end in sight.
+    /// Reports the state of work without a known end.
     pub(crate) fn state(&mut self, text: impl FnOnce() -> String) {
         if self.due() {
             self.tell(&text());
@@ -61,7 +61,7 @@ impl Progress {
     fn tell(&mut self, text: &str) {
         if self.terminal {
             let mut out = std::io::stderr().lock();
-            // Back to the start of the line, and away with what stood there.
+            // Back to the start of the line, which is cleared.
             let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
             self.open = true;
         } else {

@@ -1,4 +1,4 @@
-//! How much each resource takes up, now and in the history that is kept.
+//! The space that each resource uses, in current objects and in the history.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -15,12 +15,12 @@ use crate::pages::Pages;
 use crate::place::Opened;
 use crate::text;
 
-/// What a store holds.
+/// The contents of a store, by size.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     revision: u64,
     compacted: u64,
-    /// Of keys and values.
+    /// Sizes of keys and values.
     resources: BTreeMap<Owner, Size>,
     /// Bytes and key, the largest first.
     largest: Vec<(u64, String)>,
@@ -31,12 +31,12 @@ pub(crate) struct Sizes {
 struct Size {
     objects: u64,
     bytes: u64,
-    /// Versions that were replaced or deleted, or are deletions.
+    /// Old versions: replaced or deleted ones, and deletions.
     past: u64,
     past_bytes: u64,
 }
 
-/// Measures all keys of a store; names the `largest` objects.
+/// Measures all keys of a store, and lists the `largest` objects.
 pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Error> {
     let store = &*opened.store;
     let keys = Keys::new(&opened.root);
@@ -50,7 +50,7 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
             let size = sizes.resources.entry(keys.owner(&kv.key)).or_default();
             size.objects += 1;
             size.bytes += bytes;
-            // Copied, so that a key does not keep the page alive in which it came.
+            // Copied, so that the key does not keep its page in memory.
             top.push(Reverse((bytes, Bytes::copy_from_slice(&kv.key))));
             if top.len() > largest {
                 top.pop();
@@ -78,7 +78,7 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
     Ok(sizes)
 }
 
-/// Of each resource, how many versions other than the current one are kept, and their bytes.
+/// Returns the number and bytes of old versions in the history, per resource.
 async fn past(
     store: &dyn Store,
     keys: &Keys,
@@ -98,7 +98,7 @@ async fn past(
             if reached > revision {
                 break;
             }
-            // What was replaced is past from here on. What was there before the history is the first such version.
+            // A replaced version is old from here on. The first one of a key may be from before the history.
             let (key, replaced, deletion) = match event {
                 Event::Put { kv, previous } => (kv.key, previous, None),
                 Event::Delete { key, previous, .. } => {

@@ -1,5 +1,4 @@
-//! Sorting more than memory should hold: what is collected is written, in sorted runs, to a file without a name, and
-//! merged when it is read.
+//! Sorting of more than fits in memory: sorted runs are written to an anonymous file and merged on reading.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,23 +10,23 @@ use std::os::unix::fs::FileExt;
 
 use bytes::{Buf, BufMut, Bytes};
 
-/// What can be sorted.
+/// A row that can be sorted.
 pub(crate) trait Row: Ord + Sized {
-    /// Appends a form that [`read`](Self::read) takes off the front again.
+    /// Appends an encoding that [`read`](Self::read) decodes from the front.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// `None` when it is not all there.
+    /// Returns `None` if it is incomplete.
     fn read(bytes: &mut &[u8]) -> Option<Self>;
 }
 
 /// Rows in any order.
 pub(crate) struct Sorter<R> {
-    /// Those that no run has.
+    /// Rows that are not in a run yet.
     rows: Vec<R>,
     bytes: usize,
     count: u64,
     file: Option<File>,
-    /// Where the runs are.
+    /// The ranges of the runs in the file.
     runs: Vec<Range<u64>>,
     limit: usize,
 }
@@ -41,15 +40,15 @@ pub(crate) struct Sorted<'a, R> {
 struct Run<'a, R> {
     file: &'a File,
     rest: Range<u64>,
-    /// What was read of it, and how much of that has been taken.
+    /// Bytes read from the run, and the number of those consumed.
     buffer: Vec<u8>,
     taken: usize,
     rows: PhantomData<R>,
 }
 
-/// How much of the rows is in memory.
+/// The limit on the bytes of rows in memory.
 const MEMORY: usize = 4 << 20;
-/// How much of each run is in memory while they are merged.
+/// The bytes of each run that are buffered while merging.
 const READ: usize = 64 << 10;
 
 // === impl Sorter ===
@@ -63,7 +62,7 @@ impl<R: Row> Sorter<R> {
         Self { rows: Vec::new(), bytes: 0, count: 0, file: None, runs: Vec::new(), limit }
     }
 
-    /// `size` is what the row refers to beside itself.
+    /// `size` is the number of bytes that the row refers to outside of itself.
     pub(crate) fn add(&mut self, row: R, size: usize) -> io::Result<()> {
         self.bytes += size_of::<R>() + size;
         self.count += 1;
@@ -75,7 +74,7 @@ impl<R: Row> Sorter<R> {
         self.count
     }
 
-    /// The rows in order, as often as they are asked for.
+    /// Returns the rows in order; may be called repeatedly.
     pub(crate) fn sorted(&mut self) -> io::Result<Sorted<'_, R>> {
         self.write_run()?;
         self.rows = Vec::new();
@@ -205,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_was_added_comes_in_order() {
-        // Without a run, with some, and with rows that are larger than what is read at once.
+        // Without a run, with some, and with rows larger than one read.
         for (count, memory, length) in [(0, 1, 0), (1, 1, 3), (1000, MEMORY, 5), (1000, 4096, 5), (20, 1, 3 * READ)] {
             let mut sorter = Sorter::with_memory(memory);
             let mut expected = Vec::new();

@@ -1,8 +1,8 @@
-//! Writing into another store in the order in which things were written in the first one.
+//! Writes to another store, in the order of the writes to the first one.
 //!
-//! A revision that clients have seen in the first store must never come to mean something else in this one. Therefore
-//! every write here gets a higher revision than the write that it repeats, and at the end history begins after all that
-//! was ever seen: who asks for an old revision is told that it is gone, and reads anew.
+//! A revision that clients have seen in the first store must never have another meaning in this one. Therefore every
+//! write here gets a higher revision than the write that it repeats, and at the end the history begins after all
+//! revisions that clients may have seen: a client with an old one gets "compacted" and lists again.
 
 mod writes;
 
@@ -24,45 +24,45 @@ use crate::progress::Progress;
 pub(crate) struct Target {
     store: Arc<dyn Store>,
     writes: Writes,
-    /// At least this is the store's revision.
+    /// A lower bound of the store's revision.
     revision: u64,
     leases: HashMap<LeaseId, Lease>,
-    /// The key that is written to move the revision on.
+    /// The key of writes that only increase the revision.
     filler: Bytes,
-    /// How far it is moved on beyond what one write needs.
+    /// The number of revisions to advance beyond what one write needs.
     stride: u64,
 }
 
-/// A lease of the first store in this one.
+/// The counterpart of a lease of the first store.
 #[derive(Clone, Copy)]
 struct Lease {
     id: LeaseId,
     until: Instant,
 }
 
-/// Leases with less than this are over for us: their keys would be gone before they are written.
+/// Leases with less time than this count as expired: their keys would be deleted before they are written.
 const LEAST_LEASE: Duration = Duration::from_millis(1500);
-/// How many writes that only move the revision are under way at once, and how many there are between compactions.
+/// The number of filler writes, which only increase the revision, in flight at once and between compactions.
 const FILLERS: usize = 512;
 const FILLERS_PER_COMPACTION: u64 = 50_000;
-/// Each time that writes overtake the revision, it is moved on further than the time before, for it must wait for all that
-/// is under way.
+/// The first stride. It grows each time that writes reach the revision, because advancing must wait for all writes in
+/// flight.
 const FIRST_STRIDE: u64 = 32;
 const LAST_STRIDE: u64 = 8192;
 
-/// So many writes of no meaning take a while: the operator may know a shorter way.
+/// From this number of filler writes on, a message names a faster way to the operator.
 const MANY_FILLERS: u64 = 5_000_000;
 
 // === impl Target ===
 
 impl Target {
-    /// A store that carries out writes in the order in which it was asked.
+    /// Returns a target in a store that runs writes in the order of the calls.
     pub(crate) async fn embedded(store: Arc<dyn Store>, root: &str) -> Result<Self, Error> {
         let writes = Writes::embedded(Arc::clone(&store));
         Self::new(store, writes, root).await
     }
 
-    /// An etcd, which may be away for a while.
+    /// Returns a target in an etcd, which may be unavailable for a while.
     pub(crate) async fn etcd(store: Arc<EtcdStore>, root: &str) -> Result<Self, Error> {
         let writes = Writes::etcd(Arc::clone(&store), root);
         Self::new(Patient::over(store), writes, root).await
@@ -78,14 +78,14 @@ impl Target {
         &self.store
     }
 
-    /// Writes a key as it stood in another store, after all writes before. `source` is asked what is left of leases; where
-    /// there is none, those that are over are the ones that were not [granted](Self::grant).
+    /// Writes a key with the value from another store, after all earlier writes. The remaining time of leases is that
+    /// in `source`; without a source, leases that were not [granted](Self::grant) count as expired.
     pub(crate) async fn put(&mut self, source: Option<&dyn Store>, key: Bytes, kv: KeyValue) -> Result<(), Error> {
         let lease = match kv.lease {
             None => None,
             Some(lease) => match self.lease(source, lease).await? {
                 Some(lease) => Some(lease),
-                // It ends at this moment, and the key with it.
+                // The lease expires now, and the key with it.
                 None => return Ok(()),
             },
         };
@@ -93,25 +93,25 @@ impl Target {
         self.writes.write(key, Op::Put { value: kv.value, lease }).await
     }
 
-    /// Deletes a key, if it is there.
+    /// Deletes a key, if it exists.
     pub(crate) async fn delete(&mut self, key: Bytes) -> Result<(), Error> {
         self.writes.write(key, Op::Delete).await
     }
 
-    /// A note of ours.
+    /// Writes one of our own records.
     pub(crate) async fn note(&mut self, key: Bytes, value: Bytes) -> Result<(), Error> {
         self.writes.write(key, Op::Put { value, lease: None }).await?;
         self.flush().await
     }
 
-    /// Waits until everything is durable.
+    /// Waits until all writes are durable.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
         let reached = self.writes.flush().await?;
         self.revision = self.revision.max(reached.0);
         Ok(())
     }
 
-    /// Tells when it will take long to come to `revision`, although `writes` are ahead, each with a revision of its own.
+    /// Warns if advancing to `revision` will take long, even after `writes` further writes, each with its own revision.
     pub(crate) fn foretell(&self, revision: u64, writes: u64, progress: &mut Progress) {
         if revision.saturating_sub(self.revision).saturating_sub(writes) > MANY_FILLERS {
             progress.say(
@@ -121,7 +121,7 @@ impl Target {
         }
     }
 
-    /// Moves the revision on to at least `revision`, with writes of no meaning where it takes any.
+    /// Advances to at least `revision`, with filler writes if necessary.
     pub(crate) async fn advance(&mut self, revision: u64, progress: &mut Progress) -> Result<(), Error> {
         self.flush().await?;
         let begin = self.revision;
@@ -149,10 +149,10 @@ impl Target {
         self.remove_filler().await
     }
 
-    /// Forgets all history: nothing before this moment can be asked for.
+    /// Compacts the whole history: no earlier revision can be read.
     pub(crate) async fn forget_history(&mut self) -> Result<u64, Error> {
         self.flush().await?;
-        // One that was killed may have left it.
+        // An interrupted run may have left it.
         self.remove_filler().await?;
         self.writes.end(&*self.store).await?;
         let now = self.store.current_revision().await?.0;
@@ -175,9 +175,9 @@ impl Target {
         Ok(())
     }
 
-    /// Sees to it that the next write gets a revision above this one.
+    /// Advances if necessary, so that the next write gets a revision above this one.
     async fn above(&mut self, revision: u64) -> Result<(), Error> {
-        // Those under way have revisions as well.
+        // Writes in flight have revisions as well.
         if self.revision.max(self.writes.reached()) >= revision {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Target {
         self.advance(revision + self.stride, &mut Progress::new()).await
     }
 
-    /// The lease that stands for one of the first store, with the time that it has left; `None` when it is over.
+    /// Returns the counterpart of a lease of the first store, with its remaining time; `None` if it has expired.
     async fn lease(&mut self, source: Option<&dyn Store>, lease: LeaseId) -> Result<Option<LeaseId>, Error> {
         if let Some(known) = self.leases.get(&lease) {
             let left = known.until.saturating_duration_since(Instant::now());
@@ -199,7 +199,7 @@ impl Target {
         }
     }
 
-    /// Makes the lease that stands for one of another store, which has `left` to live.
+    /// Creates the counterpart of a lease of another store, with the remaining time `left`.
     pub(crate) async fn grant(&mut self, lease: LeaseId, left: Duration) -> Result<LeaseId, Error> {
         let begun = Instant::now();
         let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::place::Opened;
 
-/// A store as if it had been opened.
+/// Returns a store as if it had been opened.
 pub(crate) fn opened(store: Arc<dyn Store>) -> Opened {
     Opened::of(store, ROOT)
 }

@@ -1,6 +1,6 @@
 //! Numbers and tables for people.
 
-/// A size with three digits.
+/// Formats a size with three digits.
 pub(crate) fn bytes(size: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut scaled = size as f64;
@@ -17,7 +17,7 @@ pub(crate) fn bytes(size: u64) -> String {
     }
 }
 
-/// Rows in columns; the first column is text, the others stand at the right.
+/// Formats rows in columns; the first column is left-aligned, the others are right-aligned.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();

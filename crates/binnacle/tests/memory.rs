@@ -1,4 +1,4 @@
-//! What the program needs in memory does not grow with the store.
+//! The memory of the program is independent of the size of the store.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -7,19 +7,19 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use binnacle_store::{Expect, Op, Store, Txn};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use futures::future::join_all;
 
-/// Some 190 MiB of objects, of which every fifth is written twice, so that there is a past as well.
+/// About 190 MiB of objects. Every fifth is written twice, so that there is a history as well.
 const OBJECTS: usize = 8_000;
 const VALUE: usize = 24 << 10;
 const AT_ONCE: usize = 250;
-/// Less than the objects have. Moving from one embedded store to another takes most, some 110 MiB.
+/// Less than the size of the objects. A migration between embedded stores uses most, about 110 MiB.
 const LIMIT_KIB: u64 = 150 << 10;
 
 async fn fill(dir: &Path) {
-    let store = EmbeddedStore::open(Options { lean: true, ..Options::new(dir.join("store")) }).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions { lean: true, ..EmbeddedOptions::new(dir.join("store")) }).unwrap();
     for round in 0..2_u8 {
         for first in (0..OBJECTS).step_by(AT_ONCE) {
             let writes = (first..first + AT_ONCE).map(|n| {
@@ -38,7 +38,7 @@ async fn fill(dir: &Path) {
     store.close().await;
 }
 
-/// Runs the program; the most that it had in memory, as often as could be looked while it ran.
+/// Runs the program. Returns its highest memory use, sampled as often as possible.
 fn peak_kib(arguments: &[&str]) -> u64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_binnacle"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -50,7 +50,7 @@ fn peak_kib(arguments: &[&str]) -> u64 {
         let line = said.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         peak = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(peak).max(peak);
         if let Some(ended) = child.try_wait().unwrap() {
-            // Values of one byte over and over are no objects, which the doctor says by 1.
+            // Values that repeat one byte are no objects, so the doctor exits with 1.
             assert!(
                 ended.code().is_some_and(|code| code == i32::from(arguments[0] == "doctor")),
                 "{arguments:?} {ended}"

@@ -1,5 +1,5 @@
-//! The built-in kinds as resource types: what `resources` describes, with the schemas and rules of `kinds` and the
-//! columns of `columns`. Only programs and tests name this crate; everything that serves resources sees the types alone.
+//! The built-in kinds as resource types: the descriptions of `resources`, with the schemas and rules of `kinds` and the
+//! columns of `columns`. Only programs and tests use this crate; the code that serves resources sees only the types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use binnacle_scheme::{
 
 pub use binnacle_resources::{default_served, groups};
 
-/// All built-in kinds.
+/// Returns all built-in kinds.
 pub fn kinds() -> Shared<dyn Kinds> {
     Shared::Static(&BuiltInKinds)
 }
 
-/// The release that is emulated, and the one whose servers must be able to read what is written.
+/// The emulated release, and the oldest one whose servers must be able to read the written objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Releases {
     pub emulated: Release,
@@ -29,14 +29,14 @@ pub struct Releases {
 }
 
 impl Default for Releases {
-    /// Those of the program.
+    /// Returns the releases for the default feature gates.
     fn default() -> Self {
         Self::of(&Gates::default())
     }
 }
 
 impl Releases {
-    /// Those of a server with these gates.
+    /// Returns the releases of a server with these gates.
     pub fn of(gates: &Gates) -> Self {
         let [emulated, compatible] = [gates.emulated(), gates.compatible()]
             .map(|version| Release { major: version.major, minor: version.minor });
@@ -44,7 +44,7 @@ impl Releases {
     }
 }
 
-/// What is served of the built-in resources, with the storage versions that servers of these releases announce.
+/// Returns the built-in resources that are served, with the storage versions that servers of these releases announce.
 pub fn served(releases: Releases, enabled: impl Fn(&VersionDescription, &ResourceDescription) -> bool) -> Served {
     Served::built_in(groups(), |version, description| {
         enabled(version, description)
@@ -52,7 +52,7 @@ pub fn served(releases: Releases, enabled: impl Fn(&VersionDescription, &Resourc
     })
 }
 
-/// Makes all that is served and stored available in a catalog: served by `installer`'s store from then on.
+/// Adds all served and stored resources to a catalog, with `installer`'s store.
 pub fn install(catalog: &Catalog, installer: &Installer, served: Served, releases: Releases) -> Vec<Arc<Resource>> {
     let resources = installer.install(&types(&served, releases));
     catalog.change(|snapshot| {
@@ -62,7 +62,7 @@ pub fn install(catalog: &Catalog, installer: &Installer, served: Served, release
     resources
 }
 
-/// The types of the resources that are served and stored, in the order of discovery.
+/// Returns the types of served and stored resources, in the order of discovery.
 pub fn types(served: &Served, releases: Releases) -> Vec<ResourceType> {
     let mut stored: HashMap<&str, Arc<StoredType>> = HashMap::new();
     let mut types = Vec::new();
@@ -75,7 +75,7 @@ pub fn types(served: &Served, releases: Releases) -> Vec<ResourceType> {
     types
 }
 
-/// The type of one stored resource, whatever is served. `None` for what is not stored.
+/// Returns the type of a resource, served or not; `None` for resources that are not stored.
 pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Option<StoredType> {
     let storage = description.storage.clone()?;
     let message = tables::kind(&storage.group, &storage.version, &storage.kind)?;
@@ -94,7 +94,7 @@ pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Opt
     })
 }
 
-/// The type of what servers note in the store as objects of a kind without a resource: given addresses and ports.
+/// Returns the type of objects that servers store under a kind without a resource: allocated addresses and ports.
 pub fn noted_type(group: &'static str, version: &'static str, kind: &'static str) -> Option<StoredType> {
     stored_type(&ResourceDescription::from_static([group, version, "", "", kind, ""], true), Releases::default())
 }
@@ -118,7 +118,7 @@ fn kind_type<'d>(
     let storage = &stored.storage;
     let same = (&storage.group, &storage.version, &storage.kind) == (&d.group, &d.version, &d.kind);
     let conversion = if same { None } else { conversion(&d.group, &d.version, &d.kind) };
-    // A version that cannot be converted is not served rather than served wrongly.
+    // A version without a conversion is not served, since it would be served wrongly.
     if !same && conversion.is_none() {
         tracing::warn!(
             group = %d.group,
@@ -131,7 +131,7 @@ fn kind_type<'d>(
     Some(ResourceType { description: description.clone(), message: MessageRef::Static(message), conversion, stored })
 }
 
-/// `None` where objects are written as they are handled.
+/// Returns the version in which objects are written; `None` if that is the one in which they are handled.
 fn written(description: &ResourceDescription, releases: Releases) -> Option<Written> {
     let storage = description.storage.as_ref()?;
     let version = written_version(description, releases.emulated, releases.compatible)?;

@@ -1,4 +1,4 @@
-//! How long rules take: `cargo run --release -p binnacle-cel --example rates`.
+//! The cost of rules in time: `cargo run --release -p binnacle-cel --example rates`.
 
 use std::hint::black_box;
 use std::time::Instant;

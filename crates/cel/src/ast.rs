@@ -1,19 +1,19 @@
-//! The tree of an expression after macros were expanded.
+//! The syntax tree of an expression after macro expansion.
 
 use binnacle_meta::Text;
 
-/// The number of a node: index into tables of places, types and references.
+/// The number of a node: the index into tables of positions, types and references.
 pub(crate) type Id = u32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) id: Id,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ExprKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    /// What stands where the text is broken.
+pub(crate) enum ExprKind {
+    /// A placeholder where the text does not parse.
     Unspecified,
     Literal(Literal),
     Ident(Text),
@@ -54,7 +54,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     pub(crate) elements: Vec<Expr>,
-    /// Indexes of elements written `?element`, in order.
+    /// The indexes of elements written `?element`, in order.
     pub(crate) optional: Vec<usize>,
 }
 
@@ -80,12 +80,12 @@ pub(crate) struct FieldInit {
 }
 
 /// A loop over `range`: `accumulator` starts as `init` and becomes `step` for each element while `condition` is not
-/// false; then `result` is the value.
+/// false; the value is `result`.
 #[derive(Clone, Debug)]
 pub(crate) struct Comprehension {
     pub(crate) range: Expr,
     pub(crate) variable: Text,
-    /// With two variables the first is the index or key and the second the element or value.
+    /// With two variables the first one is the index or key, and the second one the element or value.
     pub(crate) variable2: Option<Text>,
     pub(crate) accumulator: Text,
     pub(crate) init: Expr,
@@ -95,11 +95,11 @@ pub(crate) struct Comprehension {
 }
 
 impl Expr {
-    /// The expression as a dotted name, `a.b.c`.
+    /// Returns the expression as a dotted name, `a.b.c`.
     pub(crate) fn qualified_name(&self) -> Option<String> {
         match &self.kind {
-            Kind::Ident(name) => Some(name.to_string()),
-            Kind::Select(select) if !select.test_only => {
+            ExprKind::Ident(name) => Some(name.to_string()),
+            ExprKind::Select(select) if !select.test_only => {
                 let mut name = select.operand.qualified_name()?;
                 name.push('.');
                 name.push_str(&select.field);
@@ -111,13 +111,13 @@ impl Expr {
 
     pub(crate) fn as_string_literal(&self) -> Option<&Text> {
         match &self.kind {
-            Kind::Literal(Literal::String(text)) => Some(text),
+            ExprKind::Literal(Literal::String(text)) => Some(text),
             _ => None,
         }
     }
 }
 
-/// Names under which operators are functions.
+/// Function names of operators.
 pub(crate) mod operators {
     pub(crate) const CONDITIONAL: &str = "_?_:_";
     pub(crate) const AND: &str = "_&&_";
@@ -131,12 +131,12 @@ pub(crate) mod operators {
     pub(crate) const OPT_INDEX: &str = "_[?_]";
     pub(crate) const OPT_SELECT: &str = "_?._";
     pub(crate) const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";
-    /// Not writable in an expression, unlike the identifier that older versions used.
+    /// Not a valid identifier, unlike the name in older versions.
     pub(crate) const ACCUMULATOR: &str = "@result";
 }
 
 impl Expr {
-    /// Shows every node, outer ones first.
+    /// Visits every node, outer ones first.
     pub(crate) fn visit(&self, see: &mut impl FnMut(&Expr)) {
         see(self);
         stacker::maybe_grow(32 * 1024, 1024 * 1024, || {
@@ -146,16 +146,16 @@ impl Expr {
 
     fn for_each_child(&self, see: &mut dyn FnMut(&Expr)) {
         match &self.kind {
-            Kind::Unspecified | Kind::Literal(_) | Kind::Ident(_) => {}
-            Kind::Select(select) => see(&select.operand),
-            Kind::Call(call) => call.target.iter().chain(&call.args).for_each(see),
-            Kind::List(list) => list.elements.iter().for_each(see),
-            Kind::Map(entries) => entries.iter().for_each(|entry| {
+            ExprKind::Unspecified | ExprKind::Literal(_) | ExprKind::Ident(_) => {}
+            ExprKind::Select(select) => see(&select.operand),
+            ExprKind::Call(call) => call.target.iter().chain(&call.args).for_each(see),
+            ExprKind::List(list) => list.elements.iter().for_each(see),
+            ExprKind::Map(entries) => entries.iter().for_each(|entry| {
                 see(&entry.key);
                 see(&entry.value);
             }),
-            Kind::Struct(message) => message.fields.iter().for_each(|field| see(&field.value)),
-            Kind::Comprehension(fold) => {
+            ExprKind::Struct(message) => message.fields.iter().for_each(|field| see(&field.value)),
+            ExprKind::Comprehension(fold) => {
                 [&fold.range, &fold.init, &fold.condition, &fold.step, &fold.result].into_iter().for_each(see);
             }
         }

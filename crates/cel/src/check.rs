@@ -1,4 +1,4 @@
-//! The type checker: which type every part of an expression has, which variable or function every name means.
+//! The type checker: resolves the type of every part of an expression, and the variable or function of every name.
 
 mod infer;
 
@@ -7,25 +7,25 @@ use std::collections::HashMap;
 use binnacle_meta::Text;
 
 use self::infer::{Mapping, most_general};
-use crate::ast::{Call, Comprehension, Expr, Id, Kind, List, Literal, MapEntry, Select, Struct, operators};
+use crate::ast::{Call, Comprehension, Expr, ExprKind, Id, List, Literal, MapEntry, Select, Struct, operators};
 use crate::environment::Environment;
 use crate::functions::Function;
 use crate::source::{Issues, Location, Source};
 use crate::types::{Type, signature};
 
-/// What a node was found to mean.
+/// The resolved meaning of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Reference {
     /// A variable of the environment by its number, or one of a loop by its name.
     Variable(usize),
     Local(Text),
-    /// A name that stands for a type.
+    /// The name of a type.
     TypeName(Type),
-    /// A function, and its overloads that fit.
+    /// A function and its matching overloads.
     Function(&'static Function, Vec<usize>),
 }
 
-/// An expression with the meaning of its nodes.
+/// An expression with the types and meanings of its nodes.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) expr: Expr,
@@ -85,9 +85,9 @@ struct Checker<'a> {
     references: Vec<Option<Reference>>,
     positions: &'a [u32],
     mapping: Mapping,
-    /// How many type variables were made.
+    /// The number of type variables created so far.
     fresh: usize,
-    /// The variables of the loops around, innermost last.
+    /// The variables of the enclosing loops, innermost last.
     scopes: Vec<HashMap<Text, Type>>,
 }
 
@@ -118,18 +118,18 @@ impl Checker<'_> {
     fn check(&mut self, expr: &Expr) {
         let id = expr.id;
         let ty = match &expr.kind {
-            Kind::Unspecified => Type::Error,
-            Kind::Literal(literal) => literal_type(literal),
-            Kind::Ident(name) => self.ident(id, name),
-            Kind::Select(select) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.select(expr, select)),
-            Kind::Call(call) => match stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.call(id, call)) {
+            ExprKind::Unspecified => Type::Error,
+            ExprKind::Literal(literal) => literal_type(literal),
+            ExprKind::Ident(name) => self.ident(id, name),
+            ExprKind::Select(select) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.select(expr, select)),
+            ExprKind::Call(call) => match stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.call(id, call)) {
                 Some(ty) => ty,
                 None => Type::Error,
             },
-            Kind::List(list) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.list(list)),
-            Kind::Map(entries) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.map(entries)),
-            Kind::Struct(message) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.message(id, message)),
-            Kind::Comprehension(fold) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.comprehension(fold)),
+            ExprKind::List(list) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.list(list)),
+            ExprKind::Map(entries) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.map(entries)),
+            ExprKind::Struct(message) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.message(id, message)),
+            ExprKind::Comprehension(fold) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.comprehension(fold)),
         };
         let ty = if ty.size(infer::MAX_TYPE_SIZE) >= infer::MAX_TYPE_SIZE {
             self.error(id, "the type of the expression is too large");
@@ -154,7 +154,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a name means; a leading dot asks for the outermost meaning.
+    /// Returns the meaning of a name; a leading dot selects the outermost one.
     fn lookup(&self, name: &str) -> Option<Ident> {
         let (name, global) = match name.strip_prefix('.') {
             Some(name) => (name, true),
@@ -230,7 +230,7 @@ impl Checker<'_> {
             let function = self.function(id, call.function.trim_start_matches('.'))?;
             return self.resolve(id, function, None, &call.args);
         };
-        // `a.b.c()` may be the function of that name, or a member of what `a.b` is.
+        // `a.b.c()` is the function of that name, or a member of `a.b`.
         if let Some(prefix) = target.qualified_name() {
             let name = format!("{}.{}", prefix.trim_start_matches('.'), call.function);
             if let Some(function) = self.env.function(&name) {
@@ -297,7 +297,7 @@ impl Checker<'_> {
         result
     }
 
-    /// The types of an overload with type variables of its own.
+    /// Returns the types of an overload with fresh type variables.
     fn instantiate(&mut self, overload: &crate::functions::Overload) -> (Vec<Type>, Type) {
         if overload.params.is_empty() {
             return (overload.args.clone(), overload.result.clone());
@@ -443,13 +443,13 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of elements so far together with one more.
+    /// Returns the common type of the elements so far and one more.
     fn join(&mut self, before: Option<Type>, ty: Type) -> Type {
         let Some(before) = before else { return ty };
         if self.mapping.assign(&before, &ty) {
             return most_general(&before, &ty).clone();
         }
-        // That literals have elements of one type is asked for later.
+        // A later check requires literals to have elements of one type.
         Type::Dyn
     }
 

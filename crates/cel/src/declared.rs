@@ -1,4 +1,4 @@
-//! The types of data: what variables hold, how JSON values become values of expressions, how large they can be.
+//! The declared types of variables: conversion of JSON values to CEL values, and bounds on their sizes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use binnacle_schema::{ListType, Message, Ty};
 
 use crate::types::Type;
 
-/// The type of some data, with what the cost estimate wants to know of it.
+/// The type of data, with the bounds for cost estimates.
 #[derive(Clone, Debug)]
 pub struct DeclType {
     pub shape: Shape,
-    /// The most elements, entries, code points or bytes there can be; `None` where nothing bounds them.
+    /// The maximum number of elements, entries, code points or bytes; `None` if unbounded.
     pub max_elements: Option<u64>,
-    /// The fewest bytes the value takes as JSON.
+    /// The minimum number of bytes of the value as JSON.
     pub min_serialized_size: u64,
     pub nullable: bool,
 }
 
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// Known only when it is seen.
+    /// Only known at run time.
     Dyn,
-    /// As `Dyn`, but called `any`.
+    /// Like `Dyn`, but named `any`.
     Any,
     Bool,
     Int,
@@ -39,27 +39,27 @@ pub enum Shape {
     /// `1h30m` in JSON.
     Duration,
     IntOrString,
-    /// A value of a type of a library: an authorizer.
+    /// A value of a library type, such as an authorizer.
     Value(Type),
     List {
         element: Arc<DeclType>,
         kind: ListKind,
     },
-    /// With strings for keys.
+    /// With string keys.
     Map {
         value: Arc<DeclType>,
-        /// The most code points of a key, as far as it is known.
+        /// The maximum number of code points in a key, if known.
         key_max: u64,
     },
     Object(Arc<ObjectType>),
 }
 
-/// How lists are compared and added to.
+/// The list type, which decides the comparison and concatenation of lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
     Atomic,
     Set,
-    /// By the values of these members.
+    /// Keyed by the values of these members.
     Map(Vec<Text>),
 }
 
@@ -67,9 +67,10 @@ pub enum ListKind {
 pub struct ObjectType {
     /// Unique within an environment.
     pub name: Text,
-    /// By the name that expressions use, see [`escape`].
+    /// By the name in expressions, see [`escape`].
     pub fields: BTreeMap<Text, DeclField>,
-    /// Whether a member can also be named by a keyword as it is, where the name that expressions use is `__keyword__`.
+    /// True if members with the name of a keyword can also be accessed by it, not only by the escaped name
+    /// `__keyword__`.
     pub keywords: bool,
 }
 
@@ -81,7 +82,7 @@ pub struct DeclField {
     pub required: bool,
 }
 
-/// The size of the largest request, which bounds everything in it.
+/// The size of the largest request, which bounds all values in it.
 const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
 
 impl DeclType {
@@ -101,12 +102,12 @@ impl DeclType {
         Self::new(Shape::List { element: Arc::new(element), kind: ListKind::Atomic })
     }
 
-    /// A map with strings for keys.
+    /// Returns a map with string keys.
     pub fn map(value: DeclType) -> Self {
         Self::new(Shape::Map { value: Arc::new(value), key_max: 0 })
     }
 
-    /// An object with fields of these names and types, none of them required.
+    /// Returns an object with optional fields of these names and types.
     pub fn object(name: impl Into<Text>, fields: impl IntoIterator<Item = (&'static str, DeclType)>) -> Self {
         let field = |(name, ty): (&'static str, DeclType)| {
             let name = Text::new_static(name);
@@ -116,13 +117,13 @@ impl DeclType {
         Self::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields, keywords: false })))
     }
 
-    /// The type of a message of the schema: how expressions see objects of a built-in kind. A message within itself is
-    /// dyn.
+    /// Returns the type of a message of the schema, as which expressions see objects of a built-in kind. Recursive
+    /// messages are dyn.
     pub fn of_message(message: &Message) -> Self {
         Self::message_within(message, &mut Vec::new())
     }
 
-    /// The type of a field of a message.
+    /// Returns the type of a field of a message.
     pub fn of_ty(ty: &Ty) -> Self {
         Self::ty_within(ty, &mut Vec::new())
     }
@@ -170,11 +171,11 @@ impl DeclType {
         }
     }
 
-    /// What a request can hold at most bounds what has no bound of its own.
+    /// Bounds the size of an unbounded value by the size of a request.
     fn bounded(mut self) -> Self {
         let smallest = match &self.shape {
             Shape::List { element, .. } => element.min_serialized_size,
-            // A key, a colon and a comma are the least around a value.
+            // A value takes at least a key, a colon and a comma.
             Shape::Map { value, .. } => value.min_serialized_size + 4,
             _ => 1,
         };
@@ -185,13 +186,14 @@ impl DeclType {
         self
     }
 
-    /// The most elements or code points, as cost estimates take it: lists and maps without a bound can have any number.
+    /// Returns the maximum number of elements or code points for cost estimates; lists and maps without a bound can
+    /// have any number.
     pub(crate) fn max_size(&self) -> u64 {
         let unbounded = if matches!(self.shape, Shape::List { .. } | Shape::Map { .. }) { u64::MAX } else { 0 };
         self.max_elements.unwrap_or(unbounded)
     }
 
-    /// As the checker sees it.
+    /// Returns the type for the checker.
     pub fn ty(&self) -> Type {
         match &self.shape {
             Shape::Dyn | Shape::IntOrString => Type::Dyn,
@@ -213,7 +215,7 @@ impl DeclType {
 }
 
 impl ObjectType {
-    /// The field of that name in expressions.
+    /// Returns the field with a name in expressions.
     pub fn field(&self, name: &str) -> Option<&DeclField> {
         self.fields.get(name).or_else(|| {
             let keyword = self.keywords && is_keyword(name);
@@ -221,7 +223,7 @@ impl ObjectType {
         })
     }
 
-    /// The field of that name in JSON.
+    /// Returns the field with a name in JSON.
     pub(crate) fn field_of_json(&self, name: &str) -> Option<(&Text, &DeclField)> {
         if let Some((escaped, field)) = self.fields.get_key_value(name)
             && field.name == name
@@ -233,7 +235,7 @@ impl ObjectType {
     }
 }
 
-/// Words of the language that a member is not named by.
+/// Keywords, which must be escaped as names of members.
 const ESCAPED_KEYWORDS: [&str; 21] = [
     "true",
     "false",
@@ -258,13 +260,13 @@ const ESCAPED_KEYWORDS: [&str; 21] = [
     "while",
 ];
 
-/// Whether a name is a word of the language, which no variable can have and no member is named by as it is.
+/// Returns true if a name is a keyword, which cannot be the name of a variable, nor of a member unless escaped.
 pub fn is_keyword(name: &str) -> bool {
     ESCAPED_KEYWORDS.contains(&name)
 }
 
-/// The name by which expressions call a member: what no identifier can hold is written out (`a.b` is `a__dot__b`), and
-/// so are keywords (`__if__`). `None` where that does not make an identifier either.
+/// Returns the name of a member in expressions: characters that identifiers cannot contain are escaped (`a.b` is
+/// `a__dot__b`), and so are keywords (`__if__`). `None` if the result is no identifier either.
 pub fn escape(name: &str) -> Option<Text> {
     let first = *name.as_bytes().first()?;
     if first.is_ascii_digit() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-/".contains(&b)) {

@@ -1,11 +1,11 @@
-//! What expressions of one kind can use: variables, types, functions.
+//! The environment for one kind of expressions: variables, types, functions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use binnacle_meta::Text;
 
-use crate::ast::{Expr, Kind, operators};
+use crate::ast::{Expr, ExprKind, operators};
 use crate::check::{self, Checked, Reference};
 use crate::cost::{self, Estimate};
 use crate::declared::{DeclType, ObjectType, Shape};
@@ -18,18 +18,18 @@ use crate::source::{CompileErrors, Issues, Source};
 use crate::types::Type;
 use crate::validate;
 
-/// The Kubernetes version whose libraries an expression can use: that with which the server must stay compatible for
-/// new expressions, and [`Version::STORED`] for those that are stored already.
+/// The Kubernetes version whose libraries an expression can use: the version with which new expressions must be
+/// compatible, or [`Version::STORED`] for stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u16);
 
 impl Version {
-    /// Everything that this server knows.
+    /// All features of this server.
     pub const STORED: Self = Self(u16::MAX);
-    /// What servers of the version before this one know as well.
+    /// The features that the previous version has too.
     pub const COMPATIBLE: Self = Self(35);
 
-    /// Version 1 and this minor one.
+    /// Returns version 1 with this minor version.
     pub const fn minor(minor: u16) -> Self {
         Self(minor)
     }
@@ -38,7 +38,7 @@ impl Version {
         self.0 >= minor
     }
 
-    /// All versions before the first and after the last change are the same.
+    /// Maps all versions before the first change, and all after the last one, to a single version each.
     pub(crate) fn rounded(self) -> Self {
         Self(self.0.clamp(26, 38))
     }
@@ -51,7 +51,7 @@ pub struct Environment {
     variables: Vec<Variable>,
     objects: HashMap<Text, Arc<ObjectType>>,
     functions: &'static FunctionSet,
-    /// Types that expressions can make values of: `Object{...}`, `JSONPatch{...}`.
+    /// Types that expressions can create: `Object{...}`, `JSONPatch{...}`.
     constructors: Constructors,
     bind: bool,
 }
@@ -60,11 +60,11 @@ pub struct Environment {
 struct Variable {
     name: Text,
     ty: Type,
-    /// What it holds, where that is known in detail.
+    /// The type of its data, if known in detail.
     data: Option<Arc<DeclType>>,
 }
 
-/// Which messages expressions can make.
+/// The messages that expressions can create.
 #[derive(Clone, Copy, Debug, Default)]
 struct Constructors {
     objects: bool,
@@ -83,7 +83,7 @@ impl Environment {
         }
     }
 
-    /// Declares a variable. A dotted name is found before members of a variable with the first part as its name.
+    /// Declares a variable. A dotted name has priority over members of a variable with the first part as its name.
     pub fn with_variable(mut self, name: impl Into<Text>, ty: Type) -> Self {
         let name = name.into();
         self.declare(Variable { name, ty, data: None });
@@ -110,19 +110,19 @@ impl Environment {
         self
     }
 
-    /// Lets expressions make objects: `Object{spec: Object.spec{replicas: 1}}`, of which nothing but the path is checked.
+    /// Lets expressions create objects: `Object{spec: Object.spec{replicas: 1}}`. Only the path is checked.
     pub fn with_object_construction(mut self) -> Self {
         self.constructors.objects = true;
         self
     }
 
-    /// Lets expressions give names to values: `cel.bind(x, value, x + x)`.
+    /// Lets expressions bind names to values: `cel.bind(x, value, x + x)`.
     pub fn with_bind(mut self) -> Self {
         self.bind = true;
         self
     }
 
-    /// Lets expressions make operations of a JSON patch: `JSONPatch{op: "add", path: "/x", value: 1}`.
+    /// Lets expressions create operations of a JSON patch: `JSONPatch{op: "add", path: "/x", value: 1}`.
     pub fn with_json_patch(mut self) -> Self {
         self.constructors.json_patch = true;
         self
@@ -140,10 +140,10 @@ impl Environment {
         }
     }
 
-    /// Parses and checks an expression.
+    /// Parses and type-checks an expression.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in kube-apiserver's words.
+    /// All errors of the expression, in kube-apiserver's words.
     pub fn compile(&self, expression: &str) -> Result<Ast, CompileErrors> {
         let source = Source::new(expression);
         let mut issues = Issues::default();
@@ -172,24 +172,23 @@ impl Environment {
     /// Compiles an expression into a program.
     ///
     /// # Errors
-    /// See [`Environment::compile`] and [`Ast::program`]; the text is that of Go, without what it puts before
-    /// it (`compilation failed: `).
+    /// See [`Environment::compile`] and [`Ast::program`]; the text is Go's, without its prefix `compilation failed: `.
     pub fn program(&self, expression: &str) -> Result<Program, String> {
         let ast = self.compile(expression).map_err(|errors| errors.to_string())?;
         ast.program().map_err(|error| error.to_string())
     }
 
-    /// Room for the values of the variables.
+    /// Returns an empty activation for the variables.
     pub fn activation<'a>(&self) -> Activation<'a> {
         Activation::for_variables(self.variables.len())
     }
 
-    /// The number of a variable in activations.
+    /// Returns the number of a variable in activations.
     pub fn variable_index(&self, name: &str) -> Option<usize> {
         self.variables.iter().position(|known| known.name == name)
     }
 
-    // === What the checker asks ===
+    // === Look-ups of the checker ===
 
     pub(crate) fn variable(&self, name: &str) -> Option<(usize, &Type)> {
         let index = self.variable_index(name)?;
@@ -197,11 +196,11 @@ impl Environment {
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&'static Function> {
-        // Only expressions that can make operations of a patch need to write paths.
+        // Only expressions that can create patch operations need to write paths.
         self.functions.get(name).filter(|_| name != "jsonpatch.escapeKey" || self.constructors.json_patch)
     }
 
-    /// The type that a name stands for.
+    /// Returns the type of a name.
     pub(crate) fn type_named(&self, name: &str) -> Option<Type> {
         Some(match name {
             "bool" => Type::Bool,
@@ -223,7 +222,7 @@ impl Environment {
         })
     }
 
-    /// The type of a field of an object type: the outer `None` where there is no such type.
+    /// Returns the type of a field of an object type; the outer `None` means that the object type does not exist.
     pub(crate) fn field_of(&self, object: &str, field: &str) -> Option<Option<Type>> {
         if let Some(object) = self.objects.get(object) {
             return Some(object.field(field).map(|field| field.ty.ty()));
@@ -253,12 +252,12 @@ pub struct Ast {
 }
 
 impl Ast {
-    /// The type of its result.
+    /// Returns the type of the result.
     pub fn output_type(&self) -> &Type {
         self.checked.ty(self.checked.expr.id)
     }
 
-    /// What evaluating it costs at least and at most, from what is known of the sizes of the variables' data.
+    /// Estimates the minimum and maximum cost of an evaluation, from the declared sizes of the variables' data.
     pub fn estimate_cost(&self) -> Estimate {
         let data = |name: &str| {
             let variable = self.variables.iter().find(|variable| variable.name == name)?;
@@ -267,24 +266,25 @@ impl Ast {
         cost::estimate(&self.checked, &data)
     }
 
-    /// As [`Ast::estimate_cost`], with every name taken for the same data: kube-apiserver estimates the rules of custom
-    /// resources so, where `self` and `oldSelf` are alike, and does not tell names of types from them.
+    /// Like [`Ast::estimate_cost`], with the same data for every name: kube-apiserver estimates rules of custom
+    /// resources this way, as `self` and `oldSelf` have the same type, and does not distinguish names of types from
+    /// them.
     pub fn estimate_cost_of(&self, data: &DeclType) -> Estimate {
         cost::estimate(&self.checked, &|_| Some(data))
     }
 
-    /// Whether it uses a variable.
+    /// Returns true if the expression uses a variable.
     pub fn uses_variable(&self, name: &str) -> bool {
         let Some(wanted) = self.variables.iter().position(|variable| variable.name == name) else { return false };
         self.checked.references().any(|reference| matches!(reference, Reference::Variable(index) if *index == wanted))
     }
 
-    /// Whether it selects a field of this name anywhere.
+    /// Returns true if the expression selects a field of this name anywhere.
     pub fn mentions_field(&self, name: &str) -> bool {
         let mut found = false;
         self.checked.expr.visit(&mut |expr| match &expr.kind {
-            Kind::Select(select) => found |= select.field == name,
-            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+            ExprKind::Select(select) => found |= select.field == name,
+            ExprKind::Call(call) if call.function == operators::OPT_SELECT => {
                 found |= call.args.last().and_then(Expr::as_string_literal).is_some_and(|field| field == name);
             }
             _ => {}
@@ -292,13 +292,14 @@ impl Ast {
         found
     }
 
-    /// Whether it selects a field of a variable: `claims.email`, `has(claims.email)`, `claims.?email`.
+    /// Returns true if the expression selects a field of a variable: `claims.email`, `has(claims.email)`,
+    /// `claims.?email`.
     pub fn selects(&self, variable: &str, field: &str) -> bool {
-        let is_variable = |expr: &Expr| matches!(&expr.kind, Kind::Ident(name) if name == variable);
+        let is_variable = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(name) if name == variable);
         let mut found = false;
         self.checked.expr.visit(&mut |expr| match &expr.kind {
-            Kind::Select(select) => found |= select.field == field && is_variable(&select.operand),
-            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+            ExprKind::Select(select) => found |= select.field == field && is_variable(&select.operand),
+            ExprKind::Call(call) if call.function == operators::OPT_SELECT => {
                 if let [operand, name] = call.args.as_slice() {
                     found |= is_variable(operand) && name.as_string_literal().is_some_and(|name| name == field);
                 }
@@ -308,10 +309,10 @@ impl Ast {
         found
     }
 
-    /// Makes it ready to be evaluated.
+    /// Compiles the expression into a program.
     ///
     /// # Errors
-    /// Where a constant part of it has no value: `int("x")`.
+    /// Fails if a constant part has no value, such as `int("x")`.
     pub fn program(&self) -> Result<Program, Error> {
         Program::new(&self.checked, true)
     }

@@ -1,43 +1,43 @@
-//! What evaluation can fail with.
+//! Errors of evaluations.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why an expression has no value. Operators `&&` and `||` absorb errors where the other side decides; nothing absorbs
-/// that the cost limit was exceeded.
+/// The reason why an expression has no value. The operators `&&` and `||` absorb errors if the other side decides; an
+/// exceeded cost limit is never absorbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(Box<Kind>);
+pub struct Error(Box<ErrorKind>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
+enum ErrorKind {
     Message(Cow<'static, str>),
     CostLimit,
 }
 
 impl Error {
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Kind::Message(message.into())))
+        Self(Box::new(ErrorKind::Message(message.into())))
     }
 
     pub(crate) fn cost_limit() -> Self {
-        Self(Box::new(Kind::CostLimit))
+        Self(Box::new(ErrorKind::CostLimit))
     }
 
     pub(crate) fn no_such_overload() -> Self {
         Self::new("no such overload")
     }
 
-    /// Whether the expression was given up because it cost too much.
+    /// Returns true if the evaluation exceeded the cost limit.
     pub fn is_cost_limit(&self) -> bool {
-        *self.0 == Kind::CostLimit
+        *self.0 == ErrorKind::CostLimit
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &*self.0 {
-            Kind::Message(message) => message,
-            Kind::CostLimit => "operation cancelled: actual cost limit exceeded",
+            ErrorKind::Message(message) => message,
+            ErrorKind::CostLimit => "operation cancelled: actual cost limit exceeded",
         })
     }
 }

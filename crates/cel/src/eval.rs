@@ -1,4 +1,4 @@
-//! The evaluator: walks a plan and counts what it costs.
+//! The evaluator: runs a plan and counts the cost.
 
 use crate::cost::{self, STRING_TRAVERSAL};
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::plan::{Attribute, CallPlan, Fold, ListPlan, MessagePlan, Plan, Progra
 use crate::value::{Entries, Key, Map, Message, Val, equal};
 use std::sync::Arc;
 
-/// What one evaluation may cost at most: the limit of Kubernetes for a single expression.
+/// The cost limit of one evaluation: Kubernetes' limit for a single expression.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
 
 /// The values of the variables of an environment.
@@ -17,35 +17,35 @@ pub struct Activation<'a> {
 }
 
 impl<'a> Activation<'a> {
-    /// Room for so many variables: for programs whose environment is not at hand any more.
+    /// Returns an empty activation for this number of variables, for programs without their environment.
     pub fn for_variables(variables: usize) -> Self {
         Self { values: vec![None; variables] }
     }
 
-    /// Sets the variable of that number (see [`crate::Environment::variable_index`]).
+    /// Sets a variable by its number (see [`crate::Environment::variable_index`]).
     ///
     /// # Panics
-    /// On a number of no variable.
+    /// If there is no variable of this number.
     pub fn set(&mut self, index: usize, value: Val<'a>) {
         self.set_or_fail(index, Ok(value));
     }
 
-    /// Sets the variable of that number to a value, or to an error that every expression meets which looks at it.
+    /// Sets a variable by its number to a value, or to an error for expressions that use it.
     ///
     /// # Panics
-    /// On a number of no variable.
+    /// If there is no variable of this number.
     pub fn set_or_fail(&mut self, index: usize, value: Result<Val<'a>, Error>) {
         self.values[index] = Some(value);
     }
 
-    /// The same values with this one set: `env.activation().with(0, value)`.
+    /// Returns the activation with one variable set: `env.activation().with(0, value)`.
     pub fn with(mut self, index: usize, value: Val<'a>) -> Self {
         self.set(index, value);
         self
     }
 }
 
-/// A result and what it cost.
+/// A result and its cost.
 #[derive(Clone, Debug)]
 pub struct Evaluated<'a> {
     pub result: Result<Val<'a>, Error>,
@@ -56,12 +56,12 @@ impl Program {
     /// Evaluates the program with a limit on its cost.
     ///
     /// # Errors
-    /// What the expression failed with, or that it cost more than the limit.
+    /// The error of the expression, or that it exceeds the limit.
     pub fn eval<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Result<Val<'a>, Error> {
         self.evaluate(activation, limit).result
     }
 
-    /// Evaluates the program and says what it cost, also where it failed.
+    /// Evaluates the program. Also returns the cost if it fails.
     pub fn evaluate<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Evaluated<'a> {
         let meter = Meter::new(limit);
         let mut eval = Eval { meter: &meter, variables: activation, slots: vec![Ok(Val::Null); self.slots] };
@@ -73,7 +73,7 @@ impl Program {
 struct Eval<'a, 'm> {
     meter: &'m Meter,
     variables: &'m Activation<'a>,
-    /// The variables of loops. An error stays in an accumulator, where a later round may absorb it.
+    /// The variables of loops. An error is kept in an accumulator, where a later round may absorb it.
     slots: Vec<Evaluation<'a>>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Eval<'a, '_> {
             Plan::Const(value) => Ok(value.borrow()),
             Plan::Attribute(attribute) => {
                 let value = self.attribute(attribute);
-                // Neither a condition nor a test for presence costs anything by itself.
+                // Conditions and presence tests are free by themselves.
                 if !attribute.test && !matches!(attribute.root, Root::Conditional(_)) {
                     self.meter.charge(cost::SELECT)?;
                 }
@@ -152,7 +152,7 @@ impl<'a> Eval<'a, '_> {
                 Ok(value)
             }
             Plan::Append { slot, element } => {
-                // The accumulator is looked at, a list is made, and both are added.
+                // The costs of reading the accumulator, creating a list, and concatenating both.
                 self.meter.charge(cost::SELECT)?;
                 let element = self.plan(element)?;
                 self.meter.charge(cost::LIST + 1)?;
@@ -166,7 +166,7 @@ impl<'a> Eval<'a, '_> {
         }
     }
 
-    /// `&&` and `||`: the deciding value wins over an error on the other side.
+    /// Evaluates `&&` and `||`: the deciding value takes precedence over an error on the other side.
     fn logic(&mut self, operands: &'a (Plan, Plan), deciding: bool) -> Evaluation<'a> {
         let mut failed = None;
         for operand in [&operands.0, &operands.1] {
@@ -185,7 +185,7 @@ impl<'a> Eval<'a, '_> {
 
     // === Variables and members ===
 
-    /// The value of an attribute without what looking at it costs in all, but with what its parts cost.
+    /// Returns the value of an attribute, charging for its parts but not for the access itself.
     fn attribute(&mut self, attribute: &'a Attribute) -> Evaluation<'a> {
         let value = match &attribute.root {
             Root::Variable(index, name) => match &self.variables.values[*index] {
@@ -209,7 +209,7 @@ impl<'a> Eval<'a, '_> {
         self.qualify(value, attribute)
     }
 
-    /// A part that is an attribute is resolved without being looked at.
+    /// Evaluates a plan, without the cost of the access if it is an attribute.
     fn unobserved(&mut self, plan: &'a Plan) -> Evaluation<'a> {
         match plan {
             Plan::Attribute(attribute) => self.attribute(attribute),
@@ -253,7 +253,7 @@ impl<'a> Eval<'a, '_> {
         if optional && !attribute.test { Ok(Val::some(value)) } else { Ok(value) }
     }
 
-    /// A member of a value; `None` only where absence is expected.
+    /// Returns a member of a value; `None` only if it may be missing.
     fn member(&mut self, value: &Val<'a>, qualifier: &'a Qualifier, may_miss: bool) -> Result<Option<Val<'a>>, Error> {
         let dynamic;
         let key: &Val<'a> = match &qualifier.key {
@@ -435,7 +435,7 @@ impl<'a> Eval<'a, '_> {
         self.plan(&fold.result)
     }
 
-    /// One round of a loop; false ends it.
+    /// Runs one round of a loop; false ends the loop.
     fn round(&mut self, fold: &'a Fold) -> Result<bool, Error> {
         self.meter.work(1)?;
         if let Ok(Val::Bool(false)) = uncancelled(self.plan(&fold.condition))? {
@@ -446,7 +446,7 @@ impl<'a> Eval<'a, '_> {
     }
 }
 
-/// Sets apart errors that an operator may absorb from that the evaluation was given up.
+/// Separates errors that an operator may absorb from those that abort the evaluation.
 fn uncancelled<T>(result: Result<T, Error>) -> Result<Result<T, Error>, Error> {
     match result {
         Err(error) if error.is_cost_limit() => Err(error),
@@ -454,7 +454,7 @@ fn uncancelled<T>(result: Result<T, Error>) -> Result<Result<T, Error>, Error> {
     }
 }
 
-/// The value of an entry or field, `None` where it is optional and absent.
+/// Returns the value of an entry or field, `None` if it is optional and absent.
 fn present<'a>(value: Val<'a>, optional: bool, name: &Val<'a>) -> Result<Option<Val<'a>>, Error> {
     match value {
         value if !optional => Ok(Some(value)),

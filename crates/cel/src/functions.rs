@@ -1,4 +1,4 @@
-//! Functions: their overloads for the checker, their implementations for the evaluator.
+//! Functions: overloads for the checker, implementations for the evaluator.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock};
@@ -12,19 +12,19 @@ use crate::meter::Meter;
 use crate::types::{Type, read_type, read_types};
 use crate::value::Val;
 
-/// What a function does with its arguments, the target of a member call first.
+/// The implementation of a function; the target of a member call is the first argument.
 pub(crate) type Imp = for<'a> fn(&Meter, &[Val<'a>]) -> Result<Val<'a>, Error>;
 
-/// A function as libraries declare it.
+/// A function in the declaration of a library.
 pub(crate) struct Decl {
     pub(crate) name: &'static str,
-    /// One implementation for all overloads, which looks at the types itself.
+    /// One implementation for all overloads, which inspects the types itself.
     pub(crate) all: Option<Imp>,
     pub(crate) overloads: &'static [OverloadDecl],
 }
 
 /// An identifier, a signature (`string.(int, A) -> bool` for a member, `(string) -> bool` for a function), and the
-/// implementation where the overload has one of its own.
+/// implementation if the overload has its own.
 pub(crate) type OverloadDecl = (&'static str, &'static str, Option<Imp>);
 
 impl Decl {
@@ -63,7 +63,7 @@ pub(crate) struct FunctionSet {
 }
 
 impl FunctionSet {
-    /// The functions that expressions of a version can use. There are few versions, and each set is made once.
+    /// Returns the functions for expressions of a version. There are few versions, so each set is built once and kept.
     pub(crate) fn of(version: Version) -> &'static Self {
         static SETS: OnceLock<Mutex<HashMap<Version, &'static FunctionSet>>> = OnceLock::new();
         let version = version.rounded();
@@ -100,7 +100,7 @@ impl Overload {
     fn read(&(id, signature, imp): &OverloadDecl) -> Self {
         let (args, result) = signature.split_once("->").expect("signatures have a result");
         let args = args.trim().strip_suffix(')').expect("signatures have arguments");
-        // The target, if any, stands before the first `.(`; names of types hold dots as well.
+        // The target, if any, precedes the first `.(`; type names contain dots as well.
         let (target, args) = match args.rsplit_once(".(") {
             Some((target, rest)) => (Some(target), rest),
             None => (None, args.strip_prefix('(').expect("arguments stand in parentheses")),
@@ -125,7 +125,7 @@ fn collect_params(ty: &Type, params: &mut Vec<Text>) {
     }
 }
 
-/// Whether a value can be given where a type is declared; of lists and maps the first element is looked at.
+/// Returns true if a value has the declared type; only the first element of lists and maps is checked.
 fn accepts(ty: &Type, value: &Val<'_>) -> bool {
     match (ty, value) {
         (Type::Dyn | Type::Any | Type::Param(_), _) => true,
@@ -141,7 +141,7 @@ fn accepts(ty: &Type, value: &Val<'_>) -> bool {
 }
 
 impl Function {
-    /// Calls the function; `overload` is the one that the checker found to be the only one that fits.
+    /// Calls the function; `overload` is the only one that matches, according to the checker.
     pub(crate) fn call<'a>(&self, overload: Option<usize>, meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
         if let Some(imp) = self.all {
             return imp(meter, args);

@@ -2,10 +2,10 @@
 
 use crate::source::{Issues, Source};
 
-/// The numbers are those of kube-apiserver's grammar: expected tokens are listed in this order.
+/// The numbers are those of kube-apiserver's grammar, which is also the order of expected tokens in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Equals = 1,
     NotEquals,
     In,
@@ -44,8 +44,8 @@ pub(crate) enum Kind {
     Eof,
 }
 
-impl Kind {
-    /// How messages name the token.
+impl TokenKind {
+    /// Returns the token's name in error messages.
     pub(crate) fn display(self) -> &'static str {
         match self {
             Self::Equals => "'=='",
@@ -91,12 +91,12 @@ impl Kind {
 /// Offsets count code points.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-/// The tokens, the last of them the end, and what could not be read.
+/// Returns the tokens, the last of them the end; reports invalid text.
 pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
     let chars = &source.chars;
     let mut tokens = Vec::with_capacity(chars.len() / 3 + 1);
@@ -108,7 +108,7 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
                 at += len;
             }
             Scan::Hidden(len) => at += len,
-            // The character that fits nothing is part of the message and is skipped with what came before it.
+            // The unexpected character is part of the message, and is skipped with the text before it.
             Scan::Bad(len) => {
                 let end = (at + len + 1).min(chars.len());
                 let mut text = String::new();
@@ -125,14 +125,14 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
             }
         }
     }
-    tokens.push(Token { kind: Kind::Eof, start: chars.len(), end: chars.len() });
+    tokens.push(Token { kind: TokenKind::Eof, start: chars.len(), end: chars.len() });
     tokens
 }
 
 enum Scan {
-    Token(Kind, usize),
+    Token(TokenKind, usize),
     Hidden(usize),
-    /// So many characters could be the beginning of a token, the next one fits nothing.
+    /// An invalid token: the number of characters that could begin one; the next character is unexpected.
     Bad(usize),
 }
 
@@ -144,42 +144,42 @@ fn scan(chars: &[char]) -> Scan {
             Scan::Hidden(chars.iter().take_while(|c| matches!(c, '\t' | ' ' | '\r' | '\n' | '\u{c}')).count())
         }
         '/' if at(1) == '/' => Scan::Hidden(chars.iter().take_while(|c| **c != '\n').count()),
-        '=' if at(1) == '=' => Scan::Token(Kind::Equals, 2),
+        '=' if at(1) == '=' => Scan::Token(TokenKind::Equals, 2),
         '=' => Scan::Bad(1),
-        '!' if at(1) == '=' => Scan::Token(Kind::NotEquals, 2),
-        '!' => one(Kind::Exclam),
-        '<' if at(1) == '=' => Scan::Token(Kind::LessEquals, 2),
-        '<' => one(Kind::Less),
-        '>' if at(1) == '=' => Scan::Token(Kind::GreaterEquals, 2),
-        '>' => one(Kind::Greater),
-        '&' if at(1) == '&' => Scan::Token(Kind::And, 2),
-        '|' if at(1) == '|' => Scan::Token(Kind::Or, 2),
+        '!' if at(1) == '=' => Scan::Token(TokenKind::NotEquals, 2),
+        '!' => one(TokenKind::Exclam),
+        '<' if at(1) == '=' => Scan::Token(TokenKind::LessEquals, 2),
+        '<' => one(TokenKind::Less),
+        '>' if at(1) == '=' => Scan::Token(TokenKind::GreaterEquals, 2),
+        '>' => one(TokenKind::Greater),
+        '&' if at(1) == '&' => Scan::Token(TokenKind::And, 2),
+        '|' if at(1) == '|' => Scan::Token(TokenKind::Or, 2),
         '&' | '|' => Scan::Bad(1),
-        '[' => one(Kind::LBracket),
-        ']' => one(Kind::RBracket),
-        '{' => one(Kind::LBrace),
-        '}' => one(Kind::RBrace),
-        '(' => one(Kind::LParen),
-        ')' => one(Kind::RParen),
+        '[' => one(TokenKind::LBracket),
+        ']' => one(TokenKind::RBracket),
+        '{' => one(TokenKind::LBrace),
+        '}' => one(TokenKind::RBrace),
+        '(' => one(TokenKind::LParen),
+        ')' => one(TokenKind::RParen),
         '.' if at(1).is_ascii_digit() => {
             let len = 1 + digits(&chars[1..]);
-            Scan::Token(Kind::Float, len + exponent(&chars[len..]))
+            Scan::Token(TokenKind::Float, len + exponent(&chars[len..]))
         }
-        '.' => one(Kind::Dot),
-        ',' => one(Kind::Comma),
-        '-' => one(Kind::Minus),
-        '?' => one(Kind::Question),
-        ':' => one(Kind::Colon),
-        '+' => one(Kind::Plus),
-        '*' => one(Kind::Star),
-        '/' => one(Kind::Slash),
-        '%' => one(Kind::Percent),
+        '.' => one(TokenKind::Dot),
+        ',' => one(TokenKind::Comma),
+        '-' => one(TokenKind::Minus),
+        '?' => one(TokenKind::Question),
+        ':' => one(TokenKind::Colon),
+        '+' => one(TokenKind::Plus),
+        '*' => one(TokenKind::Star),
+        '/' => one(TokenKind::Slash),
+        '%' => one(TokenKind::Percent),
         '0'..='9' => number(chars),
-        '"' | '\'' => string(chars, false, 0, Kind::String),
-        'b' | 'B' if matches!(at(1), '"' | '\'') => or_word(string(chars, false, 1, Kind::Bytes), chars),
-        'r' | 'R' if matches!(at(1), '"' | '\'') => or_word(string(chars, true, 1, Kind::String), chars),
+        '"' | '\'' => string(chars, false, 0, TokenKind::String),
+        'b' | 'B' if matches!(at(1), '"' | '\'') => or_word(string(chars, false, 1, TokenKind::Bytes), chars),
+        'r' | 'R' if matches!(at(1), '"' | '\'') => or_word(string(chars, true, 1, TokenKind::String), chars),
         'b' | 'B' if matches!(at(1), 'r' | 'R') && matches!(at(2), '"' | '\'') => {
-            or_word(string(chars, true, 2, Kind::Bytes), chars)
+            or_word(string(chars, true, 2, TokenKind::Bytes), chars)
         }
         c if c.is_ascii_alphabetic() || c == '_' => word(chars),
         '`' => {
@@ -187,13 +187,17 @@ fn scan(chars: &[char]) -> Scan {
                 .iter()
                 .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ' '))
                 .count();
-            if len > 0 && at(len + 1) == '`' { Scan::Token(Kind::EscIdentifier, len + 2) } else { Scan::Bad(len + 1) }
+            if len > 0 && at(len + 1) == '`' {
+                Scan::Token(TokenKind::EscIdentifier, len + 2)
+            } else {
+                Scan::Bad(len + 1)
+            }
         }
         _ => Scan::Bad(0),
     }
 }
 
-/// A prefix of a string that turns out to be none is a word.
+/// If a prefix is not followed by a string, returns it as a word.
 fn or_word(scan: Scan, chars: &[char]) -> Scan {
     match scan {
         Scan::Bad(_) => word(chars),
@@ -204,11 +208,11 @@ fn or_word(scan: Scan, chars: &[char]) -> Scan {
 fn word(chars: &[char]) -> Scan {
     let len = chars.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '_').count();
     let kind = match len {
-        2 if chars[..2] == ['i', 'n'] => Kind::In,
-        4 if chars[..4] == ['t', 'r', 'u', 'e'] => Kind::True,
-        5 if chars[..5] == ['f', 'a', 'l', 's', 'e'] => Kind::False,
-        4 if chars[..4] == ['n', 'u', 'l', 'l'] => Kind::Null,
-        _ => Kind::Identifier,
+        2 if chars[..2] == ['i', 'n'] => TokenKind::In,
+        4 if chars[..4] == ['t', 'r', 'u', 'e'] => TokenKind::True,
+        5 if chars[..5] == ['f', 'a', 'l', 's', 'e'] => TokenKind::False,
+        4 if chars[..4] == ['n', 'u', 'l', 'l'] => TokenKind::Null,
+        _ => TokenKind::Identifier,
     };
     Scan::Token(kind, len)
 }
@@ -217,7 +221,7 @@ fn digits(chars: &[char]) -> usize {
     chars.iter().take_while(|c| c.is_ascii_digit()).count()
 }
 
-/// The length of an exponent, 0 for none.
+/// Returns the length of an exponent, 0 for none.
 fn exponent(chars: &[char]) -> usize {
     if !matches!(chars.first(), Some('e' | 'E')) {
         return 0;
@@ -241,27 +245,27 @@ fn number(chars: &[char]) -> Scan {
         let fraction = digits(&chars[len + 1..]);
         if fraction > 0 {
             let len = len + 1 + fraction;
-            return Scan::Token(Kind::Float, len + exponent(&chars[len..]));
+            return Scan::Token(TokenKind::Float, len + exponent(&chars[len..]));
         }
     }
     match exponent(&chars[len..]) {
         0 => integer(chars, len),
-        n => Scan::Token(Kind::Float, len + n),
+        n => Scan::Token(TokenKind::Float, len + n),
     }
 }
 
 fn integer(chars: &[char], len: usize) -> Scan {
     match chars.get(len) {
-        Some('u' | 'U') => Scan::Token(Kind::Uint, len + 1),
-        _ => Scan::Token(Kind::Int, len),
+        Some('u' | 'U') => Scan::Token(TokenKind::Uint, len + 1),
+        _ => Scan::Token(TokenKind::Int, len),
     }
 }
 
-fn string(chars: &[char], raw: bool, prefix: usize, kind: Kind) -> Scan {
+fn string(chars: &[char], raw: bool, prefix: usize, kind: TokenKind) -> Scan {
     let quote = chars[prefix];
     let body = prefix + 1;
     if chars.get(body) == Some(&quote) && chars.get(body + 1) == Some(&quote) {
-        // Three quotes, or an empty string with another quote behind it.
+        // Three quotes, or an empty string followed by another quote.
         return match triple(chars, raw, body + 2, quote) {
             Ok(len) => Scan::Token(kind, len),
             Err(_) => Scan::Token(kind, body + 1),
@@ -294,7 +298,7 @@ fn triple(chars: &[char], raw: bool, mut at: usize, quote: char) -> Result<usize
     }
 }
 
-/// The length of an escape, or how much of it is one.
+/// Returns the length of an escape, or the length of its valid beginning.
 fn escape(chars: &[char]) -> Result<usize, usize> {
     let run = |count: usize, test: fn(&char) -> bool| {
         let fits = chars[2..].iter().take(count).take_while(|c| test(c)).count();

@@ -1,9 +1,9 @@
 //! The Common Expression Language as Kubernetes uses it.
 //!
-//! An [`Environment`] says which variables, types and libraries expressions of one kind can use. It compiles an
-//! expression into an [`Ast`], which knows its type and can estimate its cost, and that into a [`Program`]. Programs are
-//! evaluated over an [`Activation`] with the values of the variables, which borrow from object trees; what it costs is
-//! counted as kube-apiserver counts, and evaluation ends where the limit is reached.
+//! An [`Environment`] has the variables, types and libraries of one kind of expressions. It compiles an expression into
+//! an [`Ast`], which has a type and a cost estimate, and that into a [`Program`]. Programs are evaluated with an
+//! [`Activation`], which has the values of the variables; these borrow from object trees. The cost is counted as in
+//! kube-apiserver, and evaluation ends at the limit.
 //!
 //! ```
 //! use binnacle_cel::{DeclType, Environment, PER_CALL_LIMIT, Shape, Type, Val, Version};
@@ -23,7 +23,7 @@
 //! assert_eq!(program.eval(&activation, PER_CALL_LIMIT).unwrap().as_bool(), Some(true));
 //! ```
 //!
-//! Knows nothing of kinds, requests or policies.
+//! This crate is independent of kinds, requests and policies.
 
 mod ast;
 mod check;

@@ -1,4 +1,4 @@
-//! The libraries of functions, each with the versions that have it.
+//! The function libraries, each with the versions that include it.
 
 pub(crate) mod authz;
 mod format_string;
@@ -25,12 +25,11 @@ pub(crate) use format_string::{Step as FormatStep, purpose as format_use, steps 
 
 pub(crate) struct Library {
     pub(crate) functions: &'static [Decl],
-    /// Names of types that expressions can speak of.
+    /// Names of types for use in expressions.
     pub(crate) types: &'static [&'static str],
 }
 
-/// The libraries of a version, in the order in which kube-apiserver adds them: overloads of one function are tried in
-/// this order.
+/// Returns the libraries of a version in kube-apiserver's order: overloads of a function are tried in this order.
 pub(crate) fn of_version(version: Version) -> Vec<Library> {
     let mut libraries = vec![
         standard::library(version),
@@ -60,7 +59,7 @@ pub(crate) fn of_version(version: Version) -> Vec<Library> {
     libraries
 }
 
-/// The size of the pattern behind a format, for what checking costs.
+/// Returns the size of a format's pattern, for the cost of checking it.
 pub(crate) fn max_regex_size(format: &Val<'_>) -> u64 {
     named_format::max_regex_size(format)
 }

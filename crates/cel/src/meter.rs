@@ -1,11 +1,11 @@
-//! What an evaluation may spend.
+//! The limits on the cost and work of an evaluation.
 
 use std::cell::Cell;
 
 use crate::error::Error;
 
-/// Counts the cost of an evaluation as kube-apiserver does, and its true work: comparing values that share their parts
-/// can take far more steps than their cost says.
+/// Counts the cost of an evaluation as kube-apiserver does, and its actual work: comparing values with shared parts can
+/// take far more steps than its cost.
 #[derive(Debug)]
 pub(crate) struct Meter {
     cost: Cell<u64>,
@@ -13,7 +13,7 @@ pub(crate) struct Meter {
     work: Cell<u64>,
 }
 
-/// Elements that may be looked at within functions in one evaluation.
+/// The limit on elements that functions visit in one evaluation.
 const MAX_WORK: u64 = 20_000_000;
 
 impl Meter {

@@ -1,5 +1,5 @@
-//! From text to tree. Nesting, size and the number of nodes are bounded, so that no expression can exhaust the stack or
-//! the memory.
+//! The parser. Nesting, size and the number of nodes are limited, so that no expression can exhaust the stack or the
+//! memory.
 
 mod aggregates;
 mod literal;
@@ -9,17 +9,17 @@ mod syntax;
 
 use binnacle_meta::Text;
 
-use crate::ast::{Call, Expr, Id, Kind, Literal, Select, operators};
-use crate::lexer::{self, Kind as T, Token};
+use crate::ast::{Call, Expr, ExprKind, Id, Literal, Select, operators};
+use crate::lexer::{self, Token, TokenKind as T};
 use crate::source::{Issues, Location, Source};
 
-/// The bounds of kube-apiserver's parser, of which messages speak.
+/// kube-apiserver's limit, which messages mention.
 pub(crate) const MAX_CODE_POINTS: usize = 100_000;
 const MAX_RECURSION: usize = 250;
-/// Macros may copy what they are applied to; kube-apiserver has no bound here.
+/// The limit on nodes, as macros may copy their target and arguments; kube-apiserver has none.
 const MAX_NODES: usize = 200_000;
 
-/// What the environment adds to the language.
+/// Optional syntax that the environment enables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Features {
     /// `a.?b`, `a[?b]`, `[?a]`, `optMap`
@@ -32,7 +32,7 @@ pub(crate) struct Features {
     pub(crate) bind: bool,
 }
 
-/// A tree and where its nodes stand.
+/// A syntax tree with the positions of its nodes.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) expr: Expr,
@@ -80,7 +80,7 @@ enum Stop {
 
 type Parse<T = Expr> = Result<T, Stop>;
 
-/// How many rules of a kind are open.
+/// The number of open rules of each kind.
 #[derive(Default)]
 struct Open {
     expr: usize,
@@ -94,7 +94,7 @@ struct Parser<'a> {
     at: usize,
     issues: &'a mut Issues,
     positions: Vec<u32>,
-    /// How deep operators, selections and calls of members are nested below each node.
+    /// The nesting depth of operators, selections and calls of members below each node.
     depths: Vec<u16>,
     features: Features,
     open: Open,
@@ -222,7 +222,7 @@ impl Parser<'_> {
     fn unary(&mut self) -> Parse {
         let (kind, function) = match self.peek() {
             T::Exclam => (T::Exclam, operators::NOT),
-            // A sign directly before a number belongs to the number.
+            // A sign directly before a number is part of it.
             T::Minus if !matches!(self.peek_at(1), T::Int | T::Float) => (T::Minus, operators::NEGATE),
             _ => return self.member(),
         };
@@ -283,13 +283,13 @@ impl Parser<'_> {
         if !optional {
             let id = self.id(dot)?;
             self.nest(id, self.depth(&operand) + 1)?;
-            let kind = Kind::Select(Box::new(Select { operand, field, test_only: false }));
+            let kind = ExprKind::Select(Box::new(Select { operand, field, test_only: false }));
             return Ok(Expr { id, kind });
         }
         if !self.features.optionals {
             return self.unsupported(dot, "unsupported syntax '.?'");
         }
-        let name = Expr { id: self.id(name)?, kind: Kind::Literal(Literal::String(field)) };
+        let name = Expr { id: self.id(name)?, kind: ExprKind::Literal(Literal::String(field)) };
         let id = self.id(dot)?;
         self.operator(id, operators::OPT_SELECT, vec![operand, name])
     }
@@ -309,7 +309,7 @@ impl Parser<'_> {
                 let id = self.id(token)?;
                 let list = self.list()?;
                 self.depths[id as usize] = self.deepest(&list.elements);
-                Ok(Expr { id, kind: Kind::List(list) })
+                Ok(Expr { id, kind: ExprKind::List(list) })
             }
             T::LBrace => {
                 self.at += 1;
@@ -317,13 +317,13 @@ impl Parser<'_> {
                 let entries = self.map()?;
                 let depth = entries.iter().map(|e| self.depth(&e.key).max(self.depth(&e.value))).max();
                 self.depths[id as usize] = depth.unwrap_or(0);
-                Ok(Expr { id, kind: Kind::Map(entries) })
+                Ok(Expr { id, kind: ExprKind::Map(entries) })
             }
             _ => self.literal(),
         }
     }
 
-    /// An identifier, a call of a function, or a message `a.b{...}`.
+    /// Parses an identifier, a function call, or a message `a.b{...}`.
     fn name(&mut self) -> Parse {
         let leading = self.take(T::Dot).is_some();
         if self.peek() != T::Identifier {
@@ -342,7 +342,7 @@ impl Parser<'_> {
         let args = match open {
             Some(open) if !RESERVED.contains(&name.as_str()) => Some((self.id(open)?, self.arguments()?)),
             Some(_) => {
-                // The arguments of a reserved word are read over.
+                // The arguments of a reserved word are parsed and discarded.
                 let positions = self.positions.len();
                 self.arguments()?;
                 self.positions.truncate(positions);
@@ -357,7 +357,7 @@ impl Parser<'_> {
         let name = if leading { Text::from(format!(".{name}")) } else { name };
         match args {
             Some((id, args)) => self.call_or_macro(id, &name, None, args),
-            None => Ok(Expr { id: self.id(token)?, kind: Kind::Ident(name) }),
+            None => Ok(Expr { id: self.id(token)?, kind: ExprKind::Ident(name) }),
         }
     }
 
@@ -383,7 +383,7 @@ impl Parser<'_> {
         };
         self.at += 1;
         match value {
-            Ok(value) => Ok(Expr { id: self.id(first)?, kind: Kind::Literal(value) }),
+            Ok(value) => Ok(Expr { id: self.id(first)?, kind: ExprKind::Literal(value) }),
             Err(message) => self.unsupported(first, message),
         }
     }
@@ -404,7 +404,7 @@ fn check_recursion(open: usize) -> Parse<()> {
 }
 
 fn call(id: Id, function: &str, args: Vec<Expr>) -> Expr {
-    Expr { id, kind: Kind::Call(Box::new(Call { function: function.into(), target: None, args })) }
+    Expr { id, kind: ExprKind::Call(Box::new(Call { function: function.into(), target: None, args })) }
 }
 
 fn balanced(function: &str, ops: &[Id], terms: &mut std::vec::IntoIter<Expr>) -> Expr {
@@ -417,7 +417,7 @@ fn balanced(function: &str, ops: &[Id], terms: &mut std::vec::IntoIter<Expr>) ->
     call(ops[middle], function, vec![left, right])
 }
 
-/// Words that may not name anything.
+/// Reserved words, which cannot be names.
 pub(crate) const RESERVED: [&str; 21] = [
     "as",
     "break",

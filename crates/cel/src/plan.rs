@@ -1,11 +1,11 @@
-//! Programs: expressions with every name resolved and constant parts worked out.
+//! Programs: expressions with resolved names and folded constants.
 
 use std::collections::HashSet;
 
 use binnacle_meta::Text;
 use regex::Regex;
 
-use crate::ast::{Call, Comprehension, Expr, Kind, List, Literal, MapEntry, Struct, operators};
+use crate::ast::{Call, Comprehension, Expr, ExprKind, List, Literal, MapEntry, Struct, operators};
 use crate::check::{Checked, Reference};
 use crate::cost::{self, ActualCost};
 use crate::error::Error;
@@ -15,24 +15,24 @@ use crate::regexp;
 use crate::types::Type;
 use crate::value::{Entries, Key, Map, Val};
 
-/// An expression that is ready to be evaluated, any number of times and by many threads.
+/// A compiled expression, which can be evaluated any number of times and by many threads.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) plan: Plan,
-    /// How many variables of loops there are at most at a time.
+    /// The maximum number of loop variables at a time.
     pub(crate) slots: usize,
     output: Type,
 }
 
 impl Program {
-    /// Constant parts are worked out, as kube-apiserver does it, and then cost nothing; without `fold` they are left.
+    /// With `fold`, constant parts are evaluated here, as in kube-apiserver, and are free later.
     pub(crate) fn new(checked: &Checked, fold: bool) -> Result<Self, Error> {
         let mut planner = Planner { checked, fold, scope: Vec::new(), slots: 0, depth: 0 };
         let plan = planner.plan(&checked.expr)?;
         Ok(Self { plan, slots: planner.slots, output: checked.ty(checked.expr.id).clone() })
     }
 
-    /// The type of the result.
+    /// Returns the type of the result.
     pub fn output_type(&self) -> &Type {
         &self.output
     }
@@ -64,7 +64,7 @@ pub(crate) enum Plan {
     List(Box<ListPlan>),
     Map(Box<[(Plan, Plan, bool)]>),
     Message(Box<MessagePlan>),
-    /// `optional.or(other)` and `optional.orValue(value)`, which evaluate the other only where it is needed.
+    /// `optional.or(other)` and `optional.orValue(value)`, which evaluate the other operand only if needed.
     Otherwise {
         operands: Box<(Plan, Plan)>,
         unwrap: bool,
@@ -75,16 +75,16 @@ pub(crate) enum Plan {
         element: Box<Plan>,
     },
     Fold(Box<Fold>),
-    /// Stands at intervals of depth, where more stack may be needed.
+    /// Inserted at intervals of depth, where more stack may be needed.
     Deep(Box<Plan>),
 }
 
-/// A variable or value and the members taken from it, evaluated as one.
+/// A variable or value and the members selected from it, evaluated as a unit.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) root: Root,
     pub(crate) path: Vec<Qualifier>,
-    /// `has(...)`: whether the last member is there.
+    /// True for `has(...)`, the presence test of the last member.
     pub(crate) test: bool,
 }
 
@@ -132,12 +132,12 @@ pub(crate) struct MessagePlan {
 #[derive(Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Plan,
-    /// The slots: the variable, the second one where there are two, the accumulator.
+    /// The slots of the variable, of the second one if there are two, and of the accumulator.
     pub(crate) variable: usize,
     pub(crate) variable2: Option<usize>,
     pub(crate) accumulator: usize,
     pub(crate) init: Plan,
-    /// Whether anything looks at the initial value.
+    /// True if the loop uses the initial value.
     pub(crate) init_used: bool,
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
@@ -147,13 +147,13 @@ pub(crate) struct Fold {
 struct Planner<'c> {
     checked: &'c Checked,
     fold: bool,
-    /// Names of the variables of loops around; the place in the list is the slot.
+    /// The names of the variables of enclosing loops; the index is the slot.
     scope: Vec<Text>,
     slots: usize,
     depth: usize,
 }
 
-/// Deep plans get a note to look at the stack every so many levels.
+/// The interval of levels at which deep plans check the stack.
 const STACK_CHECK: usize = 24;
 
 impl Planner<'_> {
@@ -174,24 +174,24 @@ impl Planner<'_> {
 
     fn plan_node(&mut self, expr: &Expr) -> Result<Plan, Error> {
         match &expr.kind {
-            Kind::Unspecified => unreachable!("expressions with errors are not planned"),
-            Kind::Literal(literal) => Ok(Plan::Const(constant(literal))),
-            Kind::Ident(_) => Ok(self.reference(expr)),
-            Kind::Select(_) if self.checked.reference(expr.id).is_some() => Ok(self.reference(expr)),
-            Kind::Select(select) => {
+            ExprKind::Unspecified => unreachable!("expressions with errors are not planned"),
+            ExprKind::Literal(literal) => Ok(Plan::Const(constant(literal))),
+            ExprKind::Ident(_) => Ok(self.reference(expr)),
+            ExprKind::Select(_) if self.checked.reference(expr.id).is_some() => Ok(self.reference(expr)),
+            ExprKind::Select(select) => {
                 let operand = self.plan(&select.operand)?;
                 let qualifier = Qualifier { key: QualifierKey::Name(select.field.clone()), optional: false };
                 Ok(qualified(operand, qualifier, select.test_only))
             }
-            Kind::Call(call) => self.call(expr, call),
-            Kind::List(list) => self.list(list),
-            Kind::Map(entries) => self.map(entries),
-            Kind::Struct(message) => self.message(message),
-            Kind::Comprehension(fold) => self.fold(fold),
+            ExprKind::Call(call) => self.call(expr, call),
+            ExprKind::List(list) => self.list(list),
+            ExprKind::Map(entries) => self.map(entries),
+            ExprKind::Struct(message) => self.message(message),
+            ExprKind::Comprehension(fold) => self.fold(fold),
         }
     }
 
-    /// A name that means a variable or a type.
+    /// Returns the plan for the name of a variable or type.
     fn reference(&self, expr: &Expr) -> Plan {
         let root = match self.checked.reference(expr.id) {
             Some(Reference::Variable(index)) => {
@@ -216,7 +216,7 @@ impl Planner<'_> {
         let Some(Reference::Function(function, overloads)) = self.checked.reference(expr.id) else {
             unreachable!("the checker resolves all calls");
         };
-        // A function with a dotted name looks like a member call, but has no target.
+        // A function with a dotted name looks like a member call but has no target.
         let target = call.target.as_ref().filter(|_| function.overloads[overloads[0]].member);
         let overload = if let [only] = overloads[..] { Some(only) } else { None };
         let id = overload.map_or("", |index| function.overloads[index].id);
@@ -280,7 +280,7 @@ impl Planner<'_> {
 
     /// `@result + [element]`
     fn append(&mut self, call: &Call) -> Option<Result<Plan, Error>> {
-        let [Expr { kind: Kind::Ident(name), .. }, Expr { kind: Kind::List(list), .. }] = &call.args[..] else {
+        let [Expr { kind: ExprKind::Ident(name), .. }, Expr { kind: ExprKind::List(list), .. }] = &call.args[..] else {
             return None;
         };
         if call.function != operators::ADD || name != operators::ACCUMULATOR || !list.optional.is_empty() {
@@ -343,13 +343,13 @@ impl Planner<'_> {
         self.slots = self.slots.max(self.scope.len());
         let condition = self.plan(&fold.condition)?;
         let step = self.plan(&fold.step)?;
-        // The result sees the accumulator, but not the variables: names no one can write keep the slots.
+        // The result can use the accumulator, but not the variables: impossible names keep their slots.
         for name in &mut self.scope[outer + 1..] {
             *name = Text::default();
         }
         let result = self.plan(&fold.result)?;
         self.scope.truncate(outer);
-        let empty = matches!(&fold.range.kind, Kind::List(list) if list.elements.is_empty());
+        let empty = matches!(&fold.range.kind, ExprKind::List(list) if list.elements.is_empty());
         let init_used = !empty || mentions(&fold.result, &fold.accumulator);
         let variable = outer + 1;
         Ok(Plan::Fold(Box::new(Fold {
@@ -368,11 +368,11 @@ impl Planner<'_> {
 
 fn mentions(expr: &Expr, name: &str) -> bool {
     let mut found = false;
-    expr.visit(&mut |expr| found |= matches!(&expr.kind, Kind::Ident(known) if known == name));
+    expr.visit(&mut |expr| found |= matches!(&expr.kind, ExprKind::Ident(known) if known == name));
     found
 }
 
-/// The plan with one more member taken from it.
+/// Returns the plan with one more member selected from it.
 fn qualified(operand: Plan, qualifier: Qualifier, test: bool) -> Plan {
     let mut attribute = match operand {
         Plan::Attribute(attribute) if !attribute.test => attribute,

@@ -1,25 +1,25 @@
-//! Regular expressions of Go on the engine of the `regex` crate.
+//! Go's regular expressions, on the engine of the `regex` crate.
 
 use binnacle_validation::go_regexp;
 use regex::{Regex, RegexBuilder};
 
 use crate::error::Error;
 
-/// How much memory a compiled expression may take.
+/// The memory limit of a compiled expression, in bytes.
 const MAX_COMPILED: usize = 2 * 1024 * 1024;
 
 /// Compiles an expression.
 ///
 /// # Errors
-/// What Go says of it, or that it is too large.
+/// Go's error for the expression, or that it is too large.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, Error> {
     go_regex(pattern, MAX_COMPILED)
 }
 
-/// Compiles an expression of Go into a machine of at most so many bytes.
+/// Compiles an expression of Go into a machine with a size limit in bytes.
 ///
 /// # Errors
-/// What Go says of it, or that it is too large.
+/// Go's error for the expression, or that it is too large.
 pub fn go_regex(pattern: &str, max_bytes: usize) -> Result<Regex, Error> {
     go_regexp::check(pattern).map_err(Error::new)?;
     RegexBuilder::new(&translate(pattern))
@@ -30,13 +30,13 @@ pub fn go_regex(pattern: &str, max_bytes: usize) -> Result<Regex, Error> {
         .map_err(|_| Error::new(format!("error parsing regexp: expression is too large or not supported: `{pattern}`")))
 }
 
-/// What Go says of an expression.
+/// Checks an expression, with Go's errors.
 pub(crate) fn check(pattern: &str) -> Result<(), Error> {
     compile(pattern).map(drop)
 }
 
-/// The same expression as the crate writes it: in Go classes such as `\d` mean ASCII, `\Q` quotes, and a bracket or a
-/// brace that begins nothing stands for itself.
+/// Returns the expression in the syntax of the crate: in Go, classes such as `\d` are ASCII, `\Q` quotes, and a bracket
+/// or brace that begins nothing is literal.
 fn translate(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut rest = pattern;
@@ -53,7 +53,7 @@ fn translate(pattern: &str) -> String {
                     out.push('^');
                     rest = negated;
                 }
-                // A closing bracket that comes first stands for itself.
+                // A leading closing bracket is literal.
                 if let Some(after) = rest.strip_prefix(']') {
                     out.push_str("\\]");
                     rest = after;
@@ -71,7 +71,7 @@ fn translate(pattern: &str) -> String {
                 in_class = false;
                 out.push(']');
             }
-            // Operators between sets of the crate.
+            // Set operators of the crate, which are literal in Go.
             '&' | '~' if in_class => {
                 out.push('\\');
                 out.push(c);
@@ -85,7 +85,7 @@ fn translate(pattern: &str) -> String {
     out
 }
 
-/// Whether a brace is followed by the rest of a repetition.
+/// Returns true if the rest of a repetition follows a brace.
 fn repetition(tail: &str) -> bool {
     let Some((counts, _)) = tail.split_once('}') else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -118,7 +118,7 @@ fn escape<'p>(tail: &'p str, in_class: bool, out: &mut String) -> &'p str {
             out.push_str(&regex::escape(quoted));
             return after;
         }
-        // Braced or plain, both read these the same way.
+        // Both have the same syntax for these, with and without braces.
         'p' | 'P' | 'x' => {
             out.push('\\');
             out.push(c);
@@ -148,9 +148,9 @@ fn escape<'p>(tail: &'p str, in_class: bool, out: &mut String) -> &'p str {
     after
 }
 
-/// Whether a pattern occurs in a text.
+/// Returns true if a pattern occurs in a text.
 pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, Error> {
-    // Patterns without any special character are common and need no machine.
+    // Patterns without special characters are common and need no machine.
     let plain = !pattern.bytes().any(|b| b"\\.+*?()|[]{}^$".contains(&b));
     if plain {
         return Ok(text.contains(pattern));

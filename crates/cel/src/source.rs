@@ -1,8 +1,8 @@
-//! The text of an expression with its lines, and what is wrong with it, shown as cel-go shows it.
+//! The text of an expression with its lines and errors, in the format of cel-go.
 
 use std::fmt;
 
-/// A place in an expression: lines count from 1, columns from 0, both in code points.
+/// A position in an expression: lines begin with 1, columns with 0, both in code points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
     pub line: i32,
@@ -10,7 +10,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Of errors that concern the whole expression.
+    /// The position of errors that concern the whole expression.
     pub const NONE: Self = Self { line: -1, column: -1 };
 }
 
@@ -18,7 +18,7 @@ impl Location {
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) chars: Vec<char>,
-    /// Where each line but the first begins.
+    /// The starts of all lines except the first.
     line_starts: Vec<usize>,
 }
 
@@ -30,7 +30,7 @@ impl Source {
     }
 
     pub(crate) fn location(&self, offset: usize) -> Location {
-        // The end of nothing is before its first column.
+        // The end of an empty text is before its first column.
         if self.chars.is_empty() {
             return Location { line: 1, column: -1 };
         }
@@ -39,7 +39,7 @@ impl Source {
         Location { line: line as i32 + 1, column: (offset - start) as i32 }
     }
 
-    /// One line, without its end.
+    /// Returns a line without its end.
     fn line(&self, line: i32) -> Option<&[char]> {
         if line < 1 || self.chars.is_empty() {
             return None;
@@ -51,26 +51,26 @@ impl Source {
     }
 }
 
-/// One thing that is wrong with an expression.
+/// One error of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     pub location: Location,
     pub message: String,
 }
 
-/// All that is wrong with an expression. Displays in the format of cel-go, `ERROR: <input>:1:5: undefined field 'x'` with
-/// the line and a mark under it.
+/// All errors of an expression. Displayed in the format of cel-go, `ERROR: <input>:1:5: undefined field 'x'` with the
+/// line and a mark under it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileErrors {
-    /// In the order of their places.
+    /// Sorted by position.
     pub issues: Vec<Issue>,
-    /// How many there were beyond those kept.
+    /// The number of further errors.
     truncated: usize,
     shown: String,
 }
 
 impl CompileErrors {
-    /// Whether none of the errors is one of syntax... or of size.
+    /// Sorts the errors by position and formats them.
     pub(crate) fn new(source: &Source, issues: Issues) -> Self {
         let Issues { mut list, count } = issues;
         let truncated = count - list.len();
@@ -91,7 +91,7 @@ impl fmt::Display for CompileErrors {
 
 impl std::error::Error for CompileErrors {}
 
-/// Errors while they are collected; keeps as many as are reported.
+/// Collects errors, up to the number that is reported.
 #[derive(Debug, Default)]
 pub(crate) struct Issues {
     list: Vec<Issue>,
@@ -99,7 +99,7 @@ pub(crate) struct Issues {
 }
 
 const MAX_ISSUES: usize = 100;
-/// Longer lines are not repeated in messages.
+/// The limit on lines that messages show.
 const MAX_SNIPPET: usize = 16384;
 
 impl Issues {
@@ -125,7 +125,7 @@ fn show(source: &Source, issue: &Issue) -> String {
     out.push_str("\n | ");
     out.extend(snippet.iter().map(|c| if *c == '\t' { ' ' } else { *c }));
     out.push_str("\n | ");
-    // Characters that take more than a byte are taken for wide ones.
+    // Characters of more than one byte count as wide.
     let wide = |c: &char| c.len_utf8() > 1;
     let column = column.max(0) as usize;
     out.extend(snippet.iter().take(column).map(|c| if wide(c) { '\u{ff0e}' } else { '.' }));

@@ -1,15 +1,15 @@
-//! The types of expressions, as the checker reasons about them.
+//! Types of expressions for the checker.
 
 use std::fmt;
 use std::sync::Arc;
 
 use binnacle_meta::Text;
 
-/// A type. Displays as cel-go's `String()` does: `list(int)`, `google.protobuf.Timestamp`, `null_type`.
+/// A type. Displayed as by cel-go's `String()`: `list(int)`, `google.protobuf.Timestamp`, `null_type`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     Dyn,
-    /// Behaves as [`Type::Dyn`], but is shown as `any`.
+    /// Like [`Type::Dyn`], but displayed as `any`.
     Any,
     Null,
     Bool,
@@ -22,15 +22,15 @@ pub enum Type {
     Duration,
     List(Arc<Type>),
     Map(Arc<(Type, Type)>),
-    /// A structure by its name; its fields are found through the environment.
+    /// A struct by its name; the environment has its fields.
     Object(Text),
-    /// An abstract type of a library, `kubernetes.URL`, `optional_type(int)`.
+    /// An abstract type of a library, such as `kubernetes.URL` or `optional_type(int)`.
     Opaque(Text, Arc<[Type]>),
     /// The type of a type.
     Type(Option<Arc<Type>>),
-    /// A type that is not yet known, or the parameter of a declaration.
+    /// A type variable, or the parameter of a declaration.
     Param(Text),
-    /// Of an expression in which an error was found: agrees with everything.
+    /// The type of an expression with an error, which is compatible with all types.
     Error,
 }
 
@@ -55,7 +55,7 @@ impl Type {
         Self::Opaque(OPTIONAL.into(), Arc::new([of]))
     }
 
-    /// The type within an optional.
+    /// Returns the type inside of an optional.
     pub(crate) fn as_optional(&self) -> Option<&Type> {
         match self {
             Self::Opaque(name, params) if name == OPTIONAL => params.first(),
@@ -71,7 +71,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Any | Self::Error)
     }
 
-    /// The name at run time, without parameters.
+    /// Returns the name at run time, without parameters.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Dyn => "dyn",
@@ -103,13 +103,12 @@ impl Type {
         }
     }
 
-    /// As messages of the checker show it: `timestamp`, `null`, `any`.
+    /// Returns the type in the format of the checker's messages: `timestamp`, `null`, `any`.
     pub(crate) fn formatted(&self) -> Formatted<'_> {
         Formatted(self)
     }
 
-    /// How many types this one is made of, counted up to `limit`: types share parts, so that written out they can be
-    /// far larger than the expression.
+    /// Counts the parts of this type, up to `limit`: types share parts, so they can be far larger than the expression.
     pub(crate) fn size(&self, limit: usize) -> usize {
         let mut size = 1;
         for param in self.params() {
@@ -162,7 +161,7 @@ fn write_params(
     f.write_str(if params.is_empty() { "" } else { ")" })
 }
 
-/// The arguments of a call, as messages show them: `(int, string)`, `string.(int)`.
+/// Formats the arguments of a call for messages: `(int, string)`, `string.(int)`.
 pub(crate) fn signature(args: &[Type], member: bool) -> String {
     let (target, args) = match args {
         [target, args @ ..] if member => (format!("{}.", target.formatted()), args),
@@ -172,18 +171,18 @@ pub(crate) fn signature(args: &[Type], member: bool) -> String {
     format!("{target}({})", args.join(", "))
 }
 
-/// Reads a type of a declaration: `list(A)`, `map(K, V)`, `optional_type(V)`, `kubernetes.URL`. Capital letters are
+/// Parses a type in a declaration: `list(A)`, `map(K, V)`, `optional_type(V)`, `kubernetes.URL`. Capital letters are
 /// parameters.
 ///
 /// # Panics
-/// On a text that is no type: declarations are part of the program, and all are read by the tests.
+/// If the text is no type: declarations are part of the program, and tests parse all of them.
 pub(crate) fn read_type(text: &str) -> Type {
     let (ty, rest) = read(text.trim());
     assert!(rest.trim().is_empty(), "{text} is no type");
     ty
 }
 
-/// Reads types that stand between commas.
+/// Parses types separated by commas.
 pub(crate) fn read_types(text: &str) -> Vec<Type> {
     let mut types = Vec::new();
     let mut rest = text.trim();

@@ -1,11 +1,11 @@
-//! Checks of literals that only show their meaning at run time (durations, times, regular expressions), and that the
-//! elements of a list or map are of one type.
+//! Checks of literals that would only fail at run time (durations, times, regular expressions), and of the element
+//! types in lists and maps, which must be the same.
 
 mod format;
 
 use std::collections::HashSet;
 
-use crate::ast::{Call, Expr, Id, Kind, List, MapEntry};
+use crate::ast::{Call, Expr, ExprKind, Id, List, MapEntry};
 use crate::check::Checked;
 use crate::regexp;
 use crate::source::{Issues, Source};
@@ -16,10 +16,10 @@ pub(crate) fn literals(checked: &Checked, source: &Source, issues: &mut Issues) 
     let mut add = |id: Id, message: String| {
         issues.add(source.location(checked.positions[id as usize] as usize), message);
     };
-    // The arguments of a format string are a list of anything.
+    // The argument list of a format string can have elements of any type.
     let mut exempt = HashSet::new();
     checked.expr.visit(&mut |expr| match &expr.kind {
-        Kind::Call(call) if call.function == "format" && !exempt.contains(&expr.id) => {
+        ExprKind::Call(call) if call.function == "format" && !exempt.contains(&expr.id) => {
             call.args.iter().for_each(|arg| {
                 arg.visit(&mut |within| {
                     exempt.insert(within.id);
@@ -29,14 +29,14 @@ pub(crate) fn literals(checked: &Checked, source: &Source, issues: &mut Issues) 
                 add(id, message);
             }
         }
-        Kind::Call(call) => {
+        ExprKind::Call(call) => {
             if let (Some(message), Some(arg)) = (problem(call), call.args.last()) {
                 add(arg.id, message);
             }
         }
-        Kind::List(_) | Kind::Map(_) if exempt.contains(&expr.id) => {}
-        Kind::List(list) => list_of_one_type(checked, list, &mut add),
-        Kind::Map(entries) => map_of_one_type(checked, entries, &mut add),
+        ExprKind::List(_) | ExprKind::Map(_) if exempt.contains(&expr.id) => {}
+        ExprKind::List(list) => list_of_one_type(checked, list, &mut add),
+        ExprKind::Map(entries) => map_of_one_type(checked, entries, &mut add),
         _ => {}
     });
 }

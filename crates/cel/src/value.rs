@@ -1,4 +1,4 @@
-//! Values while an expression is evaluated. They borrow from the objects that expressions look at.
+//! Values in evaluations. They borrow from the objects that expressions access.
 
 mod display;
 mod equality;
@@ -41,7 +41,7 @@ pub enum Val<'a> {
     List(List<'a>),
     Map(Map<'a>),
     Optional(Option<Arc<Val<'a>>>),
-    /// A message made by an expression, `Object.spec{...}`.
+    /// A message that an expression created, such as `Object.spec{...}`.
     Message(Arc<Message<'a>>),
     Type(Arc<Type>),
     /// A value of a library.
@@ -55,21 +55,21 @@ pub enum Str<'a> {
     Shared(Arc<str>),
 }
 
-/// A message with the fields that were given.
+/// A message with its given fields.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     pub name: Text,
     pub fields: Vec<(Text, Val<'a>)>,
 }
 
-/// A value that only a library understands.
+/// A value of a library.
 pub trait Opaque: Any + fmt::Debug + fmt::Display + Send + Sync {
     fn ty(&self) -> Type;
 
-    /// Whether this is the same as another value, which can be of any type.
+    /// Returns true if this value equals another one of any type.
     fn equals(&self, other: &dyn Opaque) -> bool;
 
-    /// How large the value is for the cost of functions, `None` for values without size.
+    /// The size of the value for the cost of functions; `None` for values without size.
     fn size(&self) -> Option<u64> {
         None
     }
@@ -78,7 +78,7 @@ pub trait Opaque: Any + fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
-    /// Compares with another value of the same type, where there is an order.
+    /// Compares with another value of the same type, if the type is ordered.
     fn compare(&self, _other: &dyn Opaque) -> Option<std::cmp::Ordering> {
         None
     }
@@ -103,7 +103,7 @@ impl<'a> Val<'a> {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// A value of a tree whose type is not known.
+    /// Returns a value of a tree without a known type.
     pub fn of(value: &'a schema::Value) -> Self {
         match value {
             schema::Value::Null => Self::Null,
@@ -117,7 +117,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// A value of JSON that is carried as text; a number that no tree can hold stays text.
+    /// Returns a value of JSON that is kept as text; a number that no tree can hold stays text.
     fn carried(text: &str) -> Self {
         let mut tree = schema::Value::Raw(text.into());
         schema::json::unpack(&mut tree);
@@ -145,10 +145,10 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// A value of a tree as its type says: texts become times and durations, numbers doubles.
+    /// Returns a value of a tree converted to its type: texts to times and durations, numbers to doubles.
     ///
     /// # Errors
-    /// Where the value is not of the type.
+    /// If the value is not of the type.
     pub fn typed(value: &'a schema::Value, ty: &'a DeclType) -> Result<Self, Error> {
         use schema::Value as V;
         if let V::Null = value {
@@ -195,12 +195,12 @@ impl<'a> Val<'a> {
         })
     }
 
-    /// The name of the type at run time.
+    /// Returns the name of the type at run time.
     pub fn type_name(&self) -> Text {
         self.ty().name().into()
     }
 
-    /// The type at run time, without parameters.
+    /// Returns the type at run time, without parameters.
     pub(crate) fn ty(&self) -> Type {
         match self {
             Self::Null => Type::Null,
@@ -242,7 +242,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The value with its strings borrowed: for constants of a program, which outlive its evaluation.
+    /// Returns the value with borrowed strings, for constants of a program, which outlive an evaluation.
     pub(crate) fn borrow(&'a self) -> Val<'a> {
         match self {
             Self::Str(text) => Self::Str(Str::Borrowed(text)),
@@ -250,7 +250,8 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// How large the value is for the cost of functions that walk it: code points, bytes, elements; 1 for scalars.
+    /// Returns the size of the value for the cost of functions that walk it: code points, bytes, elements; 1 for
+    /// scalars.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Str(text) => text.char_count() as u64,
@@ -263,7 +264,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Whether the value is the zero of its type.
+    /// Returns true if this is the zero value of its type.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,
@@ -283,17 +284,18 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The value as a tree: timestamps, durations and bytes as their text.
+    /// Returns the value as a tree, with timestamps, durations and bytes as text.
     ///
     /// # Errors
-    /// For values that no JSON can hold, maps with other keys than strings, and trees of more than a million nodes.
+    /// Fails for values that JSON cannot represent, maps with keys other than strings, and trees of more than a million
+    /// nodes.
     pub fn to_tree(&self) -> Result<schema::Value, Error> {
         self.tree_within(&mut MAX_TREE_NODES.clone())
     }
 
     fn tree_within(&self, nodes: &mut usize) -> Result<schema::Value, Error> {
         use schema::Value as V;
-        // Values share their parts, so that a tree can be far larger than the values it is made of.
+        // Values share parts, so a tree can be far larger than its values.
         *nodes = nodes.checked_sub(1).ok_or_else(|| Error::new("the value is too large"))?;
         Ok(match self {
             Self::Null => V::Null,
@@ -342,7 +344,7 @@ impl<'a> Val<'a> {
 const MAX_TREE_NODES: usize = 1_000_000;
 
 impl Str<'_> {
-    /// How many code points there are.
+    /// Counts the code points.
     pub fn char_count(&self) -> usize {
         if self.is_ascii() { self.len() } else { self.chars().count() }
     }
@@ -377,7 +379,7 @@ impl From<i64> for Val<'_> {
     }
 }
 
-/// How Go calls the type that JSON becomes.
+/// Returns Go's type of a decoded JSON value.
 fn go_type(value: &schema::Value) -> &'static str {
     match value {
         schema::Value::Null => "<nil>",

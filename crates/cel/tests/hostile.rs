@@ -11,7 +11,7 @@ fn environment() -> Environment {
         .with_bind()
 }
 
-/// Compiles and evaluates; what comes of it does not matter, that it ends does.
+/// Compiles and evaluates an expression; only its end matters, not the result.
 fn run(expression: &str) -> Option<String> {
     let env = environment();
     let ast = env.compile(expression).ok()?;
@@ -103,7 +103,7 @@ fn regular_expressions() {
     }
 }
 
-/// Random texts of the language's own words.
+/// Random texts made of the language's own words.
 #[test]
 fn random_texts() {
     const WORDS: &[&str] = &[
@@ -178,7 +178,7 @@ fn random_texts() {
         "string(",
         "type(",
     ];
-    // A small generator of its own keeps the cases the same from run to run.
+    // A simple generator keeps the cases the same in every run.
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = |bound: usize| {
         state ^= state << 13;

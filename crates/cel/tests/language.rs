@@ -1,4 +1,4 @@
-//! What expressions evaluate to, section by section of the language's definition.
+//! Values of expressions, by the sections of the language definition.
 
 mod common;
 
@@ -238,7 +238,7 @@ fn texts() {
     ]);
 }
 
-/// Free-form parts of objects may be kept as the text in which they were sent.
+/// Expressions can access free-form parts of objects that are kept as text.
 #[test]
 fn carried_text_is_looked_into() {
     let env = Environment::new(Version::STORED).with_variable("object", Type::Dyn);

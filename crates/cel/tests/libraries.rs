@@ -1,4 +1,4 @@
-//! What the functions of the libraries do.
+//! Functions of the libraries.
 
 mod common;
 
@@ -9,7 +9,7 @@ use binnacle_cel::{
     authorizer_value, resource_check_type, resource_check_value,
 };
 
-/// Allows those who only look.
+/// Allows read-only verbs.
 #[derive(Debug)]
 struct Readers;
 

@@ -1,4 +1,4 @@
-//! What is said of expressions that do not parse.
+//! Errors of expressions with invalid syntax.
 
 use binnacle_cel::{Environment, Version};
 

@@ -74,7 +74,7 @@ fn policy(object: &Value, rules: &str, now: Now) -> Cells {
     cells![name(object), rules, param_kind, created(object, now)]
 }
 
-/// The object, or the objects, that a binding takes its parameters from.
+/// Formats the reference of a binding to its parameters: one object, or all that a selector selects.
 fn param(object: &Value) -> String {
     let Some(param) = object.at(&["spec", "paramRef"]) else { return UNSET.into() };
     match (param.str_at(&["namespace"]), param.str_at(&["name"])) {
@@ -82,7 +82,7 @@ fn param(object: &Value) -> String {
             Some(selector) => selector::go_string(selector),
             None => UNSET.into(),
         },
-        // Whether the parameter has a namespace at all cannot be seen from here.
+        // The binding does not tell if the parameter is namespaced.
         ("", name) => format!("*/{name}"),
         (namespace, name) => format!("{namespace}/{name}"),
     }

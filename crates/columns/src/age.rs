@@ -1,4 +1,4 @@
-//! How long ago something was, in the words of `kubectl get`.
+//! Ages in the notation of `kubectl get`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 
 use crate::format::UNKNOWN;
 
-/// The moment that ages are measured from.
+/// The moment from which ages are measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Now(Time);
 
@@ -19,18 +19,18 @@ impl Now {
 
 impl From<SystemTime> for Now {
     fn from(time: SystemTime) -> Self {
-        // A clock that stands before 1970 makes every age `<invalid>`, as is fit.
+        // If the clock is before 1970, every age is `<invalid>`.
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
     }
 }
 
-/// How long ago a time field says something was: `3m12s`. `<unknown>` where it is absent or Go's zero time.
+/// Formats the age of a time field: `3m12s`; `<unknown>` if it is absent or Go's zero time.
 pub fn age(time: Option<&Value>, now: Now) -> String {
     parse(time).map_or_else(|| UNKNOWN.into(), |then| since(then, now))
 }
 
-/// The moment of a `Time` or `MicroTime` field, `None` where it is absent or zero.
+/// Parses a `Time` or `MicroTime` field; `None` if it is absent or zero.
 pub(crate) fn parse(time: Option<&Value>) -> Option<Time> {
     Time::parse(time?.as_str()?).ok().filter(|time| !time.is_zero())
 }
@@ -40,7 +40,7 @@ pub(crate) fn since(then: Time, now: Now) -> String {
 }
 
 pub(crate) fn between(start: Time, end: Time) -> String {
-    // Go's durations end at 292 years.
+    // Go's durations are at most 292 years.
     human_duration(end.nanos_since(&start).clamp(i64::MIN.into(), i64::MAX.into()))
 }
 

@@ -84,12 +84,12 @@ const STATEFUL_SET: Columns = Columns::new(
     stateful_set,
 );
 
-/// The object that owns a revision: `statefulset.apps/web`.
+/// Returns the controller of a revision: `statefulset.apps/web`.
 fn controller(object: &Value) -> String {
     let owners = object.list_at(&["metadata", "ownerReferences"]);
     let Some(owner) = owners.iter().find(|owner| owner.bool_at(&["controller"])) else { return NONE.into() };
     let (kind, name) = (owner.str_at(&["kind"]), owner.str_at(&["name"]));
-    // An owner's apiVersion was validated, so that before the slash, if there is one, stands a group.
+    // The apiVersion of an owner is valid: the group is the part before the slash, if there is one.
     let group = owner.str_at(&["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
     match (kind, group) {
         ("", "") => name.into(),

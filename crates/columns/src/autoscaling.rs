@@ -59,14 +59,14 @@ fn autoscaler(object: &Value, now: Now) -> Cells {
     ]
 }
 
-/// Current and wanted value of the first two metrics, and how many more there are.
+/// Formats current and target values of the first two metrics, and the number of further ones.
 fn metrics(object: &Value) -> String {
     const SHOWN: usize = 2;
     let specs = object.list_at(&["spec", "metrics"]);
     if specs.is_empty() {
         return NONE.into();
     }
-    // A status belongs to the spec at the same place.
+    // The status of a metric has the same index as its spec.
     let statuses = object.list_at(&["status", "currentMetrics"]);
     let shown = specs.iter().enumerate().take(SHOWN).map(|(i, spec)| metric(spec, statuses.get(i)));
     let text = shown.collect::<Vec<_>>().join(", ");
@@ -85,7 +85,7 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
         "ContainerResource" => ("containerResource", true),
         _ => return "<unknown type>".into(),
     };
-    // The status, where it is one of the same sort of metric.
+    // The status, if it is of the same type of metric.
     let status = status.filter(|status| present(status, &[member]));
     let target = |value| quantity_pointer(spec, &[member, "target", value]);
     let current = |value| status.map_or(UNKNOWN, |status| quantity_pointer(status, &[member, "current", value]));

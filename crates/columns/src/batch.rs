@@ -52,7 +52,7 @@ fn cron_job(object: &Value, now: Now) -> Cells {
         None | Some(Value::Null) => NONE.into(),
         time => age(time, now),
     };
-    // The column says that it is a boolean, the cell is a word.
+    // The column is declared as boolean, but the cell is a string.
     let suspend = match object.at(&["spec", "suspend"]).and_then(Value::as_bool) {
         Some(true) => "True",
         Some(false) => "False",
@@ -104,13 +104,13 @@ fn completions(job: &Value) -> String {
     let succeeded = number(job, &["status", "succeeded"]);
     match (job.int_at(&["spec", "completions"]), number(job, &["spec", "parallelism"])) {
         (Some(completions), _) => format!("{succeeded}/{completions}"),
-        // A work queue: one success of however many pods.
+        // A work queue: one success is enough, whatever the number of pods.
         (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
         (None, _) => format!("{succeeded}/1"),
     }
 }
 
-/// How long a job took, or has taken so far; nothing before it starts.
+/// Returns the duration of a job, until now if it still runs; empty before it starts.
 fn duration(job: &Value, now: Now) -> String {
     let time = |member| age::parse(job.at(&["status", member]));
     match (time("startTime"), time("completionTime")) {

@@ -22,8 +22,8 @@ definitions!("io.k8s.api.certificates.v1beta1":
     POD_REQUEST_SPEC = "PodCertificateRequestSpec",
 );
 
-/// kube-apiserver describes these columns in the words of v1beta1, a version that is in no published schema any more.
-/// Those of v1 are the same for the duration only.
+/// kube-apiserver uses the descriptions of v1beta1, which is no longer in any published schema. Only that of the
+/// duration is the same in v1.
 const CERTIFICATE_SIGNING_REQUEST: Columns = Columns::new(
     &[
         NAME,

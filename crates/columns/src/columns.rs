@@ -1,4 +1,4 @@
-//! What the table of a kind is made of: column definitions, and the function that makes a row's cells.
+//! The columns of a kind's table: their definitions, and the function that computes a row's cells.
 
 use std::cmp::Ordering;
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use binnacle_schema::{Value, value};
 
 use crate::Now;
 
-/// The cells of one object's row, one a column.
+/// The cells of an object's row, one for each column.
 pub type Cells = Vec<Value>;
 
 /// The table of a kind.
@@ -15,14 +15,14 @@ pub type Cells = Vec<Value>;
 pub struct Columns {
     pub definitions: &'static [ColumnDefinition],
     pub cells: fn(&Value, Now) -> Cells,
-    /// What the row says of its object beside the cells.
+    /// The conditions of a row.
     pub conditions: fn(&Value) -> &'static [RowCondition],
-    /// How the rows of a list are sorted, where that is not the order of the list.
+    /// The order of a list's rows, if it differs from the order of the list.
     pub order: Option<fn(&Value, &Value) -> Ordering>,
-    /// Annotations that only the versioned form of an object has: tables and partial objects, which Go makes
-    /// of its internal form, are without them.
+    /// Annotations that only the versioned form of an object has: tables and partial objects, which Go derives from its
+    /// internal form, lack them.
     pub unseen_annotations: &'static [&'static str],
-    /// True when a table without rows has null in their place.
+    /// True if a table without rows has null in their place.
     pub null_rows: bool,
 }
 
@@ -30,16 +30,15 @@ pub struct Columns {
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnDefinition {
     pub name: &'static str,
-    /// `string`, `integer`, `boolean` or `date`. It is what the column says of itself: cells of some `string` columns
-    /// are numbers in kube-apiserver, and here.
+    /// `string`, `integer`, `boolean` or `date`. Cells of some `string` columns are numbers, as in kube-apiserver.
     pub type_: &'static str,
     pub format: &'static str,
     pub description: Description,
-    /// 0 for the columns of the narrow output, 1 for those that only `-o wide` shows.
+    /// 0 for columns of the default output, 1 for those that only `-o wide` shows.
     pub priority: i32,
 }
 
-/// Where the sentence that describes a column comes from.
+/// The source of a column's description.
 #[derive(Clone, Copy, Debug)]
 pub enum Description {
     Literal(&'static str),
@@ -48,7 +47,7 @@ pub enum Description {
         definition: &'static str,
         field: &'static str,
     },
-    /// The same up to an ending: an older version of the type had the sentence without it, and the column has kept that.
+    /// The same without its last part, which an older version of the type lacked: the column still has the old text.
     FieldWithout {
         definition: &'static str,
         field: &'static str,
@@ -64,7 +63,7 @@ pub struct RowCondition {
     pub message: &'static str,
 }
 
-/// A kind's name and its table.
+/// The name of a kind, and its table.
 pub(crate) type Kind = (&'static str, &'static Columns);
 
 impl Columns {
@@ -72,7 +71,7 @@ impl Columns {
         Self { definitions, cells, conditions: |_| &[], order: None, unseen_annotations: &[], null_rows: false }
     }
 
-    /// The `columnDefinitions` of a `Table`.
+    /// Returns the `columnDefinitions` of a `Table`.
     pub fn definitions_value(&self) -> Value {
         Value::List(self.definitions.iter().map(|definition| definition.to_value()).collect())
     }
@@ -109,7 +108,7 @@ impl ColumnDefinition {
         Self { name, type_, format: "", description, priority: 0 }
     }
 
-    /// A column for wide output only.
+    /// Marks a column as part of the wide output only.
     pub(crate) const fn wide(mut self) -> Self {
         self.priority = 1;
         self
@@ -132,7 +131,7 @@ impl ColumnDefinition {
 }
 
 impl Description {
-    /// The sentence itself, empty where the published type has none.
+    /// Returns the description; empty if the published type has none.
     pub fn text(&self) -> &'static str {
         match *self {
             Self::Literal(text) => text,
@@ -167,12 +166,12 @@ pub(crate) const fn text(sentence: &'static str) -> Description {
     Description::Literal(sentence)
 }
 
-/// The description of a field: `doc("io.k8s.api.core.v1.PodSpec", "nodeName")`.
+/// Returns the description of a field: `doc("io.k8s.api.core.v1.PodSpec", "nodeName")`.
 pub(crate) const fn doc(definition: &'static str, field: &'static str) -> Description {
     Description::Field { definition, field }
 }
 
-/// Names the definitions of one package: `definitions!("io.k8s.api.core.v1": POD_SPEC = "PodSpec");`
+/// Declares names for the definitions of a package: `definitions!("io.k8s.api.core.v1": POD_SPEC = "PodSpec");`
 macro_rules! definitions {
     ($package:literal: $($name:ident = $kind:literal),+ $(,)?) => {
         $( const $name: &str = concat!($package, ".", $kind); )+

@@ -10,7 +10,7 @@ const LEASE: Columns = Columns::new(
     |object, now| cells![name(object), object.str_at(&["spec", "holderIdentity"]), created(object, now)],
 );
 
-/// Two of the columns look for their description in the metadata, where there is none.
+/// Two of the columns take their description from a field of the metadata that does not exist, so it is empty.
 const LEASE_CANDIDATE: Columns = Columns::new(
     &[
         NAME,

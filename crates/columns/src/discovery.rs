@@ -32,7 +32,7 @@ const ENDPOINT_SLICE: Columns = Columns::new(
 
 const SHOWN: usize = 3;
 
-/// A port's number, else its name; with neither it stands for all ports.
+/// Formats a port's number, else its name; a port with neither stands for all ports.
 fn port(port: &Value) -> String {
     match (port.int_at(&["port"]), port.at(&["name"]).and_then(Value::as_str)) {
         (Some(number), _) => number.to_string(),

@@ -48,7 +48,7 @@ const PRIORITY_LEVEL_CONFIGURATION: Columns = Columns::new(
     priority_level,
 );
 
-/// The order in which the server tries the schemas for a request.
+/// Compares schemas in the order in which the server matches them.
 fn in_order_of_matching(a: &Value, b: &Value) -> Ordering {
     let key = |schema| (number(schema, &["spec", "matchingPrecedence"]), name(schema));
     key(a).cmp(&key(b))
@@ -71,7 +71,7 @@ fn flow_schema(object: &Value, now: Now) -> Cells {
 }
 
 fn priority_level(object: &Value, now: Now) -> Cells {
-    // Numbers where the level has them, although the columns are strings.
+    // Numbers if the level has them, although the columns are strings.
     let number = |path: &[&str], member| match object.at(path).filter(|parent| !parent.is_null()) {
         Some(parent) => Value::Int(number(parent, &[member])),
         None => NONE.into(),

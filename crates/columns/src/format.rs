@@ -1,4 +1,4 @@
-//! Small texts that cells of several groups share.
+//! Texts that the cells of several groups share.
 
 use binnacle_schema::{Object, Value};
 
@@ -8,20 +8,20 @@ pub(crate) const NONE: &str = "<none>";
 pub(crate) const UNSET: &str = "<unset>";
 pub(crate) const UNKNOWN: &str = "<unknown>";
 
-/// The two wide columns about the containers of a pod template; their cells are [`containers`].
+/// The two wide columns for the containers of a pod template; [`containers`] returns their cells.
 pub(crate) const CONTAINERS: ColumnDefinition =
     string("Containers", text("Names of each container in the template.")).wide();
 pub(crate) const IMAGES: ColumnDefinition =
     string("Images", text("Images referenced by each container in the template.")).wide();
 
-/// Names and images of the containers of a pod spec.
+/// Returns names and images of the containers of a pod spec.
 pub(crate) fn containers(pod_spec: Option<&Value>) -> (String, String) {
     let containers = pod_spec.map_or(&[][..], |spec| spec.list_at(&["containers"]));
     let all = |member| join(containers.iter().map(|container| container.str_at(&[member])), ",");
     (all("name"), all("image"))
 }
 
-/// The text at a path, or another one where there is none.
+/// Returns the text at a path, or `other` if it is absent or empty.
 pub(crate) fn text_or<'o>(object: &'o Value, path: &[&str], other: &'o str) -> &'o str {
     non_empty(object.str_at(path), other)
 }
@@ -30,12 +30,12 @@ pub(crate) fn non_empty<'t>(text: &'t str, other: &'t str) -> &'t str {
     if text.is_empty() { other } else { text }
 }
 
-/// A text at a path, even an empty one, or another where the member is absent: a pointer in Go.
+/// Returns the text at a path, even if it is empty, or `other` if it is absent: a pointer in Go.
 pub(crate) fn pointer_or<'o>(object: &'o Value, path: &[&str], other: &'o str) -> &'o str {
     object.at(path).and_then(Value::as_str).unwrap_or(other)
 }
 
-/// The same for a boolean.
+/// Returns the boolean at a path, or `other` if it is absent.
 pub(crate) fn bool_or(object: &Value, path: &[&str], other: bool) -> bool {
     object.at(path).and_then(Value::as_bool).unwrap_or(other)
 }
@@ -44,22 +44,22 @@ pub(crate) fn join<'t>(texts: impl IntoIterator<Item = &'t str>, separator: &str
     texts.into_iter().collect::<Vec<_>>().join(separator)
 }
 
-/// The strings of a list.
+/// Iterates over the strings of a list.
 pub(crate) fn strings<'o>(object: &'o Value, path: &[&str]) -> impl Iterator<Item = &'o str> {
     object.list_at(path).iter().map(|item| item.as_str().unwrap_or(""))
 }
 
-/// The quantity at a path; `0` where there is none, as an entry that a map does not have is in Go.
+/// Returns the quantity at a path, or `0` if it is absent: a missing entry of a map in Go.
 pub(crate) fn quantity<'o>(object: &'o Value, path: &[&str]) -> &'o str {
     pointer_or(object, path, "0")
 }
 
-/// The same for a pointer. kube-apiserver prints a nil one the way Go does.
+/// Returns the quantity at a path, or Go's notation of a nil pointer, as in kube-apiserver.
 pub(crate) fn quantity_pointer<'o>(object: &'o Value, path: &[&str]) -> &'o str {
     pointer_or(object, path, "<nil>")
 }
 
-/// Labels as `a=1,b=2`, sorted, `<none>` where there are none.
+/// Formats labels as `a=1,b=2`, sorted; `<none>` if there are none.
 pub(crate) fn labels(labels: Option<&Object>) -> String {
     let mut pairs: Vec<String> =
         labels.into_iter().flat_map(Object::iter).map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or(""))).collect();
@@ -70,7 +70,7 @@ pub(crate) fn labels(labels: Option<&Object>) -> String {
     }
 }
 
-/// The first `max` of the texts and how many more there are, `<unset>` where there is nothing to show.
+/// Formats the first `max` texts and the number of further ones; `<unset>` if there are none.
 pub(crate) fn with_more(texts: impl Iterator<Item = String>, max: usize) -> String {
     let mut shown = Vec::new();
     let mut more = 0usize;
@@ -88,17 +88,17 @@ pub(crate) fn with_more(texts: impl Iterator<Item = String>, max: usize) -> Stri
     }
 }
 
-/// The condition of a type among the conditions at a path, the first where several have it.
+/// Returns the first condition of a type among those at a path.
 pub(crate) fn condition<'o>(object: &'o Value, path: &[&str], type_: &str) -> Option<&'o Value> {
     object.list_at(path).iter().find(|condition| condition.str_at(&["type"]) == type_)
 }
 
-/// Whether a condition says `True`.
+/// Returns true if the status of a condition is `True`.
 pub(crate) fn is_true(condition: &Value) -> bool {
     condition.str_at(&["status"]) == "True"
 }
 
-/// The addresses of a load balancer's status: sorted, each once, an IP before a host name where one entry has both.
+/// Formats the addresses in a load balancer's status, sorted, without duplicates; an IP precedes a host name.
 pub(crate) fn load_balancer(object: &Value) -> String {
     let ingress = object.list_at(&["status", "loadBalancer", "ingress"]).iter();
     let addresses = ingress.map(|entry| text_or(entry, &["ip"], entry.str_at(&["hostname"])));

@@ -1,8 +1,8 @@
 //! Table columns of the built-in kinds, as `kubectl get` prints them.
 //!
-//! One file per API group, each with one list of its kinds at the top. A kind's cells are read from the object in the
-//! version that is stored ([`table_for`]); objects with nothing but a name, or not even that, give a row as well,
-//! because a bookmark of a watch is sent as one.
+//! There is one file for each API group, with a list of its kinds at the top. Cells are computed from the object in the
+//! storage version ([`table_for`]). Objects with nothing but a name, or not even that, give a row as well, because a
+//! bookmark of a watch is sent as one.
 
 mod age;
 mod columns;
@@ -38,13 +38,12 @@ pub use columns::{Cells, ColumnDefinition, Columns, Description, RowCondition};
 
 use columns::Kind;
 
-/// The columns of a kind. Kinds without columns of their own, and kinds that this crate has never heard of, print their
-/// name and when they were created.
+/// Returns the table of a kind. The default, also for unknown kinds, has the columns name and creation time.
 pub fn table_for(group: &str, kind: &str) -> &'static Columns {
     find(group, kind).unwrap_or(&metadata::DEFAULT)
 }
 
-/// Whether a kind has columns of its own.
+/// Returns true if a kind has columns of its own.
 pub fn has_custom(group: &str, kind: &str) -> bool {
     find(group, kind).is_some()
 }
@@ -64,7 +63,7 @@ const GROUPS: &[(&str, &[Kind])] = &[
     ("certificates.k8s.io", certificates::KINDS),
     ("coordination.k8s.io", coordination::KINDS),
     ("discovery.k8s.io", discovery::KINDS),
-    // Stored, and so printed, as the Event of the core group.
+    // Stored, and therefore printed, as core Events.
     ("events.k8s.io", core::events::KINDS),
     ("flowcontrol.apiserver.k8s.io", flowcontrol::KINDS),
     ("internal.apiserver.k8s.io", internal::KINDS),
@@ -142,7 +141,7 @@ mod tests {
     fn every_object_has_a_cell_for_each_column() {
         let bookmark =
             value!({"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": "1"}});
-        // Nothing stored looks like this; still, none of it may be trusted to have the shape it should have.
+        // No stored object looks like this, but the type of a member is never certain.
         let odd = value!({
             "metadata": {"name": 1i64, "creationTimestamp": "yesterday", "labels": [], "ownerReferences": [null, 1i64]},
             "spec": {
@@ -154,7 +153,7 @@ mod tests {
             "webhooks": {},
         });
         for (group, kind, table) in all() {
-            // The one kind whose rows are longer than its header.
+            // The only kind whose rows are longer than its header.
             let more = usize::from(kind == "IPAddress");
             for object in [Value::Null, value!({}), bookmark.clone(), odd.clone()] {
                 let cells = (table.cells)(&object, Now::from_unix(0, 0));

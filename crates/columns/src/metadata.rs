@@ -1,4 +1,4 @@
-//! What is printed of an object's metadata, and the table of kinds that print nothing else.
+//! The columns of an object's metadata, and the table of kinds without other columns.
 
 use binnacle_schema::Value;
 
@@ -10,10 +10,10 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(crate) const NAME: ColumnDefinition = UNFORMATTED_NAME.format("name");
 pub(crate) const AGE: ColumnDefinition = string("Age", doc(OBJECT_META, "creationTimestamp"));
 
-/// The name as the two kinds print it whose column forgets to say that it is one.
+/// The name column of the two kinds whose definition lacks the format `name`.
 pub(crate) const UNFORMATTED_NAME: ColumnDefinition = string("Name", doc(OBJECT_META, "name"));
 
-/// Name and creation time.
+/// The default table: name and creation time.
 pub(crate) const DEFAULT: Columns = Columns {
     null_rows: true,
     ..Columns::new(
@@ -28,7 +28,7 @@ pub(crate) const DEFAULT: Columns = Columns {
     )
 };
 
-/// Name and age, of kinds that have nothing else to show.
+/// The table of kinds with only a name and an age.
 pub(crate) const NAME_AND_AGE: Columns =
     Columns::new(&[NAME, AGE], |object, now| cells![name(object), created(object, now)]);
 
@@ -36,12 +36,12 @@ pub(crate) fn name(object: &Value) -> &str {
     object.str_at(&["metadata", "name"])
 }
 
-/// How long ago an object was created.
+/// Returns the age of an object.
 pub(crate) fn created(object: &Value, now: Now) -> String {
     age(object.at(&["metadata", "creationTimestamp"]), now)
 }
 
-/// Whether an object is being deleted.
+/// Returns true if an object is being deleted.
 pub(crate) fn deleting(object: &Value) -> bool {
     present(object, &["metadata", "deletionTimestamp"])
 }
@@ -50,12 +50,12 @@ pub(crate) fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
     object.at(&["metadata", "annotations", key]).and_then(Value::as_str)
 }
 
-/// Whether there is something at a path: what a pointer that is not nil means in Go.
+/// Returns true if there is a value at a path, for which Go's pointer is not nil.
 pub(crate) fn present(object: &Value, path: &[&str]) -> bool {
     object.at(path).is_some_and(|value| !value.is_null())
 }
 
-/// The number at a path, 0 where there is none.
+/// Returns the number at a path, or 0 if it is absent.
 pub(crate) fn number(object: &Value, path: &[&str]) -> i64 {
     object.int_at(path).unwrap_or(0)
 }

@@ -21,7 +21,7 @@ definitions!("io.k8s.api.networking.v1":
     SERVICE_CIDR_SPEC = "ServiceCIDRSpec",
 );
 
-/// Its rows have one cell more than there are columns: the age, which has no definition.
+/// Its rows have one cell more than there are columns: the age, which has no column definition.
 const IP_ADDRESS: Columns =
     Columns::new(&[NAME, string("ParentRef", doc(IP_ADDRESS_SPEC, "parentRef"))], |object, now| {
         cells![name(object), parent(object), created(object, now)]
@@ -78,7 +78,7 @@ const SERVICE_CIDR: Columns =
         cells![name(object), join(strings(object, &["spec", "cidrs"]), ","), created(object, now)]
     });
 
-/// The object that an address was given to: `services/ns/web`.
+/// Formats the object that an address is assigned to: `services/ns/web`.
 fn parent(object: &Value) -> String {
     let Some(parent) = object.at(&["spec", "parentRef"]).filter(|parent| !parent.is_null()) else {
         return NONE.into();
@@ -93,7 +93,7 @@ fn parent(object: &Value) -> String {
     }
 }
 
-/// The first three hosts of the rules. What "more" counts are rules, with a host or without.
+/// Formats the first three hosts of the rules. The number of further ones counts all rules, with or without a host.
 fn hosts(rules: &[Value]) -> String {
     const SHOWN: usize = 3;
     let mut hosts = Vec::new();
@@ -112,7 +112,7 @@ fn hosts(rules: &[Value]) -> String {
     }
 }
 
-/// The object that configures the controller of a class: `Config.example.com/fast`.
+/// Formats the object that configures the controller of a class: `Config.example.com/fast`.
 fn parameters(object: &Value) -> String {
     let Some(parameters) = object.at(&["spec", "parameters"]).filter(|parameters| !parameters.is_null()) else {
         return NONE.into();

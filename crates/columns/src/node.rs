@@ -5,7 +5,7 @@ use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const KINDS: &[Kind] = &[("RuntimeClass", &RUNTIME_CLASS)];
 
-/// The handler's column looks for its description in the metadata, where there is none.
+/// The handler's column takes its description from a field of the metadata that does not exist, so it is empty.
 const RUNTIME_CLASS: Columns = Columns::new(&[NAME, string("Handler", text("")), AGE], |object, now| {
     cells![name(object), object.str_at(&["handler"]), created(object, now)]
 });

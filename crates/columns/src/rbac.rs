@@ -1,4 +1,4 @@
-//! The rbac.authorization.k8s.io group. Roles themselves print as kinds without columns of their own do.
+//! The rbac.authorization.k8s.io group. Roles have no columns of their own.
 
 use binnacle_schema::Value;
 
@@ -33,7 +33,7 @@ const ROLE_BINDING: Columns = Columns::new(
     binding,
 );
 
-/// The column describes the field of v1beta1, which said the same but for the last sentence.
+/// Returns the description of `roleRef` in v1beta1, which the column still has: it lacked the last sentence.
 const fn role_ref(definition: &'static str) -> Description {
     Description::FieldWithout { definition, field: "roleRef", ending: " This field is immutable." }
 }

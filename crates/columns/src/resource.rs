@@ -102,7 +102,7 @@ fn pool_status_request(object: &Value, now: Now) -> Cells {
     let pools = status.list_at(&["pools"]);
     let count = number(status, &["poolCount"]);
     let mut summary = PoolSummary { pools: count, ..PoolSummary::default() };
-    // The first condition that is true and means the end.
+    // The first true condition that is final.
     let end = status
         .list_at(&["conditions"])
         .iter()
@@ -111,7 +111,7 @@ fn pool_status_request(object: &Value, now: Now) -> Cells {
     if failed {
         summary.status = "Failed".into();
     } else if let Some(complete) = end {
-        // The answer may leave pools out.
+        // The list of pools may be incomplete.
         summary.status = match pools.len() as i64 {
             shown if shown < count => format!("Complete ({shown}/{count} pools)"),
             _ => "Complete".into(),
@@ -128,7 +128,7 @@ fn pool_status_request(object: &Value, now: Now) -> Cells {
     pool_cells(object, summary)
 }
 
-/// What a request for the status of pools has found.
+/// The summary of a ResourcePoolStatusRequest's status.
 struct PoolSummary {
     /// Total, available, allocated, unavailable.
     devices: [String; 4],

@@ -49,7 +49,7 @@ const PRIORITY_CLASS: Columns = Columns::new(
 );
 
 fn group_status(object: &Value) -> &str {
-    // Should a type stand there twice, the last one counts.
+    // If a type occurs twice, the last one counts.
     let conditions = object.list_at(&["status", "conditions"]);
     let last = |type_: &str| conditions.iter().rfind(|condition| condition.str_at(&["type"]) == type_);
     match (last("DisruptionTarget"), last("PodGroupScheduled")) {

@@ -1,11 +1,11 @@
-//! Label selectors of objects, written as the `labelSelector` parameter of a request is.
+//! Label selectors of objects, formatted like the `labelSelector` parameter of a request.
 
 use binnacle_meta::{Operator, Requirement, SelectorError, Text};
 use binnacle_schema::Value;
 
 use crate::format::NONE;
 
-/// A selector, `<none>` where it selects by nothing.
+/// Formats a selector; `<none>` if it is empty.
 pub(crate) fn label_selector(selector: Option<&Value>) -> String {
     match requirements(selector) {
         Ok(requirements) if requirements.is_empty() => NONE.into(),
@@ -14,7 +14,7 @@ pub(crate) fn label_selector(selector: Option<&Value>) -> String {
     }
 }
 
-/// A selector; a Deployment has words of its own for one that is empty or wrong.
+/// Formats a selector of a Deployment, which has texts of its own for an empty or invalid one.
 pub(crate) fn deployment_selector(selector: Option<&Value>) -> String {
     requirements(selector).unwrap_or_else(|_| "<invalid>".into())
 }
@@ -30,7 +30,7 @@ fn requirements(selector: Option<&Value>) -> Result<String, SelectorError> {
     let expressions = selector.list_at(&["matchExpressions"]).iter().map(|expression| {
         let key = expression.str_at(&["key"]);
         let values = expression.list_at(&["values"]).iter().map(|value| value.as_str().unwrap_or(""));
-        // Unlike the selector of a request, this one shows a value as often as it stands there.
+        // Unlike in the selector of a request, duplicate values are shown.
         let mut values: Vec<&str> = values.collect();
         values.sort_unstable();
         let joined = values.join(",");
@@ -49,7 +49,7 @@ fn requirements(selector: Option<&Value>) -> Result<String, SelectorError> {
     Ok(crate::format::join(requirements.iter().map(|(_, text)| text.as_str()), ","))
 }
 
-/// A selector in the notation of Go's generated `String` methods.
+/// Formats a selector like Go's generated `String` methods.
 pub(crate) fn go_string(selector: &Value) -> String {
     let mut labels: Vec<_> =
         selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.iter()).collect();

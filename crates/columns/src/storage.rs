@@ -1,4 +1,4 @@
-//! The storage.k8s.io group. CSIStorageCapacity prints as kinds without columns of their own do.
+//! The storage.k8s.io group. CSIStorageCapacity has no columns of its own.
 
 use binnacle_schema::Value;
 
@@ -90,7 +90,7 @@ fn csi_driver(object: &Value, now: Now) -> Cells {
         bool_or(object, &["spec", "attachRequired"], true),
         object.bool_at(&["spec", "podInfoOnMount"]),
         object.bool_at(&["spec", "storageCapacity"]),
-        // An empty list is not stored, so it is none.
+        // An empty list is not stored, so it counts as absent.
         if requests.is_empty() { UNSET } else { &audiences },
         object.bool_at(&["spec", "requiresRepublish"]),
         non_empty(&modes, NONE),

@@ -4,7 +4,7 @@ use binnacle_schema::Value;
 
 use crate::{Now, table_for};
 
-/// 2024-03-10T12:00:00Z: the moment at which the tests print.
+/// Returns the time at which the tests print: 2024-03-10T12:00:00Z.
 pub(crate) fn noon() -> Now {
     Now::from_unix(1_710_072_000, 0)
 }

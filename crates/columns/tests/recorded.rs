@@ -1,4 +1,4 @@
-//! The tables that kube-apiserver was recorded to answer, where `../shared` (or `BINNACLE_SHARED`) has them.
+//! The recorded tables of kube-apiserver, from `../shared` (or `BINNACLE_SHARED`) if present.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ fn check_row(columns: &Columns, body: &Value, want: &[Value], what: &str) {
                 assert!(number.starts_with(|c: char| c.is_ascii_digit()) && "smhdy".contains(unit), "{what}: {age}");
             }
             Some("<time>") => assert_eq!(got.as_str(), Some(CREATED), "{what}"),
-            // A placeholder stands for what the server chose at random, here for what `stored` chose.
+            // A placeholder stands for a random value of the server, here that of `stored`.
             Some(text) => {
                 let want = text.replace("<uid:1>", UID).replace("<ip:1>", CLUSTER_IP);
                 assert_eq!(got.as_str(), Some(want.as_str()), "{what}");
@@ -92,7 +92,8 @@ fn now() -> Now {
     Now::from_unix(1_710_072_000, 0)
 }
 
-/// What the server makes of the body that a case posts: defaults, allocated values and what controllers in it write.
+/// Returns the object that the server creates from the body of a case: with defaults, allocated values and the fields
+/// that controllers in the server write.
 fn stored(body: &Value) -> Value {
     let (group, kind) = group_and_kind(body);
     let added = match kind {
@@ -135,7 +136,7 @@ fn stored(body: &Value) -> Value {
     object
 }
 
-/// An event of events.k8s.io in the form in which it is stored.
+/// Converts an event of events.k8s.io to the stored version.
 fn core_event(event: &Value) -> Value {
     const RENAMED: [(&str, &str); 7] = [
         ("regarding", "involvedObject"),
@@ -153,7 +154,7 @@ fn core_event(event: &Value) -> Value {
     Value::Object(members.collect())
 }
 
-/// Adds what is not there.
+/// Adds missing members.
 fn merge(object: &mut Value, added: Value) {
     let Value::Object(added) = added else { return };
     for (name, value) in added {
@@ -167,11 +168,11 @@ fn merge(object: &mut Value, added: Value) {
     }
 }
 
-/// The tables that a case expects, each with the body of the object that it shows.
+/// Returns the tables that a case expects, each with the body of its object.
 fn tables(case: &Value) -> Vec<(&Value, &Value)> {
     let steps = case.list_at(&["steps"]);
     let mut posted = steps.iter().filter(|step| step.str_at(&["do"]) == "POST").filter_map(|step| step.get("body"));
-    // Where a case needs more than one object, the last one is what it is about.
+    // A case that posts several objects tests the last one.
     let Some(body) = posted.next_back() else { return Vec::new() };
     let bodies = steps.iter().filter_map(|step| step.at(&["expect", "body"]));
     bodies.filter(|body| body.str_at(&["kind"]) == "Table").map(|table| (body, table)).collect()

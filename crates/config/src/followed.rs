@@ -1,15 +1,15 @@
-//! A file that may become another while the server runs.
+//! A file that is read again when it changes while the server runs.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// How often it is asked whether the file looks like another.
+/// The interval between two checks of the file's modification time and size.
 const LOOK: Duration = Duration::from_secs(1);
-/// After so many times it is read even if it looks the same.
+/// After this many checks the file is read even if both are unchanged.
 const READ_ANYWAY: u32 = 60;
 
-/// A file, and what it said last.
+/// A file and its last known contents.
 pub struct Followed {
     path: PathBuf,
     known: Vec<u8>,
@@ -18,18 +18,18 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// `known` is what the file said when it was read first.
+    /// Follows a file; `known` is its contents when it was first read.
     pub fn new(path: PathBuf, known: Vec<u8>) -> Self {
         Self { path, known, seen: None, looks: READ_ANYWAY }
     }
 
-    /// What the file said when it was read first, or was settled.
+    /// Returns the last known contents: those first read, or last settled.
     pub fn known(&self) -> &[u8] {
         &self.known
     }
 
-    /// Waits until the file says something else than what is known. Unless that is settled, or the file changes before,
-    /// the same is told again a minute later; so is an error.
+    /// Waits until the file's contents differ from the known ones. Unless they are settled, or the file changes again,
+    /// the same contents are returned again a minute later; an error is, too.
     pub async fn changed(&mut self) -> io::Result<Vec<u8>> {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -47,7 +47,7 @@ impl Followed {
         }
     }
 
-    /// This is what the file says: it need not be told again, whether it was of use or never will be.
+    /// Sets the known contents, which are not returned again, even if they were not usable.
     pub fn settle(&mut self, data: Vec<u8>) {
         self.known = data;
     }
@@ -65,7 +65,7 @@ mod tests {
         let mut file = Followed::new(path.clone(), b"one".to_vec());
         std::fs::write(&path, "three").unwrap();
         assert_eq!(file.changed().await.unwrap(), b"three");
-        // Not settled: told again.
+        // The contents were not settled: they are returned again.
         assert_eq!(file.changed().await.unwrap(), b"three");
         file.settle(b"three".to_vec());
         std::fs::remove_file(&path).unwrap();

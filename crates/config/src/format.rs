@@ -1,26 +1,26 @@
-//! Reading a file: which kind in which version it is, and what of it the schema does not know.
+//! Reading of a file: its kind and version, and unknown fields.
 
 use std::sync::Arc;
 
 use binnacle_schema::{Field, Finding, Findings, Limits, Message, MessageRef, Ty, Value, decode, json, yaml};
 
-/// How files of one kind are written.
+/// The kind, versions and fields of a configuration file.
 pub struct Format {
     pub group: &'static str,
     pub versions: &'static [&'static str],
     pub kind: &'static str,
-    /// Where kube-apiserver registers its kinds: part of its messages about others.
+    /// The line of Go code that creates the scheme of its kinds: part of the error about another kind.
     pub scheme: &'static str,
-    /// The fields in a version, beside those that tell what it is.
+    /// Returns the fields in a version, besides `apiVersion` and `kind`.
     pub fields: fn(Types) -> Vec<Field>,
 }
 
-/// Why a text is no configuration, in kube-apiserver's words.
+/// The error of a text that is not a valid configuration, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(pub String);
 
-/// Makes the types of one version, whose names are part of messages.
+/// The factory of one version's types; their names are part of error messages.
 #[derive(Clone, Copy)]
 pub struct Types(&'static str);
 
@@ -34,25 +34,25 @@ impl Types {
     }
 }
 
-/// Whether a tree is of a form that can say what it is.
+/// Fails if a tree cannot have a kind and version.
 pub fn check_type(tree: &Value) -> Result<(), ReadError> {
     let text = json::to_string(tree);
     let read = json::type_meta(text.as_bytes(), &Limits::default());
     read.map(drop).map_err(|error| ReadError(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
-/// A field that holds text.
+/// Returns a field that holds text.
 pub fn text(name: &'static str) -> Field {
     Field::new(name, Ty::String)
 }
 
-/// A field that holds a list.
+/// Returns a field that holds a list.
 pub fn list(name: &'static str, of: Ty) -> Field {
     Field::new(name, Ty::List(Box::new(of)))
 }
 
 impl Format {
-    /// Reads YAML or JSON. What the schema does not know and what is said twice is an error.
+    /// Reads YAML or JSON. An unknown or repeated field is an error.
     pub fn read(&self, text: &[u8]) -> Result<Value, ReadError> {
         let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;
@@ -60,15 +60,15 @@ impl Format {
         findings.strict_error().map_or(Ok(value), |strict| Err(ReadError(strict)))
     }
 
-    /// The same for files of which kube-apiserver passes over what it does not know.
+    /// Reads a file in which kube-apiserver ignores unknown and repeated fields.
     pub fn read_leniently(&self, text: &[u8]) -> Result<Value, ReadError> {
         let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;
         self.decode(tree, twice, version).map(|(value, _)| value)
     }
 
-    /// Decodes a tree that is known to be of this kind in that version, for files that are not refused for what the schema
-    /// does not know and what is said `twice`: those are the findings.
+    /// Decodes a tree of this kind and version. Unknown fields and the repeated key `twice` are findings, for files
+    /// that may have them.
     pub fn decode(
         &self,
         tree: Value,
@@ -85,7 +85,7 @@ impl Format {
         Ok((decoded.value, findings))
     }
 
-    /// The version that a file is written in.
+    /// Returns the version of a file.
     fn version(&self, tree: &Value, text: &[u8]) -> Result<&'static str, ReadError> {
         check_type(tree)?;
         let (api_version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));

@@ -1,7 +1,7 @@
-//! Configuration files of the server, which are API objects: [`Format`] reads one strictly by a schema that its owner
-//! writes down, [`Followed`] notices when it becomes another, [`ReloadMetrics`] count what came of that.
+//! Configuration files of the server, which are API objects: [`Format`] reads one strictly by its owner's schema,
+//! [`Followed`] detects changes, [`ReloadMetrics`] counts their results.
 //!
-//! What a file says and what is wrong with it is its owner's business.
+//! The owner of a file interprets and validates it.
 
 mod followed;
 mod format;

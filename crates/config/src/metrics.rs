@@ -1,4 +1,4 @@
-//! What came of files that changed, under kube-apiserver's names.
+//! Metrics of changed configuration files, under kube-apiserver's names.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use binnacle_metrics::keep;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use sha2::{Digest, Sha256};
 
-/// The families of one file: `apiserver_SUBJECT_config_controller_...`.
+/// The metrics of one file: `apiserver_SUBJECT_config_controller_...`.
 #[derive(Clone)]
 pub struct ReloadMetrics {
     reloads: IntCounterVec,
@@ -17,7 +17,7 @@ pub struct ReloadMetrics {
 }
 
 impl ReloadMetrics {
-    /// `subject` is `authentication` or `authorization`, `server` this server's name among those of a cluster.
+    /// Registers the metrics of `authentication` or `authorization` (`subject`) for a server's name in the cluster.
     pub fn register(registry: &Registry, subject: &str, server: &str) -> Result<Self, prometheus::Error> {
         let name = |of: &str| format!("apiserver_{subject}_config_controller_{of}");
         let labels = ["status", "apiserver_id_hash"];
@@ -42,19 +42,19 @@ impl ReloadMetrics {
         })
     }
 
-    /// The file that the server began with.
+    /// Sets the file with which the server started.
     pub fn configured(&self, data: &[u8]) {
         self.config.reset();
         self.config.with_label_values(&[&self.server, &hash(data)]).set(1);
     }
 
-    /// A file that is in force now.
+    /// Counts a file that is now in use.
     pub fn reloaded(&self, data: &[u8]) {
         self.count("success");
         self.configured(data);
     }
 
-    /// A file that cannot be.
+    /// Counts a file that is not usable.
     pub fn failed(&self) {
         self.count("failure");
     }
@@ -67,7 +67,7 @@ impl ReloadMetrics {
     }
 }
 
-/// How metrics name a text without saying it; empty for an empty one.
+/// Returns the hash for a text that metrics must not show; empty for an empty text.
 pub fn hash(data: &[u8]) -> String {
     if data.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Webhook configurations on their way from the watch caches to the plugins that ask the webhooks.
+//! Follows webhook configurations, from the watch caches to the plugins that call the webhooks.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Handler for Feed {
     }
 }
 
-/// Keeps the webhooks of one kind in step until shutdown. Where the group is not served (`--runtime-config`), there are
+/// Keeps the webhooks of one kind up to date until shutdown. If the group is not served (`--runtime-config`), there are
 /// none.
 pub fn follow_webhooks(webhooks: &Arc<Webhooks>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     let plural = webhooks.kind().plural();

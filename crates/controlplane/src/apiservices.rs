@@ -1,4 +1,4 @@
-//! APIServices: one for every group version that this server serves itself, and of each whether it is available.
+//! APIServices: one for every group version that this server serves itself, and the availability of each.
 
 mod availability;
 mod checks;
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(core.list_at(&["metadata", "managedFields"]).len(), 1);
     }
 
-    /// The table of kube-apiserver's controller.
+    /// The cases of the table in kube-apiserver's controller.
     #[tokio::test]
     async fn what_is_kept_and_what_is_not() {
         let resources = Cluster::resources();
@@ -90,7 +90,7 @@ mod tests {
         assert!(objects.get("", "v1.gone.always").await.unwrap().is_none());
         assert!(objects.get("", "v1.gone.free").await.unwrap().is_some());
 
-        // A built-in group may be handed over while the server runs; those of custom resources come back.
+        // Built-in groups' APIServices may be deleted while the server runs; custom resources' are created again.
         let context = Context::internal("");
         objects.resource().delete(&context, "v1.apps", &DeleteOptions::default()).await.unwrap();
         cluster.control_plane.registrations().keep(&api("custom", "v2"));
@@ -157,7 +157,7 @@ mod tests {
         answers.0.store(true, Ordering::SeqCst);
         let passed = reason("Passed").await;
         assert_eq!(condition(&passed), ("True", "Passed", "all checks passed"));
-        // Taken over by this server: its own condition replaces that of the other.
+        // This server serves the API now: its own condition replaces the other server's.
         let local = objects.update("", "v1.agg.test", "", |object| {
             let spec = object.make_at(&["spec"]);
             spec.remove("service");

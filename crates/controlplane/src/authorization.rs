@@ -1,4 +1,4 @@
-//! What authorizers know of the cluster, kept in step with the store, and who may write roles and bindings.
+//! Keeps the objects that authorizers use up to date with the store, and checks writes to roles and bindings.
 
 mod escalation;
 mod nodes;

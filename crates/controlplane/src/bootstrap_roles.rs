@@ -1,5 +1,5 @@
-//! The roles and bindings that every cluster has. At the start what is missing of them is added, in roles and bindings
-//! that say they may not be touched excepted: what an administrator has added or granted beyond stays.
+//! The roles and bindings that every cluster has. The start adds missing rules and subjects, except to roles and
+//! bindings that forbid it; additions of an administrator are kept.
 
 mod split;
 mod table;
@@ -16,7 +16,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
-    // Roles first: who may not escalate could otherwise be bound to less than the role says.
+    // Roles first: otherwise a user without `escalate` could bind a role before it gets more rules.
     let table = table::parse()?;
     let bindings = Objects::new(resources, GROUP, "v1", "clusterrolebindings")?;
     split::ensure(&bindings, &table.cluster_role_bindings).await?;
@@ -32,7 +32,7 @@ pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     Ok(())
 }
 
-/// The cluster roles that every cluster has.
+/// Returns the cluster roles that every cluster has.
 pub(crate) fn cluster_roles() -> Result<Vec<Value>, Status> {
     Ok(table::parse()?.cluster_roles)
 }
@@ -60,7 +60,7 @@ async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> 
             };
             return objects.update(namespace, name, "", complete).await;
         }
-        // What a binding grants cannot be changed.
+        // The `roleRef` of a binding is immutable.
         objects.delete(namespace, name).await?;
         match objects.create(namespace, wanted.clone()).await {
             Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
@@ -70,7 +70,7 @@ async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> 
     changed.await.into_iter().collect()
 }
 
-/// Namespace and name.
+/// Returns the namespace and name.
 fn key(object: &Value) -> (&str, &str) {
     (object.str_at(&["metadata", "namespace"]), object.str_at(&["metadata", "name"]))
 }
@@ -79,13 +79,13 @@ fn protected(object: &Value) -> bool {
     object.str_at(&["metadata", "annotations", AUTO_UPDATE]) == "false"
 }
 
-/// `None` of roles.
+/// Returns the `roleRef` of a binding; `None` for roles.
 fn role_ref(object: &Value) -> Option<(&str, &str, &str)> {
     let role = object.get("roleRef")?;
     Some((role.str_at(&["apiGroup"]), role.str_at(&["kind"]), role.str_at(&["name"])))
 }
 
-/// The object with what it lacks; `None` when it lacks nothing.
+/// Returns the object with its missing parts added; `None` if no part is missing.
 fn completed(there: &Value, wanted: &Value) -> Option<Value> {
     let mut completed = there.clone();
     let mut lacks = false;
@@ -100,7 +100,7 @@ fn completed(there: &Value, wanted: &Value) -> Option<Value> {
     let selectors = ["aggregationRule", "clusterRoleSelectors"];
     let aggregated = wanted.get("aggregationRule").is_some_and(|rule| !rule.is_null());
     let (path, more): (&[&str], Vec<Value>) = if aggregated {
-        // Their rules are the sum of others, which a controller makes.
+        // The rules of aggregated roles are written by a controller.
         (&selectors, absent(there.list_at(&selectors), wanted.list_at(&selectors)))
     } else if wanted.get("roleRef").is_some() {
         (&["subjects"], absent(there.list_at(&["subjects"]), wanted.list_at(&["subjects"])))

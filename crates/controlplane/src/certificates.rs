@@ -1,5 +1,5 @@
-//! Who asked for a certificate: a signing request says so itself, in fields that only the server writes. And who may
-//! issue those of pods.
+//! The requester of a certificate signing request, in fields that only the server writes, and the permission to sign
+//! certificates of pods.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
-/// Who changes the status of a PodCertificateRequest needs the verb `sign` for its signer (KEP-4317).
+/// Hooks that require the verb `sign` for the signer to change a PodCertificateRequest's status (KEP-4317).
 pub struct SignersOfPodCertificates {
     authorizer: Arc<dyn Authorizer>,
 }
@@ -41,7 +41,7 @@ impl Hooks for SignersOfPodCertificates {
     }
 }
 
-/// Notes the requester in `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests.
+/// Hooks that write the requester to `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequesterOfCertificates;
 

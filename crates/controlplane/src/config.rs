@@ -1,4 +1,4 @@
-//! What the control plane is told by flags.
+//! The control plane's settings, from flags.
 
 use binnacle_features::Features;
 use std::fmt;
@@ -12,50 +12,50 @@ use crate::apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi};
 use crate::definitions::CustomResources;
 use crate::services::AllocatorMetrics;
 
-/// Defaults are those of kube-apiserver's flags.
+/// The settings of the control plane, with the defaults of kube-apiserver's flags.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `--service-cluster-ip-range`: the first is of the default family, a second is of the other.
+    /// `--service-cluster-ip-range`: the first range is of the default family, the second of the other one.
     pub service_cidrs: Vec<Cidr>,
     /// `--service-node-port-range`.
     pub node_ports: PortRange,
-    /// `--kubernetes-service-node-port`: where nodes show the service `kubernetes`; 0 for nowhere.
+    /// `--kubernetes-service-node-port`: the node port of the service `kubernetes`; 0 for none.
     pub kubernetes_node_port: u16,
     /// `--endpoint-reconciler-type`.
     pub endpoint_reconciler: EndpointReconciler,
-    /// `--advertise-address` and `--secure-port`: where others in the cluster reach this server. Without it the service
-    /// `kubernetes` is left without this server's endpoint.
+    /// `--advertise-address` and `--secure-port`: this server's address for the cluster. Without it the service
+    /// `kubernetes` has no endpoint for this server.
     pub advertised: Option<SocketAddr>,
-    /// `--peer-advertise-ip` and `--peer-advertise-port`: where other servers of the cluster reach this one, if not there.
+    /// `--peer-advertise-ip` and `--peer-advertise-port`: this server's address for other servers, if it differs.
     pub peer_advertised: Option<SocketAddr>,
-    /// `--hostname-override`: the name of this machine, if not its own.
+    /// `--hostname-override`: the name to use instead of this machine's.
     pub hostname: Option<String>,
     /// `--client-ca-file`: the PEM text of the authorities whose client certificates are accepted.
     pub client_ca: Option<String>,
-    /// What the `--requestheader-...` flags say, if any authority for them is named.
+    /// The settings of the `--requestheader-...` flags, if their authority is set.
     pub request_header: Option<RequestHeader>,
-    /// `--storage-initialization-timeout`: how long the start waits for caches to be filled.
+    /// `--storage-initialization-timeout`: the maximum time that the start waits for the watch caches.
     pub storage_initialization: Duration,
     /// The group versions that this server serves itself.
     pub local_apis: Vec<LocalApi>,
-    /// The way to other servers of APIs, where this one proxies to such.
+    /// Access to the servers of aggregated APIs, if this server proxies to them.
     pub aggregated: Option<Arc<dyn AggregatedServers>>,
-    /// Counts APIServices that are unavailable.
+    /// Metrics of unavailable APIServices.
     pub availability: Option<AvailabilityMetrics>,
-    /// Counts the addresses and ports of services.
+    /// Metrics of the addresses and ports of services.
     pub allocators: Option<AllocatorMetrics>,
-    /// Timing of the lease by which servers agree which of them elects leaders (`--coordinated-leadership-...`).
+    /// Timing of the lease whose holder elects leaders (`--coordinated-leadership-...`).
     pub leadership: Leadership,
-    /// Serves custom resources; without it definitions are stored and nothing more.
+    /// The server of custom resources; without it definitions are only stored.
     pub custom: Option<Arc<CustomResources>>,
 }
 
-/// How a lease is held by which servers agree on a leader among them.
+/// The timing of the lease by which servers choose a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leadership {
-    /// Who has not renewed it for this time has lost it.
+    /// The time without renewal after which the holder loses the lease.
     pub lease_duration: Duration,
-    /// Who could not renew it for this time gives up.
+    /// The time without a successful renewal after which the holder gives up.
     pub renew_deadline: Duration,
     pub retry_period: Duration,
 }
@@ -67,19 +67,19 @@ impl Default for Leadership {
     }
 }
 
-/// Who keeps the endpoints of the service `kubernetes`.
+/// The way in which the endpoints of the service `kubernetes` are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointReconciler {
-    /// Each server, with a lease on its own entry.
+    /// Each server writes them, with a lease on its own entry.
     #[default]
     Lease,
-    /// Each server, as long as there are no more than `--apiserver-count`.
+    /// Each server writes them, up to `--apiserver-count` addresses.
     Count(usize),
-    /// Somebody else.
+    /// This server does not write them: another program does.
     None,
 }
 
-/// How proxies in front tell who is calling.
+/// The headers in which front proxies send the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestHeader {
     /// The PEM text of `--requestheader-client-ca-file`.
@@ -115,7 +115,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Where other servers of the cluster reach this one, while the gate is on that has them ask.
+    /// Returns the address for other servers of the cluster, if the gate for forwarded requests is on.
     pub(crate) fn peer_address(&self, features: &Features) -> Option<SocketAddr> {
         let is_on = features.enabled("UnknownVersionInteroperabilityProxy");
         self.peer_advertised.or(self.advertised).filter(|_| is_on)
@@ -130,7 +130,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// How many ports there are; none when the last comes before the first.
+    /// Returns the number of ports; 0 if the last is before the first.
     pub fn size(&self) -> usize {
         (usize::from(self.last) + 1).saturating_sub(usize::from(self.first))
     }
@@ -146,10 +146,9 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// The address of the interface by which this machine reaches others, as Go takes it from the default route;
-/// `None` on a machine without one.
+/// Returns the address of the default route's interface, chosen as in Go; `None` if there is no such route.
 pub fn default_advertise_address() -> Option<IpAddr> {
-    // Connecting a datagram socket sends nothing; it only asks the routing table. The address is one for documentation.
+    // Connecting a datagram socket only looks up the route, and sends nothing. This is a documentation address.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     let own = socket.local_addr().ok()?.ip();

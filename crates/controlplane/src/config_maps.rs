@@ -1,5 +1,5 @@
-//! Config maps in which the server tells others about itself: by which authorities and headers it knows callers (for
-//! extension API servers, which trust the same), and since when the use of legacy tokens is noted.
+//! Config maps that the server writes: the authorities and headers by which it authenticates clients (extension API
+//! servers use the same), and the date since which the use of legacy tokens is tracked.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Catalog, Context, rfc3339};
@@ -18,8 +18,8 @@ pub(crate) async fn ensure_authentication(work: &Work) -> Result<(), Status> {
     publish_authentication(&work.resources, &work.config).await
 }
 
-/// Adds what this server says of its callers to what is there: several servers may each have authorities of their own, and
-/// those that are no longer in a file may still be in use elsewhere.
+/// Adds this server's authorities and headers to the existing ones: several servers may each have their own, and
+/// authorities that were removed from a file may still be in use elsewhere.
 pub async fn publish_authentication(resources: &Catalog, config: &Config) -> Result<(), Status> {
     let maps = Objects::new(resources, "", "v1", "configmaps")?;
     let wanted = authentication(config);
@@ -33,7 +33,7 @@ pub async fn publish_authentication(resources: &Catalog, config: &Config) -> Res
     maps.update(NAMESPACE, AUTHENTICATION, "", |map| drop(map.make_object().insert("data", merged.clone()))).await
 }
 
-/// Notes today, unless some day is noted.
+/// Writes the current date, unless there is one already.
 pub(crate) async fn ensure_legacy_token_tracking(work: &Work) -> Result<(), Status> {
     let maps = Objects::new(&work.resources, "", "v1", "configmaps")?;
     let today = rfc3339(Context::internal("").now);
@@ -79,7 +79,7 @@ fn authentication(config: &Config) -> Object {
     data
 }
 
-/// What both say: certificates and names, those that are there first. Members of others stay.
+/// Merges the certificates and names of both, existing ones first. Other members of the existing map stay.
 fn merge(there: Option<&Object>, wanted: &Object) -> Object {
     let mut merged = there.cloned().unwrap_or_default();
     for (name, ours) in wanted.iter() {
@@ -95,7 +95,7 @@ fn merge(there: Option<&Object>, wanted: &Object) -> Object {
     merged
 }
 
-/// The certificates of PEM text, one by one.
+/// Splits PEM text into certificates.
 fn certificates(pem: &str) -> impl Iterator<Item = String> {
     let parts = pem.split_inclusive(PEM_END).map(str::trim).filter(|part| part.ends_with(PEM_END));
     parts.map(|part| format!("{part}\n"))
@@ -111,7 +111,7 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// What cannot be read counts as empty.
+/// Parses a JSON list; an invalid one counts as empty.
 fn list(json: &str) -> Vec<String> {
     serde_json::from_str(json).unwrap_or_default()
 }
@@ -120,7 +120,7 @@ fn json_list(texts: &[String]) -> String {
     serde_json::Value::from(texts.to_vec()).to_string()
 }
 
-/// Whether a text is a day, `2026-11-21`.
+/// Returns true for a date such as `2026-11-21`.
 fn is_date(text: &str) -> bool {
     let digits =
         |part: Option<&str>, len| part.is_some_and(|p| p.len() == len && p.bytes().all(|b| b.is_ascii_digit()));

@@ -1,5 +1,5 @@
-//! Serves what CustomResourceDefinitions define: judges their names, puts their resources into the catalog, and takes
-//! them out again with all objects when a definition is deleted.
+//! Serves CustomResourceDefinitions: validates their names, adds their resources to the catalog, and removes these and
+//! all objects when a definition is deleted.
 
 mod cleanup;
 mod conditions;
@@ -29,7 +29,7 @@ use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
 const GROUP: &str = "apiextensions.k8s.io";
 const VERSION: &str = "v1";
 const PLURAL: &str = "customresourcedefinitions";
-/// Keeps a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are deleted.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Follows all definitions until the shutdown signal.
@@ -86,26 +86,26 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
 struct Keeper<'w> {
     work: &'w Work,
     serving: Arc<CustomResources>,
-    /// All definitions as they were last seen: by group, then by name.
+    /// The last seen state of all definitions: by group, then by name.
     known: BTreeMap<Text, BTreeMap<Text, Known>>,
 }
 
-/// What is remembered of a definition: the rest can be read again.
+/// The remembered part of a definition; the rest is read again.
 struct Known {
     uid: Text,
     accepted: Names,
-    /// True while it lacks names that it asks for.
+    /// True while the definition lacks a requested name.
     waits: bool,
-    /// The generation whose schemas were looked at.
+    /// The generation whose schemas were checked.
     generation: i64,
-    /// The revision at which it was as this server left it: there is nothing more to do until it changes.
+    /// The revision that this server wrote: until the definition changes, nothing is left to do.
     settled: Option<Revision>,
 }
 
-/// No generation.
+/// A generation before all others.
 const UNSEEN: i64 = -1;
 
-/// The group of a definition, which is called by its plural name and its group.
+/// Returns the group of a definition, whose name is its plural name and its group.
 fn group_of(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
 }
@@ -115,14 +115,14 @@ impl Keeper<'_> {
         Objects::new(&self.work.resources, GROUP, VERSION, PLURAL)
     }
 
-    /// The names of all definitions that there are or were.
+    /// Returns the names of all existing and known definitions.
     async fn everything(&self) -> Result<BTreeSet<Text>, Status> {
         let objects = self.objects()?.list("").await?;
         let there = objects.iter().map(|object| Text::from(object.str_at(&["metadata", "name"])));
         Ok(there.chain(self.known.values().flat_map(BTreeMap::keys).cloned()).collect())
     }
 
-    /// Makes true what one definition says. False when it must be looked at again.
+    /// Applies one definition. Returns false if it must be processed again.
     async fn settle(&mut self, name: &Text) -> Result<bool, Status> {
         let objects = self.objects()?;
         let Some(entry) = objects.entry("", name).await? else {
@@ -133,7 +133,7 @@ impl Keeper<'_> {
                     self.known.remove(&group);
                 }
                 self.serving.stop(&group, name, &self.work.registrations);
-                // Its names are free for others of the group.
+                // Its names are free for other definitions of the group.
                 self.settle_group(&group).await?;
             }
             return Ok(true);
@@ -181,7 +181,7 @@ impl Keeper<'_> {
         self.known.entry(group).or_default().insert(definition.name.clone(), known);
     }
 
-    /// Gives a definition, as it stood at a revision, its names, serves it, and says so.
+    /// Accepts the names of a definition read at a revision, serves it, and writes its status.
     async fn judge(&mut self, objects: &Objects, mut definition: Definition, revision: Revision) -> Result<(), Status> {
         let others = self.known.get(group_of(&definition.name)).into_iter().flat_map(BTreeMap::values);
         let others = others.filter(|other| other.uid != definition.uid).map(|other| &other.accepted);
@@ -190,7 +190,7 @@ impl Keeper<'_> {
         let rules = self.serving.rules;
         let established = definition.is("Established")
             || judgement.conflict.is_none() && !(rules.invalid_bundle)(definition.webhook_authorities());
-        // Served before it is said to be, so that nobody who reads that comes too early.
+        // Served before `Established` is written, so that clients that wait for the condition find the resource.
         if established {
             self.serving.serve(&definition, false, &self.work.registrations);
         }
@@ -209,13 +209,13 @@ impl Keeper<'_> {
             }
         };
         let told = self.tell(objects, &definition.name, change).await?;
-        // What somebody has changed meanwhile is to be looked at again.
+        // A definition that was changed meanwhile must be processed again.
         let settled = told.filter(|_| judged == revision.0.to_string());
         self.remember(&definition, judgement.conflict.is_none(), definition.generation, settled);
         Ok(())
     }
 
-    /// Changes the status of a definition, which may be gone; tells the revision at which it then is.
+    /// Changes the status of a definition, which may be gone; returns its new revision.
     async fn tell(
         &self,
         objects: &Objects,

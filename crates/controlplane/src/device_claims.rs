@@ -1,5 +1,5 @@
-//! Who may do what with claims of devices: administrators' access needs a namespace that is made for it (KEP-5018), and
-//! each part of a claim's status has a permission of its own (KEP-4817).
+//! Permissions for device claims: administrators' access needs a labelled namespace (KEP-5018), and each part of a
+//! claim's status needs its own permission (KEP-4817).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use binnacle_schema::Value;
 use crate::objects::Objects;
 
 const GROUP: &str = "resource.k8s.io";
-/// Namespaces with this label, set to `true`, may have claims with administrators' access.
+/// The label that permits claims with administrators' access in a namespace, if it is `true`.
 const ADMIN_LABEL: &str = "resource.kubernetes.io/admin-access";
-/// The node of a service account's pod, in tokens that are bound to the pod.
+/// The node in a service account token that is bound to a pod.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// The checks for claims and for their templates.
 pub struct DeviceClaims {
     resources: Catalog,
     authorizer: Arc<dyn Authorizer>,
-    /// Where the claim stands: in the object, or in the spec of a template.
+    /// The path of the device requests: in the claim, or in the spec of a template.
     requests: &'static [&'static str],
 }
 
 impl DeviceClaims {
-    /// For claims.
+    /// Creates the checks of claims.
     pub fn new(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> Self {
         let requests = &["spec", "devices", "requests"];
         Self { resources: resources.clone(), authorizer: authorizer.clone(), requests }
     }
 
-    /// For templates of claims.
+    /// Creates the checks of claim templates.
     pub fn templates(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> Self {
         let requests = &["spec", "spec", "devices", "requests"];
         Self { requests, ..Self::new(resources, authorizer) }
@@ -47,7 +47,7 @@ impl Hooks for DeviceClaims {
             let mut errors = match (review.old, review.subresource) {
                 (None, _) => self.admin_request(&review).await,
                 (Some(old), "status") => self.status(&review, old).await,
-                // The spec does not change.
+                // The spec is immutable.
                 _ => FieldErrors::new(),
             };
             errors.extend(found);
@@ -60,7 +60,7 @@ impl DeviceClaims {
     async fn admin_request(&self, review: &Review<'_>) -> FieldErrors {
         let asks = |request: &Value| request.at(&["exactly", "adminAccess"]).and_then(Value::as_bool) == Some(true);
         let Some(index) = review.object.list_at(self.requests).iter().position(asks) else { return FieldErrors::new() };
-        // kube-apiserver has the path of claims for templates as well, and leaves out the member in between.
+        // kube-apiserver uses the path of claims for templates too, without the member in between.
         let path = FieldPath::new("spec").child("devices").child("requests").index(index).child("adminAccess");
         self.admin_namespace(review.context, &path).await
     }
@@ -76,7 +76,7 @@ impl DeviceClaims {
             }
             None => FieldErrors::new(),
         };
-        // What the server does by itself has no verb, and nobody to ask for.
+        // The server's own writes have no verb and need no permission.
         if !self.resources.features().enabled("DRAResourceClaimGranularStatusAuthorization")
             || review.context.verb.is_empty()
         {
@@ -90,7 +90,7 @@ impl DeviceClaims {
         errors
     }
 
-    /// Where the devices are and who uses them is for the scheduler.
+    /// Checks the permission to write `allocation` and `reservedFor`, which schedulers do.
     async fn binding(&self, review: &Review<'_>, old: &Value, errors: &mut FieldErrors) {
         let part = |object: &Value, name: &str| object.at(&["status", name]).cloned().unwrap_or_default();
         let same = |name: &str| part(review.object, name) == part(old, name);
@@ -106,7 +106,7 @@ impl DeviceClaims {
         }
     }
 
-    /// What a driver reports of its devices is for the driver.
+    /// Checks the permission to write the state of devices, which drivers do.
     async fn drivers(&self, review: &Review<'_>, old: &Value, errors: &mut FieldErrors) {
         let (context, verb) = (review.context, review.context.verb.as_str());
         let mut verbs = vec![format!("arbitrary-node:{verb}")];
@@ -188,7 +188,7 @@ fn unknown(path: &FieldPath, why: impl std::fmt::Display) -> FieldError {
     FieldError::internal(path, format!("could not retrieve namespace to verify admin access: {why}"))
 }
 
-/// The drivers of whose devices something else is reported now.
+/// Returns the drivers whose device reports changed.
 fn changed_drivers<'a>(object: &'a Value, old: &'a Value) -> BTreeSet<&'a str> {
     const DEVICES: &[&str] = &["status", "devices"];
     let id = |device: &'a Value| ["driver", "pool", "device", "shareID"].map(|name| device.str_at(&[name]));
@@ -198,7 +198,7 @@ fn changed_drivers<'a>(object: &'a Value, old: &'a Value) -> BTreeSet<&'a str> {
     changed.chain(gone).map(|device| device.str_at(&["driver"])).collect()
 }
 
-/// The one node to which an allocation is tied.
+/// Returns the node to which an allocation is bound, if it is one.
 fn allocated_node(claim: &Value) -> &str {
     let [term] = claim.list_at(&["status", "allocation", "nodeSelector", "nodeSelectorTerms"]) else { return "" };
     let ([], [field]) = (term.list_at(&["matchExpressions"]), term.list_at(&["matchFields"])) else { return "" };
@@ -210,7 +210,7 @@ fn allocated_node(claim: &Value) -> &str {
     }
 }
 
-/// Whether somebody is a service account of a pod on that node.
+/// Returns true if a user is a service account of a pod on a node.
 fn runs_on(user: &User, node: &str) -> bool {
     let account = user.name.strip_prefix("system:serviceaccount:").is_some_and(|rest| rest.contains(':'));
     let mut extra = user.extra.iter().filter(|(key, _)| *key == NODE_NAME).map(|(_, values)| values);

@@ -1,5 +1,5 @@
-//! API priority and fairness (KEP-1040), as far as objects go: the levels and schemas that every cluster has, and the
-//! condition of each schema that says whether its level exists.
+//! The objects of API priority and fairness (KEP-1040): the default levels and schemas, and the condition of each
+//! schema that shows whether its level exists.
 
 mod dangling;
 mod defaults;
@@ -93,7 +93,7 @@ mod tests {
                 level.make_at(&["metadata", "annotations"]).insert("apf.kubernetes.io/autoupdate-spec", says);
             })
         };
-        // One that follows, one that was taken over, one whose annotation says nothing, the mandatory ones.
+        // Levels: a follower of the defaults, one taken over, one with an invalid annotation, the mandatory ones.
         shares("system", 31).await.unwrap();
         annotate("node-high", "false").await.unwrap();
         shares("node-high", 41).await.unwrap();
@@ -101,7 +101,7 @@ mod tests {
         shares("workload-low", 101).await.unwrap();
         annotate("catch-all", "false").await.unwrap();
         shares("exempt", 7).await.unwrap();
-        // Gone, and one that no release knows any more.
+        // A deleted level, and one that is not a default any more.
         levels.resource().delete(&Context::internal(""), "global-default", &DeleteOptions::default()).await.unwrap();
         for (name, says) in [("old", "true"), ("custom", "false")] {
             let level = value!({

@@ -1,4 +1,4 @@
-//! Following a resource through its watch cache: a loop looks at what changed when it changes, and never asks in vain.
+//! Following a resource through its watch cache: a loop processes objects when they change, and never polls.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use binnacle_meta::{LabelSelector, Text};
 use binnacle_registry::{Context, ListOptions, Resource, WatchFrom};
 use binnacle_watchcache::{WatchItem, Watcher};
 
-/// How many changes are taken at once.
+/// The maximum number of changes that are taken at once.
 const BATCH: usize = 256;
-/// How soon a watch that did not open is tried again.
+/// The pause before a failed watch is opened again.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// A place in the row of a resource's changes.
+/// A position in the sequence of a resource's changes.
 pub(crate) struct Follow<'a> {
     resource: &'a Resource,
     namespace: Text,
@@ -19,28 +19,28 @@ pub(crate) struct Follow<'a> {
     watcher: Option<Watcher>,
 }
 
-/// What may have changed since the last look.
+/// The objects that may have changed since the last call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
-    /// Anything: this is the first look, or the row has a gap.
+    /// All objects: this is the first call, or changes were missed.
     Anything,
-    /// The objects of these names, which may be gone; a name may stand there more than once.
+    /// The objects with these names, which may be deleted; names can be repeated.
     Named(Vec<Text>),
 }
 
 impl<'a> Follow<'a> {
-    /// All objects of a resource.
+    /// Follows all objects of a resource.
     pub(crate) fn all(resource: &'a Resource) -> Self {
         Self { resource, namespace: Text::default(), options: ListOptions::default(), watcher: None }
     }
 
-    /// Those of one namespace that have these labels.
+    /// Follows the objects of one namespace with certain labels.
     pub(crate) fn labelled(resource: &'a Resource, namespace: &str, labels: LabelSelector) -> Self {
         let options = ListOptions { labels, ..ListOptions::default() };
         Self { namespace: namespace.into(), options, ..Self::all(resource) }
     }
 
-    /// One object.
+    /// Follows one object.
     pub(crate) fn one(resource: &'a Resource, namespace: &str, name: &str) -> Self {
         use binnacle_meta::{FieldSelector, FieldTerm};
         let term = FieldTerm { field: "metadata.name".into(), value: name.into(), negated: false };
@@ -48,8 +48,7 @@ impl<'a> Follow<'a> {
         Self { namespace: namespace.into(), options, ..Self::all(resource) }
     }
 
-    /// Waits until something has changed. What is then read from the cache is at least as new. Dropping the future
-    /// loses nothing.
+    /// Waits for a change. Later reads from the cache are at least as new. Cancelling the future loses no change.
     pub(crate) async fn changed(&mut self) -> Changed {
         loop {
             let Some(watcher) = &mut self.watcher else {
@@ -62,7 +61,7 @@ impl<'a> Follow<'a> {
                     let name = |item: &WatchItem| item.entry().map(|entry| Text::new(entry.name()));
                     return Changed::Named(items.iter().filter_map(name).collect());
                 }
-                // Too slow for the window, or the cache begins anew.
+                // This watcher was too slow for the cache's window, or the cache was filled again.
                 Err(_) => self.watcher = None,
             }
         }

@@ -1,4 +1,4 @@
-//! The lease by which this server says that it is there (KEP-1965), and the end of leases of servers that are gone.
+//! The identity lease of this server (KEP-1965), and the deletion of leases of stopped servers.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::objects::Objects;
 use crate::start::Work;
 
-/// Seconds for which a lease holds; it is renewed every ten.
+/// The seconds for which a lease is valid; it is renewed every ten seconds.
 const DURATION: i64 = 3600;
 const NAMESPACE: &str = "kube-system";
 const IDENTITY: &str = "apiserver.kubernetes.io/identity";
@@ -18,7 +18,7 @@ const PROGRAM: &str = "kube-apiserver";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const PEER_ADDRESS: &str = "kubernetes.io/peer-advertise-address";
 
-/// Who this server is: the same name after every start on a machine, another holder each time.
+/// The identity of this server: the name stays the same at every start on a machine, the holder is new each time.
 #[derive(Debug)]
 pub(crate) struct Identity {
     hostname: String,
@@ -26,13 +26,13 @@ pub(crate) struct Identity {
     holder: String,
 }
 
-/// The name of the identity lease of a server on this machine, or on one called `hostname`.
+/// Returns the name of the identity lease of a server on this machine, or on one named `hostname`.
 pub fn identity_lease_name(hostname: Option<&str>) -> String {
     Identity::of(hostname).name
 }
 
 impl Identity {
-    /// Of a server on this machine, or on one called `hostname`.
+    /// Returns the identity of a server on this machine, or on one named `hostname`.
     pub(crate) fn of(hostname: Option<&str>) -> Self {
         match hostname {
             Some(hostname) => Self::new(hostname),
@@ -40,7 +40,7 @@ impl Identity {
         }
     }
 
-    /// The name of the identity lease.
+    /// Returns the name of the identity lease.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -52,7 +52,7 @@ impl Identity {
     fn new(hostname: &str) -> Self {
         let mut hash = Sha256::new();
         for text in [hostname, PROGRAM] {
-            // Both with their length before, so that no two pairs are alike.
+            // Each with its length in front, so that different pairs have different hashes.
             hash.update(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
             hash.update(text);
         }
@@ -63,7 +63,7 @@ impl Identity {
     }
 }
 
-/// Creates the lease or renews it. One that another holder left behind is taken over.
+/// Creates or renews the lease. A lease of an earlier holder is taken over.
 pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
     if !work.resources.features().enabled("APIServerIdentity") {
         return Ok(());
@@ -81,12 +81,12 @@ pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
     }
 }
 
-/// Nobody shall look for a server that has ended.
+/// Deletes the lease, so that other servers do not expect this one.
 pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?.delete(NAMESPACE, &work.identity.name).await
 }
 
-/// Deletes the leases of servers that have not renewed them in time.
+/// Deletes the leases that servers have not renewed in time.
 pub(crate) async fn collect(work: &Work) -> Result<(), Status> {
     if !work.resources.features().enabled("APIServerIdentity") {
         return Ok(());
@@ -120,7 +120,7 @@ fn now() -> MicroTime {
     MicroTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
-/// A lease that does not say until when it holds is over.
+/// Returns true if a lease is expired, or has no duration or renew time.
 fn is_expired(lease: &Value, now: &MicroTime) -> bool {
     let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
     let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]);
@@ -132,7 +132,7 @@ fn is_expired(lease: &Value, now: &MicroTime) -> bool {
     }
 }
 
-/// RFC 4648 in lower case, without padding.
+/// Encodes as RFC 4648 base32 in lower case, without padding.
 fn base32(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let (mut text, mut bits, mut held) = (String::new(), 0u32, 0);
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn names() {
-        // That of the recorded server, whose machine is called so.
+        // The lease name of the recorded kube-apiserver, on a machine with this name.
         assert_eq!(Identity::new("vm").name, "apiserver-wlv32tlttr4jl3gtroqexyxapa");
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
         assert_eq!(base32(b"f"), "my");

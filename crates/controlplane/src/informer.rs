@@ -1,5 +1,5 @@
-//! Something kept in step with all objects of a resource: told of each change, and of everything anew when changes were
-//! missed. Who must not act on old knowledge brings it up to date first ([`Informer::catch_up`]).
+//! An informer: passes each change of a resource to a handler, and all objects again when changes were missed. A reader
+//! that needs current data waits for [`Informer::catch_up`] first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,55 +16,55 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// How many changes are taken at once.
+/// The maximum number of changes that are taken at once.
 const BATCH: usize = 256;
-/// How soon a watch that did not open is tried again.
+/// The pause before a failed watch is opened again.
 const RETRY: Duration = Duration::from_millis(250);
-/// How soon catching up looks again for a watch that has broken off.
+/// The pause before `catch_up` tries again after the watch has ended.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Who is told. Objects are in the storage version. Nothing here may wait.
+/// A receiver of changes. Objects are in the storage version. Methods must not block.
 pub trait Handler: Send + Sync + 'static {
-    /// Everything was read anew: what is not there any more, by namespace and name, is to be forgotten.
+    /// Called when all objects were read again: those for which `there(namespace, name)` is false are gone.
     fn retain(&self, there: &dyn Fn(&str, &str) -> bool);
 
-    /// An object is there, came into being or changed.
+    /// Called for an object that exists, was created or has changed.
     fn put(&self, object: Value);
 
-    /// An object is gone, or cannot be read any more.
+    /// Called for an object that was deleted, or cannot be decoded any more.
     fn remove(&self, namespace: &str, name: &str);
 }
 
-/// The way of one resource's changes to a handler.
+/// A task that delivers the changes of one resource to a handler.
 pub struct Informer<H> {
     resource: Arc<Resource>,
     selected: LabelSelector,
     handler: H,
     watcher: Mutex<Option<Watcher>>,
-    /// Whether a watch is open, so that catching up is possible.
+    /// True while a watch is open, so that catching up is possible.
     open: watch::Sender<bool>,
-    /// Told when somebody else has emptied the watcher's mailbox, which then knows another waker.
+    /// Notified when another task has emptied the watcher's mailbox, and so has replaced its waker.
     emptied: Notify,
 }
 
 impl<H: Handler> Informer<H> {
-    /// An informer that has not begun: see [`Informer::run`].
+    /// Creates an informer; [`Informer::run`] starts it.
     pub fn new(resource: Arc<Resource>, handler: H) -> Arc<Self> {
         Self::selecting(resource, LabelSelector::default(), handler)
     }
 
-    /// The same for the objects with certain labels.
+    /// Creates an informer for the objects with certain labels.
     pub fn selecting(resource: Arc<Resource>, selected: LabelSelector, handler: H) -> Arc<Self> {
         let (watcher, open, emptied) = (Mutex::default(), watch::Sender::new(false), Notify::new());
         Arc::new(Self { resource, selected, handler, watcher, open, emptied })
     }
 
-    /// Follows the resource until shutdown; `read` is called when everything has been read for the first time. After a
-    /// panic everything is read anew.
+    /// Follows the resource until shutdown; `read` is called after all objects have been read for the first time. After
+    /// a panic all objects are read again.
     pub async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
         let read = Mutex::new(Some(read));
         supervise("informer", || {
-            // What it had when it broke off may have been taken and not told.
+            // Items taken before a panic may not have been delivered.
             *self.watcher.lock() = None;
             self.open.send_replace(false);
             self.follow(&shutdown, || {
@@ -100,12 +100,12 @@ impl<H: Handler> Informer<H> {
                     () = &mut fired => return,
                 }
             }
-            // Too slow for the window, or the cache begins anew.
+            // The watcher was too slow for the cache's window, or the cache was filled again.
             self.open.send_replace(false);
         }
     }
 
-    /// Waits until the handler has been told of all that was acknowledged before this was called.
+    /// Waits until the handler has received every change that was acknowledged before the call.
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let deadline = Instant::now() + BLOCK_TIMEOUT;
         let late = || Status::too_many_requests("storage is (re)initializing", 1);
@@ -115,14 +115,14 @@ impl<H: Handler> Informer<H> {
             if !opened.is_ok_and(|opened| opened.is_ok()) {
                 return Err(late());
             }
-            // From here on everything lies in the mailbox.
+            // From here on all these changes are in the mailbox.
             self.resource.collection.cache.wait_consistent(deadline).await.map_err(|_| late())?;
             let emptied = self.empty();
             self.emptied.notify_one();
             if emptied.is_ok() {
                 return Ok(());
             }
-            // The watch has broken off; the task opens another.
+            // The watch has ended; the task opens another one.
             tokio::time::sleep(PAUSE).await;
             if Instant::now() >= deadline {
                 return Err(late());
@@ -130,7 +130,7 @@ impl<H: Handler> Informer<H> {
         }
     }
 
-    /// Opens a watch and reads what is there.
+    /// Opens a watch and reads the existing objects.
     async fn begin(&self) -> Result<(), ()> {
         let context = Context::internal("");
         let options = ListOptions { labels: self.selected.clone(), ..ListOptions::default() };
@@ -161,7 +161,7 @@ impl<H: Handler> Informer<H> {
         }
     }
 
-    /// Hands on all that the watch has now.
+    /// Delivers all items that the watch has at this moment.
     fn empty(&self) -> Result<(), WatchError> {
         let mut poller = Poller::from_waker(Waker::noop());
         loop {
@@ -172,7 +172,7 @@ impl<H: Handler> Informer<H> {
         }
     }
 
-    /// Hands on what the watch has; nothing may come between taking and telling.
+    /// Delivers the items of the watch; the lock is held from taking an item until it is delivered.
     fn take(&self, poller: &mut Poller<'_>) -> Poll<Result<(), WatchError>> {
         let mut watcher = self.watcher.lock();
         let Some(open) = watcher.as_mut() else { return Poll::Ready(Err(WatchError::Closed)) };
@@ -192,7 +192,7 @@ impl<H: Handler> Informer<H> {
 
     fn tell(&self, item: &WatchItem) {
         match item {
-            // An object that stops matching is gone as well.
+            // An object that stops matching is removed as well.
             WatchItem::Event { change: Change::Deleted, event } => {
                 if let Some(old) = event.old() {
                     self.handler.remove(old.namespace(), old.name());
@@ -200,14 +200,14 @@ impl<H: Handler> Informer<H> {
             }
             item => match (self.decode(item), item.entry()) {
                 (Some(object), _) => self.handler.put(object),
-                // What it said before does not hold any more.
+                // The previous version of the object is not valid any more.
                 (None, Some(entry)) => self.handler.remove(entry.namespace(), entry.name()),
                 (None, None) => {}
             },
         }
     }
 
-    /// An object that cannot be read is left out, as if it were not there.
+    /// Decodes an object; one that cannot be decoded counts as absent.
     fn decode(&self, item: &WatchItem) -> Option<Value> {
         let entry = item.entry()?;
         match self.resource.collection.decode(entry.value(), entry.revision()) {
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Of all objects, those with the labels that were asked for, for as long as they have them.
+    /// The handler gets the objects with the selected labels, until they lose them.
     #[tokio::test]
     async fn selecting() {
         let resources = Cluster::resources();
@@ -279,7 +279,7 @@ mod tests {
         task.await.unwrap();
     }
 
-    /// After catching up everything that was written is known, however the task that follows is scheduled.
+    /// After catching up, all earlier writes are known, however the task is scheduled.
     #[tokio::test]
     async fn catching_up() {
         let resources = Cluster::resources();
@@ -299,7 +299,7 @@ mod tests {
             informer.catch_up().await.unwrap();
             assert!(names.0.lock().contains(&name), "{name}");
         }
-        // The task goes on by itself.
+        // The task continues by itself.
         create("after").await;
         let began = Instant::now();
         while !names.0.lock().contains("after") {

@@ -1,7 +1,8 @@
-//! The service `kubernetes`, by which what runs in the cluster reaches the servers, and its endpoints.
+//! The service `kubernetes`, by which pods of the cluster reach the servers, and its endpoints.
 //!
-//! With the lease reconciler (the default), every server holds a key with a lease for its own address below `masterleases/`, as Go's lease reconciler
-//! does; the endpoints are the addresses of all such keys. A server that dies is gone when its lease ends.
+//! With the lease reconciler (the default), every server has a key with a lease for its own address below
+//! `masterleases/`, as in Go; the endpoints are the addresses of all these keys. The key of a stopped server disappears
+//! when its lease ends.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,12 +21,12 @@ const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
 const PORT: i64 = 443;
 
-/// Below the root of all keys.
+/// The prefix of the keys, below the root of all keys.
 const LEASES: &str = "masterleases/";
-/// Seconds after which a server that is not heard of counts as gone; half as much again as it takes to say so.
+/// The lifetime of a server's lease: one and a half times the interval of its renewals.
 const LEASE_SECONDS: u64 = 15;
 
-/// Makes the service where it is missing, renews this server's lease and brings the endpoints up to date.
+/// Creates the service if it is missing, renews this server's lease and updates the endpoints.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let Some(advertised) = work.config.advertised else { return ensure_service(work, None).await };
     ensure_service(work, Some(advertised)).await?;
@@ -42,7 +43,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     }
 }
 
-/// Takes this server out of the endpoints.
+/// Removes this server from the endpoints.
 pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     let Some(advertised) = work.config.advertised else { return Ok(()) };
     match work.config.endpoint_reconciler {
@@ -61,15 +62,15 @@ pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     }
 }
 
-/// The addresses that stand in the endpoints, if these are as servers write them.
+/// Returns the addresses in the endpoints, if these have the form that servers write.
 async fn listed(work: &Work) -> Result<Vec<String>, Status> {
     let Some(there) = endpoints(work)?.get(NAMESPACE, NAME).await? else { return Ok(Vec::new()) };
     let [subset] = there.list_at(&["subsets"]) else { return Ok(Vec::new()) };
     Ok(subset.list_at(&["addresses"]).iter().map(|address| address.str_at(&["ip"]).to_owned()).collect())
 }
 
-/// The addresses with the server's own among them, and no more than there are servers: those behind its own go first, so
-/// that servers who all do this agree in the end.
+/// Returns the addresses including the server's own, at most `count`: those after its own are removed first, so that
+/// all servers converge to the same addresses.
 fn counted(listed: &[String], own: &str, count: usize) -> Vec<String> {
     let mut addresses = listed.to_vec();
     if listed.iter().any(|address| address == own) && listed.len() <= count {
@@ -114,11 +115,11 @@ async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(
     created(services.create(NAMESPACE, service).await.map(|_| ()))
 }
 
-/// Tells the other servers that this one is there.
+/// Renews the key by which other servers find this one.
 async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     let endpoints = endpoints(work)?;
     let (store, key) = (store(&endpoints), lease_key(&endpoints, advertised));
-    // kube-apiserver counts here how often it was renewed: it writes nothing where nothing changes.
+    // As in kube-apiserver, which does not write an unchanged value, the generation counts renewals.
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
     let renewed = match before {
         Some(kv) => {
@@ -136,7 +137,7 @@ async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
-/// The endpoints as the leases say.
+/// Sets the endpoints to the addresses of the leases.
 async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
     let endpoints = endpoints(work)?;
     let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
@@ -154,7 +155,7 @@ async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
     write(work, &texts, port).await
 }
 
-/// Makes endpoints and their slice say these addresses.
+/// Writes these addresses to the endpoints and their slice.
 async fn write(work: &Work, addresses: &[String], port: u16) -> Result<(), Status> {
     ensure_endpoints(&endpoints(work)?, addresses, i64::from(port)).await?;
     let all_v6 = !addresses.is_empty() && addresses.iter().all(|address| address.contains(':'));
@@ -179,7 +180,7 @@ async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) 
         return created(endpoints.create(NAMESPACE, object).await.map(|_| ()));
     };
     let labelled = there.str_at(&["metadata", "labels", SKIP_MIRROR]) == "true";
-    // Ports are those of whoever was first: servers of one cluster agree on them.
+    // The ports are those of the first server: all servers of a cluster use the same.
     let same_addresses = {
         let stored = there.list_at(&["subsets"]);
         let ips = |subset: &Value| -> Vec<String> {
@@ -220,7 +221,7 @@ async fn ensure_slice(work: &Work, addresses: &[String], address_type: &str, por
     });
     match slices.get(NAMESPACE, NAME).await? {
         None => created(slices.create(NAMESPACE, slice).await.map(|_| ())),
-        // The family of a slice cannot be changed.
+        // The address family of a slice is immutable.
         Some(there) if there.str_at(&["addressType"]) != address_type => {
             slices.delete(NAMESPACE, NAME).await?;
             created(slices.create(NAMESPACE, slice).await.map(|_| ()))
@@ -257,7 +258,7 @@ fn lease_key(endpoints: &Objects, advertised: SocketAddr) -> Bytes {
     Bytes::from(format!("{}{LEASES}{}", endpoints.resource().collection.root, advertised.ip()))
 }
 
-/// Another server may have been quicker.
+/// Ignores that another server has created the object first.
 fn created(result: Result<(), Status>) -> Result<(), Status> {
     match result {
         Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),

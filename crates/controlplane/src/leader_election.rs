@@ -1,5 +1,5 @@
-//! Coordinated leader election (KEP-4355): among the servers of a store one elects, for each lease that has candidates,
-//! which of them shall hold it.
+//! Coordinated leader election (KEP-4355): one of the servers of a store elects the holder of each lease that has
+//! candidates.
 
 mod candidates;
 mod election;
@@ -21,17 +21,17 @@ use candidates::Candidate;
 use election::Election;
 use lock::Lock;
 
-/// How long a lease is left alone before it is looked at again.
+/// The maximum time between two checks of the leases.
 const REVIEW: Duration = Duration::from_secs(5);
-/// How often candidates are deleted that have not said for long that they are there.
+/// The interval at which expired candidates are deleted.
 const COLLECT: Duration = Duration::from_secs(30 * 60);
-/// How soon a resource that is not served is asked for again.
+/// The pause before a resource that is not served is checked again.
 const UNSERVED: Duration = Duration::from_secs(5);
 
-/// Leads when no other server does, and elects as long as it leads.
+/// Waits to become the leader, and elects as long as it leads.
 pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        // As the Go server's hook, which only begins the work.
+        // As kube-apiserver's hook, which only starts the work.
         report.send_replace(true);
         while !shutdown.is_fired() {
             let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases");
@@ -58,7 +58,7 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
     })
 }
 
-/// Elects where candidates or leases change, and from time to time.
+/// Elects when candidates or leases change, and at intervals.
 async fn lead(leases: &Objects, candidates: &Objects) {
     let (mut of_leases, mut of_candidates) = (Follow::all(leases.resource()), Follow::all(candidates.resource()));
     let mut review = interval(REVIEW);
@@ -69,7 +69,7 @@ async fn lead(leases: &Objects, candidates: &Objects) {
         tokio::select! {
             _ = review.tick() => {}
             _ = of_candidates.changed() => {}
-            // Nodes renew theirs all the time.
+            // Nodes renew their leases all the time.
             changed = of_leases.changed() => match changed {
                 Changed::Named(changed) if !changed.iter().any(|name| names.contains(name.as_str())) => continue,
                 _ => {}
@@ -88,7 +88,7 @@ async fn lead(leases: &Objects, candidates: &Objects) {
     }
 }
 
-/// Takes a step in every election, and says which leases have candidates.
+/// Takes a step in every election; returns the names of the leases with candidates.
 async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String>, Status> {
     let now = now();
     let mut by_lease: BTreeMap<(String, String), Vec<Candidate>> = BTreeMap::new();
@@ -110,7 +110,7 @@ async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String
     Ok(names)
 }
 
-/// Deletes candidates that are none any more.
+/// Deletes expired candidates.
 async fn collect(candidates: &Objects) -> Result<(), Status> {
     for object in candidates.list("").await? {
         let candidate = Candidate::of(&object);

@@ -1,7 +1,7 @@
-//! What the server does by itself, without being asked over HTTP: it gives services their addresses and ports
-//! ([`service_hooks`]), and sees to it that the objects every cluster has are there ([`start`]).
+//! The part of the control plane that works without requests: it allocates addresses and ports of services
+//! ([`service_hooks`]), and creates the objects that every cluster has ([`start`]).
 
-/// The program's allocator: tests measure what is left of memory, and the system's hands none back.
+/// The program's allocator: tests measure the memory in use, and the system's allocator does not return any.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -1,4 +1,4 @@
-//! The server's own reads and writes. They go the way of any client's from the defaults on, admission included.
+//! The server's own reads and writes. From defaulting on they are handled like a client's, admission included.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
 use futures::future::join_all;
 
-/// One resource, as the server's own loops use it. Objects are in its version, which is the stored one of all that they
-/// write.
+/// One resource for the server's own loops. Objects are in its version, which is the storage version of all resources
+/// that they write.
 #[derive(Clone)]
 pub(crate) struct Objects {
     resource: Arc<Resource>,
@@ -26,7 +26,7 @@ impl Objects {
         resources.require(group, version, plural).map(|resource| Self { resource, manager: MANAGER })
     }
 
-    /// The same, with another name in `managedFields`.
+    /// Sets another manager in `managedFields`.
     pub(crate) fn managed_by(self, manager: &'static str) -> Self {
         Self { manager, ..self }
     }
@@ -35,12 +35,12 @@ impl Objects {
         &self.resource
     }
 
-    /// With all that was acknowledged before; `None` when there is none.
+    /// Returns an object, with all writes acknowledged before; `None` if it does not exist.
     pub(crate) async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
         self.entry(namespace, name).await?.map(|entry| self.decode(&entry)).transpose()
     }
 
-    /// [`Objects::get`] without reading what it says.
+    /// Returns an object like [`Objects::get`], but does not decode it.
     pub(crate) async fn entry(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Status> {
         match self.resource.get(&Context::internal(namespace), name, Match::Consistent).await {
             Ok(entry) => Ok(Some(entry)),
@@ -53,7 +53,7 @@ impl Objects {
         self.resource.collection.decode(entry.value(), entry.revision())
     }
 
-    /// With all that was acknowledged before.
+    /// Lists objects, with all writes acknowledged before.
     pub(crate) async fn list(&self, namespace: &str) -> Result<Vec<Value>, Status> {
         self.list_as(namespace, Match::Consistent).await
     }
@@ -83,13 +83,13 @@ impl Objects {
         self.resource.create(&context, &permit, object).await
     }
 
-    /// Creates those of the objects that are not there yet, all at once. Somebody else may create them meanwhile.
+    /// Creates the missing ones of these objects, concurrently. Another client may create them meanwhile.
     pub(crate) async fn create_missing(&self, objects: Vec<Value>) -> Result<(), Status> {
         let there = self.list("").await?;
         self.create_missing_of(&there, objects).await
     }
 
-    /// [`Objects::create_missing`] with what is there.
+    /// Like [`Objects::create_missing`], with a list of the existing objects.
     pub(crate) async fn create_missing_of(&self, there: &[Value], objects: Vec<Value>) -> Result<(), Status> {
         let key = |object: &Value| {
             let text = |member| object.str_at(&["metadata", member]).to_owned();
@@ -107,7 +107,7 @@ impl Objects {
         created.await.into_iter().collect()
     }
 
-    /// Changes an object that is there; an object that `change` leaves alone is not written.
+    /// Changes an existing object; if `change` does not change it, it is not written.
     pub(crate) async fn update(
         &self,
         namespace: &str,
@@ -118,7 +118,7 @@ impl Objects {
         self.update_to(namespace, name, subresource, change).await.map(drop)
     }
 
-    /// [`Objects::update`], telling the revision at which the object then is.
+    /// Like [`Objects::update`], and returns the new revision of the object.
     pub(crate) async fn update_to(
         &self,
         namespace: &str,
@@ -143,7 +143,7 @@ impl Objects {
         self.resource.update(&context, name, &options, &mut apply).await.map(|updated| updated.stored.revision)
     }
 
-    /// Deletes an object; one that is not there is fine.
+    /// Deletes an object; succeeds if it does not exist.
     pub(crate) async fn delete(&self, namespace: &str, name: &str) -> Result<(), Status> {
         match self.resource.delete(&Context::internal(namespace), name, &DeleteOptions::default()).await {
             Err(status) if status.is(StatusReason::NotFound) => Ok(()),
@@ -151,7 +151,7 @@ impl Objects {
         }
     }
 
-    /// Server-side apply of a status, as `manager`, forced.
+    /// Applies a status by server-side apply as `manager`, with force.
     pub(crate) async fn apply_status(&self, name: &str, manager: &str, mut config: Value) -> Result<(), Status> {
         let context = Context::internal("");
         let members = config.make_object();
@@ -171,7 +171,7 @@ impl Objects {
     }
 }
 
-/// The server writes by one version only.
+/// Limits the conversions of a resource to its own version.
 struct OneVersion<'a>(&'a Resource);
 
 impl Versions for OneVersion<'_> {

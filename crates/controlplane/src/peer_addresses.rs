@@ -1,7 +1,7 @@
-//! Where servers of one cluster reach each other (KEP-4020): a key with a lease for each, below `peerserverleases/`.
+//! The addresses of servers for each other (KEP-4020): each has a key with a lease below `peerserverleases/`.
 //!
-//! A server that lacks what a request is for hands it on to one that has it; the identity lease of that one names it, and
-//! the key says at which address. One that dies is gone when its lease ends.
+//! A server without the requested resource forwards the request to one that has it; the identity lease has that
+//! server's name, and the key its address. The key of a stopped server disappears when its lease ends.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,18 +14,18 @@ use bytes::Bytes;
 use crate::objects::Objects;
 use crate::start::Work;
 
-/// Below the root of all keys.
+/// The prefix of the keys, below the root of all keys.
 const LEASES: &str = "peerserverleases/";
-/// Seconds after which a server that is not heard of counts as gone; half as much again as it takes to say so.
+/// The lifetime of a server's lease: one and a half times the interval of its renewals.
 const LEASE_SECONDS: u64 = 15;
 const IDENTITY: &str = "apiserverIdentity";
 
-/// Says where this server is reached, while others may want to know.
+/// Publishes this server's address, if the gate is on.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let Some(address) = work.config.peer_address(work.resources.features()) else { return Ok(()) };
     let endpoints = endpoints(&work.resources)?;
     let (store, key) = (store(&endpoints), key(&endpoints, work.identity.name()));
-    // The Go server counts here how often it was renewed: it writes nothing where nothing changes.
+    // As in kube-apiserver, which does not write an unchanged value, the generation counts renewals.
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
     let before = match before {
         Some(kv) => Some(endpoints.resource().collection.decode(&kv.value, kv.mod_revision)?),
@@ -39,7 +39,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
-/// Nobody shall look for a server that has ended.
+/// Removes the address, so that other servers do not use it.
 pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     if work.config.peer_address(work.resources.features()).is_none() {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     store(&endpoints).txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
-/// What servers of the cluster say of their addresses.
+/// The published addresses of the cluster's servers.
 #[derive(Clone)]
 pub struct PeerAddresses(Catalog);
 
@@ -58,7 +58,7 @@ impl PeerAddresses {
         Self(resources)
     }
 
-    /// The `host:port` of the server whose identity lease has this name.
+    /// Returns the `host:port` of the server with this identity lease.
     pub async fn address_of(&self, name: &str) -> Result<String, String> {
         let failed = |status: Status| status.message().to_owned();
         let endpoints = endpoints(&self.0).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Admission policies and their bindings on their way from the watch caches to the plugins that ask them.
+//! Follows admission policies and their bindings, from the watch caches to the plugins that evaluate them.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl Handler for OneResource {
     }
 }
 
-/// Begins to follow the four resources, once they are there; the tasks end with the shutdown signal. Of one that is not
-/// served there are no objects.
+/// Starts to follow the four resources when they exist; the tasks end with the shutdown signal. A resource that is not
+/// served has no objects.
 pub fn follow_policies(policies: &Arc<Policies>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     for resource in PolicyResource::ALL {
         let policies = policies.clone();

@@ -1,4 +1,4 @@
-//! Whoever writes an admission policy or a binding must be able to read its parameters: expressions could tell them.
+//! Authors of admission policies and bindings must be able to read the parameters, as expressions could reveal them.
 
 use std::sync::Arc;
 
@@ -22,16 +22,16 @@ struct PolicyParams {
     resource: PolicyResource,
 }
 
-/// What is read, as far as it is known; `*` for what is not.
+/// The resource that the author must be able to read; `*` for unknown parts.
 struct Read {
     group: String,
     version: String,
     resource: String,
-    /// Why it is not known, for bindings.
+    /// The reason why it is not known, for bindings.
     unknown: Option<String>,
 }
 
-/// The checks by group and kind.
+/// Returns the checks by group and kind.
 pub fn policy_hooks(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> [(GroupKindName, Arc<dyn Hooks>); 4] {
     PolicyResource::ALL.map(|resource| {
         let hooks = PolicyParams { resources: resources.clone(), authorizer: authorizer.clone(), resource };
@@ -105,7 +105,7 @@ impl PolicyParams {
                 "{unknown} to determine minimum required permissions and user {user} does not have \"{verb}\" permission \
                  for all groups, versions and resources"
             ),
-            // kube-apiserver has them the wrong way round here.
+            // kube-apiserver swaps the user and the verb here.
             (None, PolicyResource::MutatingBindings) => {
                 format!("user {verb} does not have \"{user}\" permission on the object referenced by paramRef")
             }
@@ -115,7 +115,7 @@ impl PolicyParams {
         })
     }
 
-    /// What a policy reads.
+    /// Returns the resource of a policy's parameters.
     async fn of_policy(&self, name: &str) -> Read {
         let plural = match self.resource {
             PolicyResource::MutatingBindings => PolicyResource::MutatingPolicies.plural(),
@@ -168,7 +168,7 @@ impl Read {
     }
 }
 
-/// A user as Go prints one.
+/// Formats a user as Go does.
 fn shown(user: &User) -> String {
     let extra =
         |(name, values): (&binnacle_meta::Text, &Vec<binnacle_meta::Text>)| format!("{name}:[{}]", values.join(" "));

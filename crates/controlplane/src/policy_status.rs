@@ -1,7 +1,7 @@
-//! The status of validating admission policies: what is wrong with their expressions for the kinds that they are for.
+//! The status of validating admission policies: type errors of their expressions for the kinds that they match.
 //!
-//! That is work of the controller manager. Where there is none, nobody would see the warnings: a policy that has had no
-//! status for a while is given one here, in the controller's name, and none that the controller has looked at.
+//! This is the controller manager's work. Without one clients would never see the warnings: a policy without a status
+//! gets one here after a while, in the controller's name; policies that the controller has handled stay unchanged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::objects::Objects;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const PLURAL: &str = "validatingadmissionpolicies";
-/// Whom the status is from.
+/// The field manager of the status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
-/// How long the controller manager has the first word.
+/// The time for which the controller manager alone may write the status.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Follows the policies for ever.
+/// Follows the policies until the task ends.
 pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>) {
     let mut changes = Follow::all(&policies);
-    // Policies without a status, and when they are to have one.
+    // Policies without a status, and the time at which they get one.
     let mut due: HashMap<Text, Instant> = HashMap::new();
     loop {
         let next = due.values().min().copied();
@@ -48,7 +48,7 @@ pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>) {
     }
 }
 
-/// Remembers the policies that have changed and have no status of now.
+/// Remembers changed policies without a current status.
 async fn note(resources: &Catalog, changed: Changed, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
     let at = Instant::now() + PATIENCE;
@@ -76,7 +76,7 @@ async fn note(resources: &Catalog, changed: Changed, due: &mut HashMap<Text, Ins
     Ok(())
 }
 
-/// Writes the status of those whose time has come.
+/// Writes the status of policies whose time has come.
 async fn settle(resources: &Catalog, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
     let now = Instant::now();
@@ -94,7 +94,7 @@ async fn settle(resources: &Catalog, due: &mut HashMap<Text, Instant>) -> Result
     Ok(())
 }
 
-/// True when the status is about the policy as it is.
+/// Returns true if the status is of the policy's current generation.
 fn is_told(policy: &Value) -> bool {
     let generation = policy.int_at(&["metadata", "generation"]).unwrap_or_default();
     generation <= policy.int_at(&["status", "observedGeneration"]).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The priority classes of what a cluster cannot do without.
+//! The priority classes of pods that every cluster needs.
 
 use binnacle_meta::Status;
 use binnacle_registry::Catalog;
@@ -20,7 +20,7 @@ const SYSTEM: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// Makes those that are missing.
+/// Creates the missing ones.
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let classes = Objects::new(resources, "scheduling.k8s.io", "v1", "priorityclasses")?;
     let system = SYSTEM.iter().map(|(name, value, description)| {

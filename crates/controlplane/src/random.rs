@@ -1,10 +1,10 @@
-//! Random choices, where guessing them would gain nobody anything.
+//! Random numbers that need not be unpredictable.
 
 use uuid::Uuid;
 
-/// A number below `limit`, 0 for a limit of 0.
+/// Returns a number below `limit`, 0 for a limit of 0.
 pub(crate) fn below(limit: u128) -> u128 {
-    // The few fixed bits of a version 4 UUID lie above the low 62.
+    // The few fixed bits of a version 4 UUID are above its low 62.
     let low = |id: Uuid| id.as_u128() & ((1 << 62) - 1);
     if limit <= 1 {
         return 0;

@@ -1,4 +1,4 @@
-//! Where services of the cluster are reached from this server: for aggregated APIs and for webhooks.
+//! The addresses of the cluster's services for this server: for aggregated APIs and for webhooks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,33 +19,33 @@ use parking_lot::Mutex;
 
 use crate::random;
 
-/// How many changes of endpoints are taken off a watch at once.
+/// The maximum number of endpoint changes taken from a watch at once.
 const BATCH: usize = 256;
-/// Services that nobody has asked for within this time are forgotten when others come.
+/// The time without a request after which a service is forgotten when another one is added.
 const UNUSED: Duration = Duration::from_secs(600);
 
-/// The address of a service that is dialed (`--enable-aggregator-routing`).
+/// The choice of the address to dial for a service (`--enable-aggregator-routing`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceRouting {
-    /// Its cluster IP: the kernel or a proxy of this machine chooses among its endpoints.
+    /// Its cluster IP: the kernel or a proxy on this machine chooses an endpoint.
     ClusterIp,
-    /// One of its endpoints, chosen here.
+    /// One of its endpoints, chosen by this server.
     Endpoints,
 }
 
-/// Resolves services from what the watch caches hold. What has not changed is not decoded again.
+/// A resolver of services from the watch caches. Unchanged objects are not decoded again.
 pub struct ServiceAddresses {
     catalog: Catalog,
     routing: ServiceRouting,
-    /// Where this server listens: the service `kubernetes` is this server.
+    /// The address of this server, for the service `kubernetes`.
     own: Option<SocketAddr>,
-    /// How this server calls itself there.
+    /// The client identity for calls of this server to itself.
     itself: Option<Itself>,
     egress: Egress,
     known: Mutex<HashMap<(Text, Text), Arc<Known>>>,
 }
 
-/// One service, as far as it was looked at.
+/// One service, with the parts that were read.
 struct Known {
     namespace: Text,
     name: Text,
@@ -54,7 +54,7 @@ struct Known {
     endpoints: Mutex<Endpoints>,
 }
 
-/// What of a service tells where it is.
+/// The part of a service that determines its address.
 struct ServiceSpec {
     kind: Text,
     cluster_ip: Text,
@@ -65,42 +65,42 @@ struct ServiceSpec {
     ports: Vec<(Text, i64)>,
 }
 
-/// The endpoint slices of a service, with a watch that tells when they have changed.
+/// The endpoint slices of a service, with a watch for their changes.
 #[derive(Default)]
 struct Endpoints {
     watcher: Option<Watcher>,
-    /// Grows with each change.
+    /// Incremented at each change.
     generation: u64,
     slices: Option<Arc<[Slice]>>,
 }
 
 struct Slice {
     address_type: Text,
-    /// Name and number of each port that has both.
+    /// The name and number of each port that has both.
     ports: Vec<(Text, i64)>,
-    /// The first address of each endpoint that is ready or does not say.
+    /// The first address of each endpoint that is ready or has no such condition.
     ready: Vec<Text>,
 }
 
 impl ServiceAddresses {
-    /// `own` is where this server is reached from itself.
+    /// Creates a resolver; `own` is the address at which this server reaches itself.
     pub fn new(catalog: Catalog, routing: ServiceRouting, own: Option<SocketAddr>) -> Self {
         Self { catalog, routing, own, itself: None, egress: Egress::default(), known: Mutex::default() }
     }
 
-    /// The same, with connections that leave as `egress` says.
+    /// Sets the egress of connections.
     #[must_use]
     pub fn leaving_by(self, egress: Egress) -> Self {
         Self { egress, ..self }
     }
 
-    /// The same, with calls of webhooks at this server made as `itself` says.
+    /// Sets the client identity for webhook calls to this server itself.
     #[must_use]
     pub fn calling_itself(self, itself: Itself) -> Self {
         Self { itself: Some(itself), ..self }
     }
 
-    /// Where this server is, for a service that is this server.
+    /// Returns the address of this server if the service is this server.
     fn own(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {
         self.own.filter(|_| (namespace, name, port) == ("default", "kubernetes", 443))
     }
@@ -172,7 +172,7 @@ impl Known {
         let resource = catalog.require("", "v1", "services")?;
         let found = resource.get(&Context::internal(&self.namespace), &self.name, Match::Any).await;
         let entry = found.map_err(|status| match status.is(StatusReason::NotFound) {
-            // The Go server's lister names the kind.
+            // kube-apiserver's lister uses the singular name.
             true => Status::not_found(&GroupResource::new("", "service"), &self.name),
             false => status,
         })?;
@@ -196,7 +196,7 @@ impl Known {
         let context = Context::internal(&self.namespace);
         let seen = match seen {
             Some(generation) => Some(generation),
-            // What is listed after this is at least as new as where the watch begins. Without a watch nothing is kept.
+            // A list after this is at least as new as the start of the watch. Without a watch nothing is cached.
             None => match resource.watch(&context, &options, WatchFrom::ChangesOnly).await? {
                 Ok(watcher) => {
                     let mut endpoints = self.endpoints.lock();
@@ -210,15 +210,15 @@ impl Known {
         };
         let slices: Arc<[Slice]> = list(&resource, &context, &options).await?.into();
         let mut endpoints = self.endpoints.lock();
-        // What has changed meanwhile may be missing here: who asks next lists again.
+        // This list may miss later changes: then the next caller lists again.
         if seen == Some(endpoints.generation) {
             endpoints.slices = Some(slices.clone());
         }
         Ok(slices)
     }
 
-    /// The slices if they are known and nothing was told of them since, otherwise the generation in which they are to be
-    /// listed, if a watch is open.
+    /// Returns the cached slices if they are unchanged, otherwise the generation for which they must be listed, if a
+    /// watch is open.
     fn unchanged(&self) -> Result<Arc<[Slice]>, Option<u64>> {
         let endpoints = &mut *self.endpoints.lock();
         let Some(watcher) = &mut endpoints.watcher else { return Err(None) };
@@ -231,7 +231,7 @@ impl Known {
                     endpoints.slices = None;
                     endpoints.generation += 1;
                 }
-                // Too slow for the window, or the cache begins anew.
+                // The watcher was too slow for the cache's window, or the cache was filled again.
                 Poll::Ready(Err(_)) => {
                     *endpoints = Endpoints { generation: endpoints.generation + 1, ..Endpoints::default() };
                     return Err(None);
@@ -286,7 +286,7 @@ impl ServiceSpec {
         }
     }
 
-    /// The name of a port, if this is a service that has endpoints.
+    /// Returns the name of a port, if the service is of a type with endpoints.
     fn port_of_endpoints(&self, name: &str, port: u16) -> Result<&str, String> {
         match self.kind.as_str() {
             "ClusterIP" | "LoadBalancer" | "NodePort" => self.port(name, port),
@@ -317,7 +317,7 @@ impl Slice {
     }
 }
 
-/// Name and number of each port.
+/// Returns the name and number of each port.
 fn ports(list: &[Value]) -> Vec<(Text, i64)> {
     list.iter().filter_map(port).collect()
 }
@@ -326,8 +326,8 @@ fn port(port: &Value) -> Option<(Text, i64)> {
     Some((port.str_at(&["name"]).into(), port.int_at(&["port"])?))
 }
 
-/// A ready endpoint behind a port: of the service's first family if it has one there, otherwise of any. `below` chooses
-/// a number below the one that it is given.
+/// Chooses a ready endpoint for a port: of the service's first family if there is one, otherwise of any. `below`
+/// returns a number below its argument.
 fn choose(slices: &[Slice], family: &str, port: &str, below: impl Fn(usize) -> usize) -> Option<String> {
     let of = |preferred: bool| {
         let candidates = slices.iter().filter(move |slice| (slice.address_type == family) == preferred);
@@ -344,7 +344,7 @@ fn choose(slices: &[Slice], family: &str, port: &str, below: impl Fn(usize) -> u
     Some(join(address, *number))
 }
 
-/// `host:port`, with IPv6 addresses in brackets.
+/// Returns `host:port`, with brackets around IPv6 addresses.
 fn join(host: &str, port: i64) -> String {
     match host.parse() {
         Ok(IpAddr::V6(_)) => format!("[{host}]:{port}"),

@@ -1,4 +1,4 @@
-//! The service CIDR of the flags as the object `kubernetes`, from which addresses of services are drawn.
+//! The ServiceCIDR `kubernetes`, made from the flags, from which addresses of services are allocated.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, rfc3339};
@@ -8,11 +8,11 @@ use crate::objects::Objects;
 use crate::start::Work;
 
 const NAME: &str = "kubernetes";
-/// Whom `managedFields` name for the status.
+/// The field manager of the status.
 const MANAGER: &str = "kubernetes-service-cidr-controller";
 
-/// Makes it where it is missing, adds the second family of the flags to one that has only the first, and says that it is
-/// ready, unless somebody has said otherwise.
+/// Creates it if it is missing, adds the second family of the flags if it has only the first, and sets the condition
+/// `Ready`, unless another manager has set it.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let cidrs = Objects::new(&work.resources, "networking.k8s.io", "v1", "servicecidrs")?;
     let wanted: Vec<String> = work.config.service_cidrs.iter().map(|cidr| cidr.network()).collect();

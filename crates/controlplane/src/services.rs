@@ -1,7 +1,7 @@
-//! What services get when they are created and changed: cluster IPs, address families, node ports.
+//! Allocation for services that are created or changed: cluster IPs, address families, node ports.
 //!
-//! There is no transaction over a service and what it is given. Things are therefore taken before the service is written
-//! and given back after, so that what goes wrong in between can only leave too much taken; the repair loop finds that.
+//! No transaction covers a service and its allocations. They are therefore taken before the service is written and
+//! released after it, so that a failure in between can only leave unused ones; the repair loop finds these.
 
 mod addresses;
 mod bitmap;
@@ -35,7 +35,7 @@ pub use metrics::AllocatorMetrics;
 pub(crate) use range::AddressRange;
 pub(crate) use repair::ensure as repair;
 
-/// The hooks of core services. The resources may be bound later.
+/// Returns the hooks of core services. The resources may be added later.
 pub fn service_hooks(resources: Catalog, config: &Config) -> Arc<ServiceHooks> {
     let families = Families::new(config.service_cidrs.iter().map(Family::of_cidr));
     Arc::new(ServiceHooks {
@@ -46,7 +46,7 @@ pub fn service_hooks(resources: Catalog, config: &Config) -> Arc<ServiceHooks> {
     })
 }
 
-/// Gives services their addresses and ports, and takes them back.
+/// Hooks that allocate the addresses and ports of services, and release them.
 pub struct ServiceHooks {
     resources: Catalog,
     families: Families,
@@ -138,7 +138,7 @@ impl Hooks for ServiceHooks {
 }
 
 impl ServiceHooks {
-    /// Takes an address for each of the service's families from the one at `from` on: the one that was asked for, or any.
+    /// Allocates addresses for the service's families from index `from` on: the requested ones, or any.
     async fn give_addresses(&self, context: &Context, service: &mut Value, from: usize) -> Result<Vec<IpAddr>, Status> {
         let spec = Spec::of(service);
         if spec.is_external_name() || spec.is_headless() {
@@ -219,7 +219,7 @@ impl ServiceHooks {
         }
     }
 
-    /// A service of the same name must not find the endpoints of this one.
+    /// Deletes the endpoints of a service, so that a later one of the same name does not get them.
     async fn delete_endpoints(&self, owner: Owner<'_>) {
         let Ok(endpoints) = Objects::new(&self.resources, "", "v1", "endpoints") else { return };
         let context = Context::internal(owner.namespace);
@@ -232,10 +232,10 @@ impl ServiceHooks {
     }
 }
 
-/// What a change of a service means for its addresses.
+/// The addresses that a change of a service needs or releases.
 enum AddressChange {
     None,
-    /// It gets addresses for its families from this one on.
+    /// It gets addresses for its families from this index on.
     Take(usize),
     GiveUp(Vec<IpAddr>),
 }

@@ -1,4 +1,4 @@
-//! The loops that keep the objects of the cluster itself in place, and the order in which they begin.
+//! The loops that maintain the cluster's own objects, and the order in which they start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,11 @@ use crate::{
     system_namespaces,
 };
 
-/// How soon a step that failed is tried again: first, and at last.
+/// The minimum and maximum pause before a failed step is tried again.
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
 pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 
-/// The loops of a running server. They end with the shutdown signal that [`start`] was given.
+/// The loops of a running server. They end with the shutdown signal given to [`start`].
 pub struct ControlPlane {
     steps: Vec<Step>,
     registrations: Registrations,
@@ -35,14 +35,14 @@ pub struct ControlPlane {
     task: JoinHandle<()>,
 }
 
-/// One of the things that are done at the start, by the name of its health check in kube-apiserver.
+/// A step of the start, with the name of its health check in kube-apiserver.
 #[derive(Clone)]
 pub struct Step {
     name: &'static str,
     done: watch::Receiver<bool>,
 }
 
-/// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
+/// Starts the loops. The objects that others depend on are created first; then all other loops start.
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
     let (registrations, storage_versions) = (work.registrations.clone(), work.storage_versions.clone());
@@ -87,14 +87,14 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
     ControlPlane { steps, registrations, storage_versions, server_name, task }
 }
 
-/// What the loops work with.
+/// The shared data of the loops.
 pub(crate) struct Work {
     pub(crate) resources: Catalog,
     pub(crate) config: Config,
     pub(crate) registrations: Registrations,
     pub(crate) identity: Identity,
     pub(crate) storage_versions: StorageVersions,
-    /// Node ports that belonged to no service when last looked at.
+    /// Node ports that belonged to no service at the last check.
     pub(crate) leaked_ports: Mutex<Vec<i64>>,
 }
 
@@ -111,29 +111,29 @@ impl Work {
 #[derive(Clone)]
 struct Loop {
     name: &'static str,
-    /// What else kube-apiserver has a hook for, and this loop does as well.
+    /// The names of other kube-apiserver hooks whose work this loop does as well.
     also: &'static [&'static str],
     how: How,
 }
 
 #[derive(Clone)]
 enum How {
-    /// Done at the start, and again from time to time.
+    /// Runs at the start, and again at intervals.
     Repeat {
         ensure: Ensure,
-        /// Once done, it is done again after this time.
+        /// The time after which a successful step is repeated.
         every: Option<Duration>,
-        /// What is undone when the server goes.
+        /// Undoes the step when the server stops.
         leave: Option<Ensure>,
     },
-    /// Acts when a resource changes, until the shutdown signal.
+    /// Processes changes of a resource until the shutdown signal.
     Follow(Follow),
 }
 
 type Ensure = for<'a> fn(&'a Work) -> BoxFuture<'a, Result<(), Status>>;
 type Follow = fn(Arc<Work>, watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()>;
 
-/// The loops in the order in which they may begin.
+/// Returns the loops in the two stages in which they start.
 fn stages(features: &Features) -> [Vec<Loop>; 2] {
     let first = vec![
         Loop::repeat("start-system-namespaces-controller", Some(60), |work| {
@@ -203,7 +203,7 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
 }
 
 impl Loop {
-    /// `every` so many seconds.
+    /// Creates a repeated loop; `every` is in seconds.
     fn repeat(name: &'static str, every: Option<u64>, ensure: Ensure) -> Self {
         Self { name, also: &[], how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None } }
     }
@@ -239,8 +239,8 @@ impl Loop {
     }
 }
 
-/// Steps that have been done once they were tried, as in kube-apiserver: a webhook that refuses everything must not keep the
-/// server from the requests that would remove it.
+/// Steps that count as done after the first attempt, as in kube-apiserver: a webhook that refuses everything must not
+/// block the requests that would remove it.
 const BEGUN_IS_DONE: [&str; 2] =
     ["start-cluster-authentication-info-controller", "start-kube-apiserver-identity-lease-controller"];
 
@@ -266,7 +266,7 @@ async fn repeat(
                 }
             }
             Err(status) => {
-                // What is refused as it is (endpoints at a loopback address, say) keeps nobody from serving.
+                // An invalid object (e.g. endpoints at a loopback address) does not keep the server from serving.
                 if status.is(StatusReason::Invalid) || BEGUN_IS_DONE.contains(&name) {
                     report.send_replace(true);
                 }
@@ -284,27 +284,27 @@ async fn repeat(
 }
 
 impl ControlPlane {
-    /// What is done at the start, for health checks.
+    /// Returns the steps of the start, for health checks.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The name under which this server is known among those of the store.
+    /// Returns the identity name of this server.
     pub fn server_name(&self) -> &str {
         &self.server_name
     }
 
-    /// The APIServices that are kept for what is served here.
+    /// Returns the APIServices that are maintained for the served APIs.
     pub fn registrations(&self) -> &Registrations {
         &self.registrations
     }
 
-    /// What has been told of the versions in which resources are stored.
+    /// Returns the published storage versions of resources.
     pub fn storage_versions(&self) -> &StorageVersions {
         &self.storage_versions
     }
 
-    /// Waits until every step was done once.
+    /// Waits until every step has been done once.
     pub async fn done(&self) {
         for step in &self.steps {
             step.wait().await;
@@ -320,13 +320,13 @@ impl ControlPlane {
 }
 
 impl Step {
-    /// A step of a part beside the control plane, and what tells that it was done.
+    /// Creates a step of another component, and the sender that marks it as done.
     pub fn new(name: &'static str) -> (Self, watch::Sender<bool>) {
         let (report, done) = watch::channel(false);
         (Self { name, done }, report)
     }
 
-    /// The name of kube-apiserver's post-start hook for the same thing.
+    /// Returns the name of kube-apiserver's equivalent post-start hook.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -335,7 +335,7 @@ impl Step {
         *self.done.borrow()
     }
 
-    /// Waits until it was done once; for ever if its loop has ended without.
+    /// Waits until the step has been done once; for ever if its loop has ended without that.
     pub async fn wait(&self) {
         let mut done = self.done.clone();
         if done.wait_for(|done| *done).await.is_err() && !*done.borrow() {

@@ -1,5 +1,5 @@
-//! Filling the caches of what is stored before the server says that it is ready: the first lists and watches after a start
-//! would be told to come again.
+//! Fills the watch caches before the server is ready: otherwise the first lists and watches after a start would get
+//! "try again".
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::start::Work;
 
-/// Waits until the caches are filled, but no longer than the start may take (kube-apiserver's
-/// `WatchCacheInitializationPostStartHook`). Resources without objects cost nothing until somebody asks for them.
+/// Waits until the caches are filled, at most for the initialization timeout (kube-apiserver's
+/// `WatchCacheInitializationPostStartHook`). Resources without objects cost nothing until their first request.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let deadline = Instant::now() + work.config.storage_initialization;
     let mut caches: Vec<(GroupResource, &Arc<Cache>)> = Vec::new();

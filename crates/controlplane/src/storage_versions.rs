@@ -1,7 +1,7 @@
-//! Which versions this server stores and reads, told in StorageVersion objects where the gate StorageVersionAPI is on.
+//! The versions that this server stores and reads, in StorageVersion objects if the gate StorageVersionAPI is on.
 //!
-//! Migrations of stored objects begin when all servers store the same version. So nothing is written of a resource before
-//! its StorageVersion says what this server writes ([`StorageVersions::refusal`]).
+//! Migrations of stored objects begin when all servers store the same version. So no object of a resource is written
+//! before its StorageVersion has this server's version ([`StorageVersions::refusal`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -25,35 +25,35 @@ const CONDITION: &str = "AllEncodingVersionsEqual";
 
 static DECODABLE: &str = include_str!("../data/decodable_versions.tbl");
 
-/// What was told of each resource. Clones are the same.
+/// The publishing state of each resource. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct StorageVersions(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// True once everything was told, or when nothing is to be told.
+    /// True when everything is published, or nothing has to be.
     is_complete: AtomicBool,
-    /// Why the last attempt failed, by what is still to be told.
+    /// The resources that are not published yet, each with the error of the last attempt.
     pending: Mutex<BTreeMap<GroupResource, Option<String>>>,
 }
 
-/// What this server does with one stored resource.
+/// The entry of this server for one stored resource.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
-    /// The resource that the object is named after, and others that are stored in the same place.
+    /// The resource that names the object, and others that are stored in the same place.
     names: Vec<GroupResource>,
     encoding: String,
     decodable: Vec<String>,
     served: Vec<String>,
 }
 
-/// True where StorageVersions are kept.
+/// Returns true if StorageVersions are maintained.
 pub(crate) fn is_on(features: &Features) -> bool {
     features.enabled("StorageVersionAPI") && features.enabled("APIServerIdentity")
 }
 
 impl StorageVersions {
-    /// Everything that is served is still to be told.
+    /// Creates the state in which no served resource is published.
     pub(crate) fn of(features: &Features, served: &Served) -> Self {
         let versions = Self::default();
         match is_on(features) {
@@ -66,7 +66,7 @@ impl StorageVersions {
         versions
     }
 
-    /// Why a request has to wait until it was told in which version its resource is stored; `None` where it need not.
+    /// Returns the error of a request that must wait until its resource is published; `None` if it need not.
     pub fn refusal(&self, info: &RequestInfo, user: &User) -> Option<Status> {
         if self.0.is_complete.load(Ordering::Acquire) || !info.is_resource_request {
             return None;
@@ -75,7 +75,7 @@ impl StorageVersions {
         let is_own = || user.name == User::APISERVER && user.groups.iter().any(|group| group == User::MASTERS);
         let may = ["get", "list", "watch"].contains(&info.verb.as_str())
             || of(GROUP, RESOURCE)
-            // What is needed to tell: the lease that names this server, in its namespace.
+            // Publishing needs these: the identity lease of this server, and its namespace.
             || (of("", "namespaces") && info.verb == "create" && is_own())
             || (of("coordination.k8s.io", "leases") && info.namespace == "kube-system");
         let resource = GroupResource { group: info.api_group.clone(), resource: info.resource.clone() };
@@ -89,7 +89,7 @@ impl StorageVersions {
     }
 }
 
-/// Tells of all resources. Fails while this server has no identity, by which it is told apart from others.
+/// Publishes all resources. Fails while this server has no identity lease, which its entries need.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let name = work.identity.name();
     let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
@@ -145,7 +145,7 @@ async fn tell(work: &Work, told: &Told) -> Result<(), Status> {
     update().await
 }
 
-/// Puts what this server says into a StorageVersion, and says whether all servers agree.
+/// Adds this server's entry to a StorageVersion, and the condition whether all servers agree.
 fn join(object: &mut Value, own: &Value, now: &str) {
     let generation = object.int_at(&["metadata", "generation"]).unwrap_or(0);
     let status = object.make_at(&["status"]);
@@ -188,8 +188,8 @@ fn join(object: &mut Value, own: &Value, now: &str) {
     status.insert("conditions", conditions);
 }
 
-/// All built-in resources that are stored, in the order of their groups and names. What several groups serve of one place is
-/// told once.
+/// Returns all stored built-in resources, sorted by group and name. Resources that several groups serve from one place
+/// have one entry.
 fn told(served: &Served) -> Vec<Told> {
     let mut by_place: BTreeMap<Text, Vec<(GroupResource, Text, String)>> = BTreeMap::new();
     for group in served.groups() {
@@ -228,7 +228,7 @@ fn of_place(mut served: Vec<(GroupResource, Text, String)>) -> Told {
     Told { names, encoding, decodable, served: first }
 }
 
-/// The versions of a resource that can be read, where there are several.
+/// Returns the readable versions of a resource, if there are several.
 fn known(name: &GroupResource) -> Vec<String> {
     let lines = DECODABLE.lines().filter(|line| !line.starts_with('#'));
     let mut rows = lines.map(|line| line.split(' '));
@@ -274,7 +274,7 @@ mod tests {
         for (id, version, now, common, status, since) in [
             ("a", "v1", "1", "v1", "True", "1"),
             ("a", "v1", "2", "v1", "True", "1"),
-            // Another version, on which all agree again.
+            // Another version, on which all servers agree again.
             ("a", "v2", "3", "v2", "True", "3"),
             ("b", "v1", "4", "", "False", "4"),
             ("b", "v3", "5", "", "False", "4"),

@@ -8,7 +8,7 @@ use crate::objects::Objects;
 
 const NAMES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
-/// Makes those that are missing.
+/// Creates the missing ones.
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let namespaces = Objects::new(resources, "", "v1", "namespaces")?;
     namespaces.create_missing(NAMES.iter().map(|name| value!({"metadata": {"name": (*name)}})).collect()).await

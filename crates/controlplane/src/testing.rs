@@ -1,4 +1,4 @@
-//! For tests: the built-in resources over a store in memory, with the loops running.
+//! Test support: the built-in resources over a store in memory, with the loops running.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Resources alone.
+    /// Returns resources without running loops.
     pub(crate) fn resources() -> Catalog {
         Self::resources_with(|_| HashMap::new())
     }
 
-    /// Resources with hooks of their own.
+    /// Returns resources with the given hooks.
     pub(crate) fn resources_with(
         hooks: impl FnOnce(&Catalog) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
     ) -> Catalog {
@@ -44,7 +44,7 @@ impl Cluster {
         Self::with(Self::resources(), Config::default()).await
     }
 
-    /// Begins the loops, and waits until each has done its part once.
+    /// Starts the loops, and waits until each step has been done once.
     pub(crate) async fn with(resources: Catalog, config: Config) -> Self {
         let (trigger, shutdown): (_, Shutdown) = ShutdownTrigger::new();
         let control_plane = start(resources.clone(), config, shutdown);
@@ -60,7 +60,7 @@ impl Cluster {
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Reads an object until it is as it should be.
+/// Reads an object until it is `good`.
 pub(crate) async fn until(objects: &Objects, namespace: &str, name: &str, good: impl Fn(&Value) -> bool) -> Value {
     let began = std::time::Instant::now();
     loop {
@@ -73,7 +73,7 @@ pub(crate) async fn until(objects: &Objects, namespace: &str, name: &str, good: 
     }
 }
 
-/// Waits until there is no such object.
+/// Waits until the object does not exist.
 pub(crate) async fn until_gone(objects: &Objects, namespace: &str, name: &str) {
     let began = std::time::Instant::now();
     while objects.get(namespace, name).await.unwrap().is_some() {

@@ -67,7 +67,7 @@ pub struct SchemaSource {
     text: OnceLock<(String, [u8; 32])>,
 }
 
-/// Where `/scale` finds its fields.
+/// The paths of the fields of `/scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     pub spec_replicas: Text,
@@ -77,7 +77,7 @@ pub struct Scale {
 }
 
 impl Definition {
-    /// Reads an object that has passed validation; what is missing reads as empty.
+    /// Reads an object that has passed validation; missing members read as empty.
     pub fn read(object: &Value) -> Self {
         let schemas = object.list_at(&["spec", "versions"]).iter().map(|version| version.at(&SCHEMA).cloned());
         Self::with_schemas(object, schemas.collect())
@@ -123,7 +123,7 @@ impl Definition {
         self.conditions.iter().find(|condition| condition.str_at(&["type"]) == kind)
     }
 
-    /// By whom the certificate of the conversion webhook is to be signed, in base64.
+    /// The authorities for the certificate of the conversion webhook, in base64.
     pub fn webhook_authorities(&self) -> &str {
         self.webhook.as_ref().map_or("", |webhook| webhook.str_at(&["clientConfig", "caBundle"]))
     }
@@ -149,7 +149,7 @@ impl Names {
         }
     }
 
-    /// As `acceptedNames` has them.
+    /// The names as in `acceptedNames`.
     pub fn to_value(&self) -> Value {
         let mut names = binnacle_schema::Object::new();
         names.insert("plural", self.plural.clone());
@@ -201,7 +201,7 @@ impl Version {
     }
 }
 
-/// Where a version has its schema.
+/// The path of a version's schema.
 const SCHEMA: [&str; 2] = ["schema", "openAPIV3Schema"];
 
 impl SchemaSource {
@@ -213,12 +213,12 @@ impl SchemaSource {
         &self.tree
     }
 
-    /// As JSON.
+    /// The schema as JSON.
     pub fn text(&self) -> &str {
         &self.made().0
     }
 
-    /// Of the text, by SHA-256.
+    /// The SHA-256 of the text.
     pub fn hash(&self) -> [u8; 32] {
         self.made().1
     }

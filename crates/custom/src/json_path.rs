@@ -21,9 +21,9 @@ enum Node {
     Descend,
     Union(Vec<JsonPath>),
     Filter(Filter),
-    /// What stands in a filter as it is.
+    /// A value that stands in a filter as it is.
     Literal(Value),
-    /// A word that means nothing: it fails when it is come by.
+    /// A word without meaning: its evaluation fails.
     Word,
 }
 
@@ -40,7 +40,7 @@ struct Slice {
 #[derive(Clone, Debug, PartialEq)]
 struct Filter {
     left: JsonPath,
-    /// Without one, what the left side leads to must be there.
+    /// Without one, the left side must lead to a value.
     compare: Option<(Operator, JsonPath)>,
 }
 
@@ -62,24 +62,24 @@ struct Stuck;
 
 type Found<'v> = Vec<&'v Value>;
 
-/// How many values are looked at for one cell: about as many as an object can have.
+/// The number of values that are looked at for one cell: about as many as an object can have.
 const MAX_VISITS: usize = 1 << 18;
 
 impl JsonPath {
-    /// Reads a path. `None` for what it cannot be.
+    /// Reads a path. `None` where it is none.
     pub fn parse(text: &str) -> Option<Self> {
         Parser::read(text).map(Self)
     }
 
-    /// What the path leads to, in order; nothing where it cannot be followed. Paths that descend again and again come by
-    /// the same values so often that no more than a bounded number count.
+    /// Returns the values that the path leads to, in order; none where it cannot be followed. Paths that descend again
+    /// and again come by the same values so often that no more than a bounded number count.
     pub fn find<'v>(&'v self, object: &'v Value) -> Vec<&'v Value> {
         let mut left = MAX_VISITS;
         let (found, failed) = self.follow(vec![object], &mut left);
         if failed { Vec::new() } else { found }
     }
 
-    /// As in Go, what was there before the step that failed comes with the failure.
+    /// As in Go, the values from before the failed step come with the failure.
     fn follow<'v>(&'v self, mut found: Found<'v>, left: &mut usize) -> (Found<'v>, bool) {
         for node in &self.0 {
             match node.follow(&found, left) {

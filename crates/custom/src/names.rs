@@ -1,4 +1,4 @@
-//! Which of the names that a definition asks for it may have: those that no other definition of its group has.
+//! The names that a definition may have: those of its names that no other definition of its group has.
 
 use std::collections::HashSet;
 
@@ -6,17 +6,17 @@ use binnacle_meta::Text;
 
 use crate::definition::{Definition, Names};
 
-/// What is said of a definition's names.
+/// The judgement of a definition's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// What it has now.
+    /// The names that it has now.
     pub accepted: Names,
-    /// Why it cannot have all that it asks for: a reason and a message of the condition `NamesAccepted`.
+    /// The reason why it cannot have all that it asks for, and a message, of the condition `NamesAccepted`.
     pub conflict: Option<(&'static str, String)>,
 }
 
-/// Judges the names of a definition beside those that the others of its group have. Names that are free are accepted, whatever becomes
-/// of the rest. The last conflict is the one that is told.
+/// Judges the names of a definition beside those that the others of its group have. Free names are accepted even where
+/// others conflict. The last conflict is reported.
 pub fn judge<'d>(definition: &Definition, others: impl IntoIterator<Item = &'d Names>) -> Judgement {
     let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
     for other in others {
@@ -87,10 +87,10 @@ mod tests {
             let got = judge(&definition(plural, kind, short, false), [&other.accepted]);
             let want = want.map(|(reason, message)| (reason, message.to_owned()));
             assert_eq!(got.conflict, want, "{plural} {kind} {short}");
-            // What is free is accepted all the same.
+            // A free name is accepted all the same.
             assert_eq!(got.accepted.plural == plural, plural != "widgets");
         }
-        // What a definition has stays its own.
+        // A definition keeps its own names.
         assert_eq!(judge(&other, []).conflict, None);
         assert_eq!(judge(&other, []).accepted, other.names);
     }

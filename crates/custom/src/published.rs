@@ -1,4 +1,4 @@
-//! What documents of OpenAPI say of a version.
+//! A version's part of the OpenAPI documents.
 
 use std::fmt;
 use std::sync::Arc;

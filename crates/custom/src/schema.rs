@@ -14,7 +14,7 @@ pub(crate) struct VersionSchema {
     pub(crate) schema: Arc<SharedSchema>,
     pub(crate) api_version: Text,
     pub(crate) preserve_unknown: bool,
-    /// Knows how versions differ, where that is not in their names alone.
+    /// The converter between versions where they differ in more than their names.
     pub(crate) converter: Option<Arc<dyn Converter>>,
     /// The `apiVersion` in which objects are stored.
     pub(crate) stored: Text,
@@ -37,8 +37,8 @@ impl VersionSchema {
         self.of(object.str_at(&["apiVersion"]))
     }
 
-    /// Names another version: objects of versions that no webhook converts differ in nothing else, but for what the
-    /// other version does not know.
+    /// Converts an object to another version without a webhook: only the `apiVersion` changes, and fields that the
+    /// other version does not know are dropped.
     fn rename(&self, object: &mut Value, api_version: &Text, schema: &ResourceSchema) -> Result<(), String> {
         object.make_object().insert("apiVersion", api_version.clone());
         schema.read(object, self.reading(true)).map(drop).map_err(|error| error.to_string())
@@ -53,7 +53,7 @@ impl CustomSchema for VersionSchema {
 
     fn read_stored(&self, object: &mut Value) -> Result<(), String> {
         if self.converter.is_some() {
-            // It has come through `read_given` and the converter.
+            // The object has come through `read_given` and the converter.
             return Ok(());
         }
         self.read_given(object)?;

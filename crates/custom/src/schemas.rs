@@ -1,4 +1,4 @@
-//! The schemas of all definitions. Equal ones are held once, as compressed text until somebody uses their resources.
+//! The schemas of all definitions. Equal ones are held once, as compressed text until their resources are used.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use crate::definition::SchemaSource;
 
-/// Where the schemas of versions come from. Versions and definitions that say the same share all that is made of it,
-/// others the parts that are alike.
+/// The source of versions' schemas. Equal schemas, of versions and of definitions, share all that is made of them,
+/// others their equal parts.
 #[derive(Debug, Default)]
 pub struct Schemas {
     interner: Arc<Interner>,
@@ -98,7 +98,7 @@ impl Schemas {
         SharedSchema { text, resource: ResourceSchema::lazy(load, object_meta) }
     }
 
-    /// How many schemas are in use.
+    /// The number of schemas in use.
     pub fn len(&self) -> usize {
         let mut table = self.table.lock();
         table.sweep();
@@ -112,7 +112,7 @@ impl Schemas {
 }
 
 impl SharedSchema {
-    /// What follows from it for objects.
+    /// The schema as the store of objects needs it.
     pub(crate) fn resource(&self) -> &ResourceSchema {
         &self.resource
     }
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(first.tree(), Some(schema("a")));
         assert_eq!(none.tree(), None);
         assert!(none.resource().schema().is_none());
-        // Nothing is read before it is needed.
+        // No schema is parsed before it is needed.
         assert!(schemas.interner.is_empty());
         assert!(first.resource().message().get("a").is_some());
         assert!(other.resource().schema().unwrap().property("b").is_some());

@@ -1,4 +1,4 @@
-//! What becomes of custom resources when they are written.
+//! The strategy of custom resources: their preparation and validation in writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ impl CustomStrategy {
         }
     }
 
-    /// True where a new object lacks a name or has too much metadata: its rules are not run then. What is wrong is told
-    /// by the registry.
+    /// True where a new object lacks a name or has too much metadata: its rules are not run then. The registry reports
+    /// the errors.
     fn is_blocked(&self, situation: &StrategyContext<'_>, object: &Value) -> bool {
         let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
         let name_rule = |name: &str, prefix: bool| self.validate_name(situation.features, name, prefix);
@@ -82,7 +82,7 @@ impl Strategy for CustomStrategy {
                 None => drop(object.make_object().remove("status")),
             }
         }
-        // Whatever is not metadata counts.
+        // All but the metadata counts.
         spec_generation(object, Some(old), |object, old| !same_content(object, old));
     }
 

@@ -59,9 +59,9 @@ pub fn types(
 
 /// All versions, and how objects get from one to another.
 struct Others<'a> {
-    /// By `apiVersion`.
+    /// The schemas by `apiVersion`.
     schemas: Arc<[(Text, Arc<SharedSchema>)]>,
-    /// By `apiVersion`, where the replicas are.
+    /// The paths of the replicas by `apiVersion`.
     replicas: Arc<[(Text, Option<Text>)]>,
     converter: Option<&'a Arc<dyn Converter>>,
 }
@@ -148,7 +148,7 @@ fn kind_type(
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
 }
 
-/// The fields at the top of a resource but for the status, and those that are named: what a write of the status puts back.
+/// The fields that a write of the status puts back: those at the top of a resource but for the status, and `more`.
 fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     let mut fields: Vec<Text> = more.iter().map(|name| Text::new_static(name)).collect();
     let properties = version.schema.as_ref().and_then(|schema| schema.tree().object_at(&["properties"]));

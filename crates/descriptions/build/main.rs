@@ -1,5 +1,5 @@
-//! Collects the sentences of `k8s-openapi` into one text with tables of positions: constant data that the program only
-//! reads where somebody asks. The crate itself, and the schemas that hold the sentences, stay out of the program.
+//! Collects the descriptions of `k8s-openapi` in one text with tables of positions: constant data that the program only
+//! reads on request. The crate itself, and its schemas, are not part of the program.
 
 mod roots;
 
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build");
     let mut generator = SchemaGenerator::default();
     roots::add_to(&mut generator);
-    // Sorted, as those who look them up expect.
+    // Sorted, for binary search.
     let mut schemas: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
     part_watch_event(&mut schemas);
 
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The dependency puts the words for the field `object`, whose type it makes a parameter, behind those for the whole.
+/// Splits off the description of the generic field `object`, which the dependency appends to that of the whole type.
 fn part_watch_event(schemas: &mut BTreeMap<String, Value>) {
     let Some(event) = schemas.get_mut("io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent") else { return };
     let Some((whole, object)) = description(event).and_then(|text| text.split_once("\n\n")) else { return };
@@ -58,7 +58,7 @@ fn description(schema: &Value) -> Option<&str> {
     schema.get("description")?.as_str()
 }
 
-/// All names and sentences one after the other, equal ones once.
+/// All names and descriptions in one text, without duplicates.
 #[derive(Default)]
 struct Texts {
     all: String,
@@ -66,7 +66,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// The place of the text, as it is written in the tables.
+    /// Returns the position of a text, in the notation of the tables.
     fn add(&mut self, text: &str) -> Result<String, Box<dyn Error>> {
         if let Some(span) = self.known.get(text) {
             return Ok(span.clone());

@@ -1,9 +1,9 @@
-//! The definitions from which all others can be reached: kinds, and the few structures that travel alone.
+//! The definitions from which all others are reachable: kinds, and the few structs that are sent by themselves.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::WatchEvent;
 use schemars::{JsonSchema, SchemaGenerator};
 
-/// Adds the schemas of everything that `k8s-openapi` knows.
+/// Adds the schemas of all types of `k8s-openapi`.
 pub(crate) fn add_to(generator: &mut SchemaGenerator) {
     for add in ROOTS {
         add(generator);

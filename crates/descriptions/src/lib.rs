@@ -1,14 +1,14 @@
 //! Descriptions of the Kubernetes types and of their fields.
 //!
-//! The sentences are those of `k8s-openapi`; none stands in this repository. The build puts them into the program as
-//! constant data: nothing is computed and nothing allocated to find one.
+//! The descriptions are those of `k8s-openapi`; the repository contains none. The build adds them to the program as
+//! constant data, so that a lookup computes and allocates nothing.
 
-/// What a definition is for: `definition("io.k8s.api.core.v1.PodSpec")`. `None` where nothing is said.
+/// Returns the description of a definition: `definition("io.k8s.api.core.v1.PodSpec")`. `None` if there is none.
 pub fn definition(definition: &str) -> Option<&'static str> {
     Some(find(definition)?.text.get()).filter(|text| !text.is_empty())
 }
 
-/// What a field of a definition means: `field("io.k8s.api.core.v1.PodSpec", "nodeName")`. `None` where nothing is said.
+/// Returns the description of a field, if there is one: `field("io.k8s.api.core.v1.PodSpec", "nodeName")`.
 pub fn field(definition: &str, field: &str) -> Option<&'static str> {
     let (start, end) = find(definition)?.fields;
     let fields = &FIELDS[start as usize..end as usize];
@@ -21,13 +21,13 @@ fn find(definition: &str) -> Option<&'static Definition> {
     Some(&DEFINITIONS[at])
 }
 
-/// Start and end within [`TEXTS`]. Positions instead of references: those would all have to be relocated at start.
+/// Start and end in [`TEXTS`]. Unlike references, positions need no relocation at startup.
 struct Span(u32, u32);
 
 struct Definition {
     name: Span,
     text: Span,
-    /// Start and end within [`FIELDS`].
+    /// Start and end in [`FIELDS`].
     fields: (u32, u32),
 }
 

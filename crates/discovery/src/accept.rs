@@ -1,20 +1,20 @@
-//! The Accept header of a discovery request: aggregated or plain, and in which encoding.
+//! Content negotiation for discovery: aggregated or plain, and the encoding.
 
 use binnacle_meta::{AcceptClause, Encoding, accept_clauses};
 
-/// What was agreed on.
+/// The negotiated form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form {
     /// All groups with all their resources in one document.
     pub(crate) aggregated: bool,
-    /// True for the profile `nopeer`: this server alone, without those of the cluster that serve other things.
+    /// True for the profile `nopeer`: only this server's resources, without those of its peers.
     pub(crate) alone: bool,
     pub(crate) encoding: Encoding,
 }
 
-/// The form of the answer; `None` when nothing that the client accepts can be made.
+/// Negotiates the form of the response; `None` if no accepted form is available.
 ///
-/// A clause that asks for the aggregated document wins over plain ones, whatever their order, where the endpoint has one.
+/// A clause for the aggregated document precedes plain ones, regardless of their order, if the endpoint offers one.
 pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Form> {
     if accept.is_empty() {
         return Some(Form { aggregated: false, alone: false, encoding: Encoding::Json });
@@ -33,9 +33,9 @@ pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Form> 
     aggregated_offered.then(|| first(true)).flatten().or_else(|| first(false))
 }
 
-/// Whether the parameters of a clause ask for that form.
+/// Returns true if the parameters of a clause allow this form.
 fn allows(clause: &AcceptClause<'_>, aggregated: bool, encoding: Encoding) -> bool {
-    // A discovery document has no stream form in YAML, and no other server version.
+    // Discovery documents have no YAML stream and no other server version.
     let stream = clause.parameter("stream").unwrap_or("");
     if !stream.is_empty() && (stream != "watch" || encoding == Encoding::Yaml) {
         return false;

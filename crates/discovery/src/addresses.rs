@@ -1,15 +1,15 @@
-//! Under which address a client should reach the server, as `/api` tells it.
+//! The server's address for a client, as shown by `/api`.
 
 use std::net::IpAddr;
 
 use serde::Serialize;
 
-/// The addresses to tell, by where a client comes from.
+/// The addresses of the server, by the network of the client.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
-    /// Host and port for everybody.
+    /// Host and port for all other clients.
     pub default: String,
-    /// More specific ones.
+    /// Addresses for specific networks.
     pub rules: Vec<AddressRule>,
 }
 

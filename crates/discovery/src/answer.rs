@@ -1,4 +1,4 @@
-//! From path and headers to an answer, with the large documents made at most once for one set of what is served.
+//! Responses to discovery requests. Large documents are built at most once for a set of served resources.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -17,15 +17,15 @@ use crate::metrics::DiscoveryMetrics;
 use crate::peers::DiscoveredGroup;
 use crate::protobuf::{Message, envelope};
 
-/// Discovery over one immutable [`Served`]. When that changes, a new one takes its place.
+/// Discovery of one immutable [`Served`]. When the resources change, a new value replaces it.
 #[derive(Debug, Default)]
 pub struct Discovery {
     served: Arc<Served>,
-    /// The groups of the plain documents, where these are not those of `served`.
+    /// The groups of the plain documents, if they differ from those of `served`.
     listed: Option<Vec<ListedGroup>>,
     addresses: Addresses,
     metrics: Option<DiscoveryMetrics>,
-    /// The groups of all servers of the cluster, where this one knows others.
+    /// The groups of all servers of the cluster, if this server has peers.
     of_peers: Option<Vec<DiscoveredGroup>>,
     groups: OnceLock<Bytes>,
     aggregated_core: OnceLock<Aggregated>,
@@ -33,29 +33,29 @@ pub struct Discovery {
     aggregated_of_peers: OnceLock<Aggregated>,
 }
 
-/// What discovery needs to know of a request.
+/// The parts of a request that discovery needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask<'a> {
     pub method: &'a str,
-    /// Decoded, without query.
+    /// Decoded, without the query.
     pub path: &'a str,
-    /// The first Accept header, empty for none.
+    /// The first Accept header; empty if there is none.
     pub accept: &'a str,
-    /// The If-None-Match header, empty for none.
+    /// The If-None-Match header; empty if there is none.
     pub if_none_match: &'a str,
     pub client: Option<IpAddr>,
 }
 
-/// What to answer.
+/// The response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// 200 with this document.
     Document(Document),
-    /// 304: the client's copy is current.
+    /// 304: the client's copy is up to date.
     NotModified { etag: String },
-    /// 404 as plain text, `404 page not found` and a line feed: nothing serves such a group.
+    /// 404 for an unknown group, as plain text: `404 page not found` and a line feed.
     NotFound,
-    /// A failure with a Status: 404 for a version that its group does not have, 405, 406.
+    /// A failure with a Status: 404 for an unknown version of a known group, 405, 406.
     Failure(Status),
 }
 
@@ -64,7 +64,7 @@ pub enum Answer {
 pub struct Document {
     pub encoding: Encoding,
     pub content_type: &'static str,
-    /// Quoted, as in the header. Documents with one go out with `Vary: Accept` and `Cache-Control: public`.
+    /// Quoted, as in the header. Documents with an ETag are sent with `Vary: Accept` and `Cache-Control: public`.
     pub etag: Option<String>,
     pub body: Bytes,
 }
@@ -75,12 +75,12 @@ struct Aggregated {
     json: Bytes,
 }
 
-/// A discovery document's place.
+/// The path of a discovery document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum DocumentPath<'a> {
     /// `/api`.
     Core,
-    /// `/apis`, whose form with a slash at the end is never aggregated.
+    /// `/apis`, which with a trailing slash is never aggregated.
     Groups { slash: bool },
     /// `/apis/GROUP`.
     Group(&'a str),
@@ -93,25 +93,25 @@ impl Discovery {
         Self { served, addresses, ..Self::default() }
     }
 
-    /// The same with other groups in `/apis` and `/apis/GROUP`: what is registered may be more or less than what is served.
+    /// Sets the groups of `/apis` and `/apis/GROUP`: there may be more or fewer registered groups than served ones.
     #[must_use]
     pub fn listing(self, groups: Vec<ListedGroup>) -> Self {
         Self { listed: Some(groups), ..self }
     }
 
-    /// The same, counted.
+    /// Sets the metrics.
     #[must_use]
     pub fn counted(self, metrics: Option<DiscoveryMetrics>) -> Self {
         Self { metrics, ..self }
     }
 
-    /// The same with the groups of all servers of the cluster in the aggregated form of `/apis`.
+    /// Sets the groups of all servers of the cluster, for the aggregated document of `/apis`.
     #[must_use]
     pub fn with_peers(self, groups: Vec<DiscoveredGroup>) -> Self {
         Self { of_peers: Some(groups), ..self }
     }
 
-    /// The groups of the aggregated form of `/apis`, without those of other servers of the cluster.
+    /// Returns the groups of the aggregated document of `/apis`, without those of peers.
     pub fn discovered(&self) -> Vec<DiscoveredGroup> {
         GroupDiscoveryList::new(&self.served, false).items.iter().map(DiscoveredGroup::from).collect()
     }
@@ -123,7 +123,7 @@ impl Discovery {
         }
     }
 
-    /// A group by its name, which is not that of the core group.
+    /// Finds a group by name, except for the core group.
     fn group(&self, name: &str) -> Option<ApiGroup<'_>> {
         match &self.listed {
             Some(groups) => groups.iter().find(|group| group.name == name).map(ApiGroup::listed),
@@ -135,38 +135,38 @@ impl Discovery {
         &self.served
     }
 
-    /// True for the paths of discovery documents, served or not.
+    /// Returns true for the paths of discovery documents, served or not.
     pub fn claims(path: &str) -> bool {
-        Place::of(path).is_some()
+        DocumentPath::of(path).is_some()
     }
 
-    /// The answer to a request for `/api`, `/apis` or a group or version below; `None` for other paths.
+    /// Returns the response for `/api`, `/apis` or a group or version below; `None` for other paths.
     ///
-    /// Versions of dynamic groups that another server serves are for the caller to hand on first.
+    /// Requests for dynamic versions that another server serves must be proxied by the caller first.
     pub fn answer(&self, ask: &Ask<'_>) -> Option<Answer> {
-        let place = Place::of(ask.path)?;
+        let place = DocumentPath::of(ask.path)?;
         Some(self.at(place, ask).unwrap_or_else(Answer::Failure))
     }
 
-    fn at(&self, place: Place<'_>, ask: &Ask<'_>) -> Result<Answer, Status> {
+    fn at(&self, place: DocumentPath<'_>, ask: &Ask<'_>) -> Result<Answer, Status> {
         match place {
-            Place::Core => {
+            DocumentPath::Core => {
                 routed(ask)?;
                 let versions = || ApiVersions::new(self.addresses.for_client(ask.client));
                 self.root(ask, true, |encoding| encode(encoding, "", "APIVersions", &versions()))
             }
-            Place::Groups { slash } => self.root(ask, !slash, |encoding| match encoding {
+            DocumentPath::Groups { slash } => self.root(ask, !slash, |encoding| match encoding {
                 Encoding::Json => self.groups.get_or_init(|| json(&self.group_list())).clone(),
                 _ => encode(encoding, "v1", "APIGroupList", &self.group_list()),
             }),
-            Place::Group(name) => {
+            DocumentPath::Group(name) => {
                 let Some(group) = self.group(name) else { return Ok(Answer::NotFound) };
                 if name == REGISTRATION {
                     routed(ask)?;
                 }
                 plain(ask, |encoding| encode(encoding, "v1", "APIGroup", &group))
             }
-            Place::Version(group, version) => {
+            DocumentPath::Version(group, version) => {
                 let Some(served) = self.served.version(group, version) else {
                     let known = self.served.group(group).is_some_and(|group| group.is_built_in());
                     return if known { Err(Status::path_not_found()) } else { Ok(Answer::NotFound) };
@@ -180,7 +180,7 @@ impl Discovery {
         }
     }
 
-    /// `/api` or `/apis`, aggregated where the client asks for that.
+    /// Returns `/api` or `/apis`, aggregated if the client accepts that.
     fn root(
         &self,
         ask: &Ask<'_>,
@@ -231,15 +231,15 @@ impl Discovery {
     }
 }
 
-/// The one group that is not told of by an APIService, but routed like a resource.
+/// The only group without an APIService, whose requests are routed like those for a resource.
 const REGISTRATION: &str = "apiregistration.k8s.io";
 /// Version and kind of aggregated documents.
 const AGGREGATED: [&str; 2] = ["apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"];
 
-impl<'a> Place<'a> {
+impl<'a> DocumentPath<'a> {
     fn of(path: &'a str) -> Option<Self> {
         let path = path.strip_prefix('/')?;
-        // Slashes at the end do not matter but behind `apis`, where none of them or one has a meaning.
+        // Trailing slashes are ignored, except that `/apis` and `/apis/` differ.
         let trimmed = path.trim_end_matches('/');
         let slash = path.len() > trimmed.len();
         let mut segments = trimmed.split('/');
@@ -268,7 +268,7 @@ impl Aggregated {
     }
 }
 
-/// The check of paths that kube-apiserver's router serves: GET alone, and a media type that it knows.
+/// Checks a request for a path of kube-apiserver's router: only GET, and a known media type.
 fn routed(ask: &Ask<'_>) -> Result<(), Status> {
     if ask.method != "GET" {
         return Err(Status::method_not_allowed());
@@ -279,7 +279,7 @@ fn routed(ask: &Ask<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-/// A document without an aggregated form.
+/// Returns a document without an aggregated form.
 fn plain(ask: &Ask<'_>, make: impl FnOnce(Encoding) -> Bytes) -> Result<Answer, Status> {
     let encoding = negotiate(ask.accept, false).ok_or_else(not_acceptable)?.encoding;
     let (content_type, body) = (encoding.media_type(), make(encoding));
@@ -298,20 +298,20 @@ fn encode(encoding: Encoding, api_version: &str, kind: &str, document: &(impl Se
     }
 }
 
-/// Compact JSON with the line feed that ends every JSON answer.
+/// Encodes compact JSON with the line feed that ends every JSON response.
 fn json(document: &impl Serialize) -> Bytes {
     let mut bytes = Vec::new();
-    // Strings, lists and structs with fixed names into memory: nothing of this can fail.
+    // Serialization of strings, lists and structs to memory cannot fail.
     let written = serde_json::to_writer(&mut bytes, document);
     debug_assert!(written.is_ok());
     bytes.push(b'\n');
     bytes.into()
 }
 
-/// The same document in YAML, members by name as kube-apiserver has them.
+/// Converts the document to YAML, with members sorted by name, as in kube-apiserver.
 fn yaml(json: &[u8]) -> Bytes {
     let unlimited = Limits { max_bytes: usize::MAX, ..Limits::default() };
-    // `json` is what serde_json wrote above, eight levels deep at most.
+    // `json` is the output of serde_json above, at most eight levels deep.
     let document = binnacle_schema::json::parse(json, &unlimited).expect("JSON that was just written");
     binnacle_schema::yaml::to_string(&document).into()
 }
@@ -323,29 +323,29 @@ mod tests {
     #[test]
     fn places() {
         for (path, expected) in [
-            ("/api", Some(Place::Core)),
-            ("/api/", Some(Place::Core)),
-            ("/api/v1", Some(Place::Version("", "v1"))),
-            ("/api/v1/", Some(Place::Version("", "v1"))),
+            ("/api", Some(DocumentPath::Core)),
+            ("/api/", Some(DocumentPath::Core)),
+            ("/api/v1", Some(DocumentPath::Version("", "v1"))),
+            ("/api/v1/", Some(DocumentPath::Version("", "v1"))),
             ("/api/v1/pods", None),
-            ("/apis", Some(Place::Groups { slash: false })),
-            ("/apis/", Some(Place::Groups { slash: true })),
-            ("/apis/apps", Some(Place::Group("apps"))),
-            ("/apis/apps/", Some(Place::Group("apps"))),
-            ("/apis/apps/v1", Some(Place::Version("apps", "v1"))),
-            ("/apis/apps/v1/", Some(Place::Version("apps", "v1"))),
+            ("/apis", Some(DocumentPath::Groups { slash: false })),
+            ("/apis/", Some(DocumentPath::Groups { slash: true })),
+            ("/apis/apps", Some(DocumentPath::Group("apps"))),
+            ("/apis/apps/", Some(DocumentPath::Group("apps"))),
+            ("/apis/apps/v1", Some(DocumentPath::Version("apps", "v1"))),
+            ("/apis/apps/v1/", Some(DocumentPath::Version("apps", "v1"))),
             ("/apis/apps/v1/deployments", None),
             ("/apis//v1", None),
-            ("/api//", Some(Place::Core)),
-            ("/api/v1//", Some(Place::Version("", "v1"))),
-            ("/apis/apps//", Some(Place::Group("apps"))),
+            ("/api//", Some(DocumentPath::Core)),
+            ("/api/v1//", Some(DocumentPath::Version("", "v1"))),
+            ("/apis/apps//", Some(DocumentPath::Group("apps"))),
             ("/apis//", None),
             ("//api", None),
             ("/apiserver", None),
             ("/", None),
             ("", None),
         ] {
-            assert_eq!(Place::of(path), expected, "{path}");
+            assert_eq!(DocumentPath::of(path), expected, "{path}");
         }
     }
 }

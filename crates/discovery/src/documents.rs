@@ -1,4 +1,4 @@
-//! The documents as data: their members in the order of the API's structs, built from what is served.
+//! The documents as data, built from the served resources, with members in the order of the API's structs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +31,7 @@ pub(crate) struct ApiGroupList<'a> {
     pub(crate) groups: Vec<ApiGroup<'a>>,
 }
 
-/// `/apis/GROUP`, and an element of `/apis`, where kind and version are not repeated.
+/// `/apis/GROUP`, and an element of `/apis`, which does not repeat kind and apiVersion.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApiGroup<'a> {
@@ -56,7 +56,7 @@ pub(crate) struct GroupVersionForDiscovery<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApiResourceList<'a> {
     kind: &'static str,
-    /// Left out for the core group, as clients of Kubernetes 1.1 expect.
+    /// Omitted for the core group, as clients of Kubernetes 1.1 expect.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) api_version: &'static str,
     pub(crate) group_version: String,
@@ -70,7 +70,7 @@ pub(crate) struct ApiResource<'a> {
     pub(crate) name: String,
     pub(crate) singular_name: &'a str,
     pub(crate) namespaced: bool,
-    /// Group and version only where they are not those of the list.
+    /// Group and version are only set if they differ from the list's.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) group: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -85,7 +85,7 @@ pub(crate) struct ApiResource<'a> {
     pub(crate) storage_version_hash: String,
 }
 
-/// The aggregated document of `/api` or `/apis`. The hash of it leaves kind and version out.
+/// The aggregated document of `/api` or `/apis`. Its hash excludes kind and apiVersion.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GroupDiscoveryList<'a> {
@@ -121,7 +121,7 @@ pub(crate) struct VersionDiscovery<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResourceDiscovery<'a> {
     pub(crate) resource: &'a str,
-    pub(crate) response_kind: Kind<'a>,
+    pub(crate) response_kind: ResponseKind<'a>,
     pub(crate) scope: &'static str,
     pub(crate) singular_resource: &'a str,
     pub(crate) verbs: Vec<&'a str>,
@@ -137,20 +137,20 @@ pub(crate) struct ResourceDiscovery<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SubresourceDiscovery<'a> {
     pub(crate) subresource: &'a str,
-    pub(crate) response_kind: Kind<'a>,
+    pub(crate) response_kind: ResponseKind<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) accepted_types: Vec<Kind<'a>>,
+    pub(crate) accepted_types: Vec<ResponseKind<'a>>,
     pub(crate) verbs: Vec<&'a str>,
 }
 
 #[derive(Clone, Copy, Serialize)]
-pub(crate) struct Kind<'a> {
+pub(crate) struct ResponseKind<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
     pub(crate) kind: &'a str,
 }
 
-/// The hash by which clients notice that a resource is stored in another version than before.
+/// Returns the hash that tells clients when the storage version of a resource changes.
 pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
     STANDARD.encode(&hash[..8])
@@ -165,20 +165,20 @@ impl ApiVersions {
 }
 
 impl<'a> ApiGroupList<'a> {
-    /// All groups but the core group.
+    /// Lists all groups except the core group.
     pub(crate) fn new(served: &'a Served) -> Self {
         let groups = served.groups().into_iter().filter(|group| !group.name.is_empty()).map(ApiGroup::element);
         Self { kind: "APIGroupList", api_version: "v1", groups: groups.collect() }
     }
 
-    /// These groups.
+    /// Lists these groups.
     pub(crate) fn listed(groups: &'a [ListedGroup]) -> Self {
         let groups = groups.iter().map(ApiGroup::listed_element).collect();
         Self { kind: "APIGroupList", api_version: "v1", groups }
     }
 }
 
-/// A group and its versions in order of preference, whoever serves them.
+/// A group of any server, with its versions in order of preference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedGroup {
     pub name: Text,
@@ -228,7 +228,7 @@ impl<'a> ApiResourceList<'a> {
     }
 }
 
-/// A resource of this server followed by its subresources.
+/// Returns a resource of this server, followed by its subresources.
 fn own(resource: &ResourceDescription) -> impl Iterator<Item = ApiResource<'_>> {
     let own = ApiResource {
         name: resource.plural.to_string(),
@@ -243,7 +243,7 @@ fn own(resource: &ResourceDescription) -> impl Iterator<Item = ApiResource<'_>> 
         storage_version_hash: hash_of(resource),
     };
     let below = resource.subresources.iter().map(|subresource| {
-        let Kind { group, version, kind } = shown_kind(&subresource.kind, &resource.kind);
+        let ResponseKind { group, version, kind } = shown_kind(&subresource.kind, &resource.kind);
         ApiResource {
             name: format!("{}/{}", resource.plural, subresource.name),
             singular_name: "",
@@ -260,7 +260,7 @@ fn own(resource: &ResourceDescription) -> impl Iterator<Item = ApiResource<'_>> 
     std::iter::once(own).chain(below)
 }
 
-/// A resource of another server followed by its subresources.
+/// Returns a resource of another server, followed by its subresources.
 fn remote(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
     let own = ApiResource {
         name: resource.plural.to_string(),
@@ -296,7 +296,7 @@ fn remote(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
 // === Building aggregated documents ===
 
 impl<'a> GroupDiscoveryList<'a> {
-    /// The core group alone, or all others.
+    /// Lists the core group only, or all other groups.
     pub(crate) fn new(served: &'a Served, core: bool) -> Self {
         let groups = served.groups().into_iter().filter(|group| group.name.is_empty() == core);
         let items = groups.map(|group| GroupDiscovery {
@@ -306,7 +306,7 @@ impl<'a> GroupDiscoveryList<'a> {
         Self { kind: "", api_version: "", metadata: Metadata { name: "" }, items: items.collect() }
     }
 
-    /// These groups.
+    /// Lists these groups.
     pub(crate) fn discovered(groups: &'a [DiscoveredGroup]) -> Self {
         let items = groups.iter().map(|group| GroupDiscovery {
             metadata: Metadata { name: &group.name },
@@ -336,7 +336,7 @@ fn own_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
     });
     ResourceDiscovery {
         resource: &resource.plural,
-        response_kind: Kind { group: "", version: "", kind: &resource.kind },
+        response_kind: ResponseKind { group: "", version: "", kind: &resource.kind },
         scope: scope(resource.namespaced),
         singular_resource: &resource.singular,
         verbs: shown(resource.verbs.except(resource.unlisted), resource.verb_order),
@@ -346,7 +346,7 @@ fn own_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
     }
 }
 
-/// Custom resources name their group and version everywhere, as apiextensions-apiserver has it.
+/// Describes a custom resource, which always has group and version, as in apiextensions-apiserver.
 fn custom_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
     let mut discovery = own_discovery(resource);
     let below = discovery.subresources.iter_mut().map(|subresource| &mut subresource.response_kind);
@@ -379,7 +379,7 @@ pub(crate) fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'
 
 // === Parts ===
 
-/// Nothing for what is not stored.
+/// Returns the storage version hash; empty for resources that are not stored.
 fn hash_of(resource: &ResourceDescription) -> String {
     let storage = resource.storage.as_ref();
     storage
@@ -395,18 +395,18 @@ fn texts(texts: &[Text]) -> Vec<&str> {
     texts.iter().map(|text| text.as_str()).collect()
 }
 
-/// Group and version are shown only where they are not those of the resource.
-fn shown_kind<'a>(kind: &'a SubresourceKind, parent: &'a str) -> Kind<'a> {
+/// Returns the kind of a subresource; group and version are only set if they differ from the resource's.
+fn shown_kind<'a>(kind: &'a SubresourceKind, parent: &'a str) -> ResponseKind<'a> {
     let (group, version, kind) = match kind {
         SubresourceKind::Resource => ("", "", parent),
         SubresourceKind::Sibling(kind) => ("", "", kind.as_str()),
         SubresourceKind::Foreign(group, version, kind) => (group.as_str(), version.as_str(), kind.as_str()),
     };
-    Kind { group, version, kind }
+    ResponseKind { group, version, kind }
 }
 
-fn full_kind(kind: &GroupVersionKind) -> Kind<'_> {
-    Kind { group: &kind.group, version: &kind.version, kind: &kind.kind }
+fn full_kind(kind: &GroupVersionKind) -> ResponseKind<'_> {
+    ResponseKind { group: &kind.group, version: &kind.version, kind: &kind.kind }
 }
 
 fn scope(namespaced: bool) -> &'static str {

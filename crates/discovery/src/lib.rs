@@ -1,6 +1,6 @@
-//! Discovery: what is served, told in the plain and aggregated documents of `/api` and `/apis`.
+//! Discovery: the served resources in the plain and aggregated documents of `/api` and `/apis`.
 //!
-//! Pure functions of a set of group versions and a few headers; knows nothing of HTTP servers.
+//! Pure functions of a set of group versions and a few headers; independent of HTTP servers.
 
 mod accept;
 mod addresses;

@@ -3,7 +3,7 @@
 use binnacle_metrics::keep;
 use prometheus::{IntCounter, Registry};
 
-/// How aggregated documents are asked for, and how often they are made.
+/// Counters of requests for aggregated documents, and of built documents.
 #[derive(Clone, Debug)]
 pub struct DiscoveryMetrics {
     made: IntCounter,
@@ -18,8 +18,8 @@ struct PeerCounters {
 }
 
 impl DiscoveryMetrics {
-    /// `with_peers` is true while the gate UnknownVersionInteroperabilityProxy is on. Fails where the registry has families of
-    /// these names already.
+    /// `with_peers` is true if the gate UnknownVersionInteroperabilityProxy is on. Fails if the registry already has
+    /// families with these names.
     pub fn register(registry: &Registry, with_peers: bool) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str| {
             let (name, help) =
@@ -41,8 +41,8 @@ impl DiscoveryMetrics {
         Ok(Self { made, peers })
     }
 
-    /// An aggregated document is asked for: of this server `alone`, with what its peers serve (`of_peers`) or without, which
-    /// was made before or not.
+    /// Counts a request for an aggregated document: `alone` for this server only, `of_peers` with the resources of
+    /// peers, and `is_made` if the document was built before.
     pub(crate) fn count(&self, alone: bool, of_peers: bool, is_made: bool) {
         if let Some(counters) = &self.peers {
             if alone {

@@ -1,4 +1,4 @@
-//! Discovery over several servers of a cluster, which serve different things while it is upgraded (KEP-4020).
+//! Discovery of all servers of a cluster, whose resources differ during an upgrade (KEP-4020).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_scheme::{RemoteResource, RemoteSubresource};
 
-use crate::documents::{GroupDiscovery, Kind, ResourceDiscovery, VersionDiscovery};
+use crate::documents::{GroupDiscovery, ResourceDiscovery, ResponseKind, VersionDiscovery};
 
 /// A group of an aggregated document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub struct DiscoveredGroup {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredVersion {
     pub version: Text,
-    /// True when the last attempt to learn its resources failed.
+    /// True if the last attempt to fetch its resources failed.
     pub is_stale: bool,
     pub resources: Arc<[RemoteResource]>,
 }
 
-/// The groups of all servers. `own` is the name of this one among its peers: where documents differ, the server whose name
-/// comes first counts, so that all servers say the same.
+/// Merges the groups of all servers. `own` is the name of this server among its peers: where documents differ, the
+/// server with the first name decides, so that all servers return the same.
 #[must_use]
 pub fn merge_peers(
     own: &str,
@@ -63,7 +63,7 @@ pub fn merge_peers(
     order.iter().filter_map(|name| merged.remove(name)).collect()
 }
 
-/// `None` where the second adds nothing to the first.
+/// Merges two versions of a group; `None` if the second adds nothing to the first.
 fn merge_groups(a: &DiscoveredGroup, b: &DiscoveredGroup) -> Option<DiscoveredGroup> {
     let mut versions: HashMap<Text, DiscoveredVersion> =
         a.versions.iter().map(|version| (version.version.clone(), version.clone())).collect();
@@ -85,7 +85,7 @@ fn merge_groups(a: &DiscoveredGroup, b: &DiscoveredGroup) -> Option<DiscoveredGr
     Some(DiscoveredGroup { name: a.name.clone(), versions })
 }
 
-/// `None` where the second list adds nothing to the first.
+/// Merges two lists of resources; `None` if the second adds nothing to the first.
 fn merge_resources(a: &[RemoteResource], b: &[RemoteResource]) -> Option<Arc<[RemoteResource]>> {
     let mut resources: HashMap<Text, RemoteResource> =
         a.iter().map(|resource| (resource.plural.clone(), resource.clone())).collect();
@@ -105,7 +105,7 @@ fn merge_resources(a: &[RemoteResource], b: &[RemoteResource]) -> Option<Arc<[Re
     Some(order.iter().filter_map(|name| resources.remove(name)).collect())
 }
 
-/// Gives a resource the verbs and subresources that another server has as well. Everything else stays.
+/// Adds the verbs and subresources of the same resource on another server. Everything else stays.
 fn add_capabilities(known: &mut RemoteResource, other: &RemoteResource) {
     let verbs: BTreeSet<Text> = known.verbs.iter().chain(&*other.verbs).cloned().collect();
     known.verbs = verbs.into_iter().collect();
@@ -115,7 +115,7 @@ fn add_capabilities(known: &mut RemoteResource, other: &RemoteResource) {
     known.subresources = subresources.into_values().collect();
 }
 
-/// The order of both together; `None` where nothing has changed and the order is the same.
+/// Merges the orders of two lists; `None` if the order is the same and nothing has changed.
 fn order_of(ours: Vec<Text>, theirs: Vec<Text>, is_changed: bool) -> Option<Vec<Text>> {
     match (ours == theirs, is_changed) {
         (true, false) => None,
@@ -128,8 +128,8 @@ fn names<T>(items: &[T], name: impl Fn(&T) -> &Text) -> Vec<Text> {
     items.iter().map(|item| name(item).clone()).collect()
 }
 
-/// One list with all names, each behind those that stand before it in any of the lists; by name where no list tells. Lists
-/// that contradict each other are sorted.
+/// Merges lists of names: each name is after those that precede it in any list; if no list decides, names are sorted.
+/// Contradicting lists are sorted too.
 fn merge_orders(lists: Vec<Vec<Text>>) -> Vec<Text> {
     let mut after: BTreeMap<&Text, BTreeSet<&Text>> = BTreeMap::new();
     for list in &lists {
@@ -168,7 +168,7 @@ fn merge_orders(lists: Vec<Vec<Text>>) -> Vec<Text> {
     }
 }
 
-// === From documents and back ===
+// === Conversion from documents and back ===
 
 impl From<&GroupDiscovery<'_>> for DiscoveredGroup {
     fn from(group: &GroupDiscovery<'_>) -> Self {
@@ -202,7 +202,7 @@ fn resource(shown: &ResourceDiscovery<'_>) -> RemoteResource {
     }
 }
 
-fn kind(shown: &Kind<'_>) -> GroupVersionKind {
+fn kind(shown: &ResponseKind<'_>) -> GroupVersionKind {
     GroupVersionKind { group: shown.group.into(), version: shown.version.into(), kind: shown.kind.into() }
 }
 
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// `GROUP=VERSION:RESOURCE(VERBS),...`, groups apart by spaces.
+    /// Parses `GROUP=VERSION:RESOURCE(VERBS),...`, with spaces between groups.
     fn groups(text: &str) -> Vec<DiscoveredGroup> {
         let mut groups: Vec<DiscoveredGroup> = Vec::new();
         for part in text.split_whitespace() {
@@ -272,15 +272,15 @@ mod tests {
         for (own, peers, want) in [
             ("a=v1:x(get)", &[][..], "a=v1:x(get)"),
             ("a=v1:x(get)", &[("p", "a=v1:x(get)")], "a=v1:x(get)"),
-            // What the peer has more.
+            // The peer has more resources.
             ("a=v1:x(get) c=v1:x(get)", &[("p", "b=v1:x(get) c=v1:x(get)")], "a=v1:x(get) b=v1:x(get) c=v1:x(get)"),
             ("a=v1:x(get)", &[("p", "a=v2:x(get) a=v1:x(get)")], "a=v2:x(get) a=v1:x(get)"),
             ("a=v1:x(get)", &[("p", "a=v1:x(get),y(list)")], "a=v1:x(get),y(list)"),
-            // Verbs together, and sorted where servers differ.
+            // Verbs are merged, and sorted if servers differ.
             ("a=v1:x(watch+get)", &[("p", "a=v1:x(list)")], "a=v1:x(get+list+watch)"),
-            // What the peer lacks stays.
+            // The peer has fewer resources: none is removed.
             ("a=v1:x(get),y(get) b=v1:z(get)", &[("p", "a=v1:y(get)")], "a=v1:x(get),y(get) b=v1:z(get)"),
-            // Orders that contradict each other: the first server's.
+            // Contradicting orders: the first server's order is used.
             ("b=v1:x(get) a=v1:x(get)", &[("p", "a=v1:x(get) b=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),
             ("b=v1:x(get) a=v1:x(get)", &[("a", "a=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),
         ] {

@@ -1,19 +1,19 @@
-//! The documents in protobuf, inside the envelope that says their kind.
+//! The documents in protobuf, inside the envelope with their kind.
 //!
-//! As kube-apiserver does, fields that are not optional are written even when empty.
+//! Fields that are not optional are written even if empty, as in kube-apiserver.
 
 use crate::addresses::ServerAddress;
 use crate::documents::{
     ApiGroup, ApiGroupList, ApiResource, ApiResourceList, ApiVersions, GroupDiscovery, GroupDiscoveryList,
-    GroupVersionForDiscovery, Kind, Metadata, ResourceDiscovery, SubresourceDiscovery, VersionDiscovery,
+    GroupVersionForDiscovery, Metadata, ResourceDiscovery, ResponseKind, SubresourceDiscovery, VersionDiscovery,
 };
 
-/// A message of the API.
+/// A protobuf message of the API.
 pub(crate) trait Message {
     fn write(&self, out: &mut Writer);
 }
 
-/// `k8s\0` and a `runtime.Unknown` around the message.
+/// Wraps the message in `k8s\0` and a `runtime.Unknown`.
 pub(crate) fn envelope(api_version: &str, kind: &str, message: &impl Message) -> Vec<u8> {
     let mut out = Writer::default();
     out.0.extend_from_slice(b"k8s\0");
@@ -27,7 +27,7 @@ pub(crate) fn envelope(api_version: &str, kind: &str, message: &impl Message) ->
     out.0
 }
 
-/// Appends fields.
+/// A writer of protobuf fields.
 #[derive(Default)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -190,7 +190,7 @@ impl Message for SubresourceDiscovery<'_> {
     }
 }
 
-impl Message for Kind<'_> {
+impl Message for ResponseKind<'_> {
     fn write(&self, out: &mut Writer) {
         out.text(1, self.group);
         out.text(2, self.version);

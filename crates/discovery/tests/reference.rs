@@ -1,4 +1,4 @@
-//! The documents against the recorded ones, members and elements in the same order.
+//! Compares the documents with the recorded ones, including the order of members and elements.
 #![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ fn recorded_documents() {
     assert!(compared > 40, "{compared}");
 }
 
-/// Equal to the last byte, white space aside: that includes the order of members.
+/// Checks that both documents are equal except for white space, so that the order of members is compared too.
 fn assert_same(ours: &[u8], file: &Path, path: &str) {
     let recorded = std::fs::read(file).unwrap();
     let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
     assert_eq!(parse(ours), parse(&recorded), "{path}");
-    // No string in these documents holds white space.
+    // No string in these documents contains white space.
     let bare =
         |bytes: &[u8]| -> String { String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_whitespace()).collect() };
     assert_eq!(bare(ours), bare(&recorded), "{path}: order of members");
@@ -79,7 +79,7 @@ fn everything_else_that_can_be_asked() {
         let answer = discovery.answer(&Ask { method, path, accept, ..Ask::default() });
         assert_eq!(answer.as_ref().map(status), expected, "{method} {path} {accept}");
     }
-    // Only a group that is built in answers for its missing versions with a Status.
+    // Only a built-in group returns a Status for its missing versions.
     let answer = |path| discovery.answer(&Ask { method: "GET", path, ..Ask::default() });
     assert_eq!(answer("/apis/nothing.test/v1"), Some(Answer::NotFound));
     let Some(Answer::Failure(failure)) = answer("/apis/apps/v9") else { panic!() };
@@ -176,7 +176,7 @@ fn yaml_has_members_by_name() {
         "apiVersion: v1\nkind: APIGroup\nname: policy\npreferredVersion:\n  groupVersion: policy/v1\n  version: v1\n\
          versions:\n- groupVersion: policy/v1\n  version: v1\n"
     );
-    // Short names that YAML 1.1 reads as booleans are quoted.
+    // YAML 1.1 reads some short names as booleans, so they are quoted.
     let nodes = get(&discovery(), "/api/v1", "application/yaml");
     assert!(String::from_utf8_lossy(&nodes.body).contains("shortNames:\n  - \"no\"\n"));
 }
@@ -226,7 +226,7 @@ fn widgets() -> ServedVersion {
     }
 }
 
-/// A folder of recorded facts, which lie beside the project; tests pass without them.
+/// Returns a folder of recorded facts, which are outside of the repository; without them tests pass.
 fn reference(path: &str) -> Option<PathBuf> {
     let shared = match std::env::var_os("BINNACLE_SHARED") {
         Some(shared) => PathBuf::from(shared),

@@ -1,1 +1,1 @@
-//! Nothing here: the tests are in `tests/`, a file for each story, and `manifests/` holds what they apply.
+//! The tests are in `tests/`, one file per story; `manifests/` has the objects that they apply.

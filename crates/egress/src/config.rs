@@ -1,4 +1,4 @@
-//! The file: `EgressSelectorConfiguration` of `apiserver.k8s.io`.
+//! The configuration file: `EgressSelectorConfiguration` of `apiserver.k8s.io`.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ const FORMAT: Format = Format {
     fields,
 };
 
-/// Why the file cannot be used, in kube-apiserver's words.
+/// Errors of the configuration file, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressError {
     #[error("failed to read egress selector config: {0}")]
@@ -27,16 +27,16 @@ pub enum EgressError {
     Dialer(String, String),
 }
 
-/// How connections of a network leave.
+/// The configured connections of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Direct,
     HttpConnect(Proxy),
-    /// Over the socket of a konnectivity server.
+    /// Through the socket of a konnectivity server.
     Grpc(PathBuf),
 }
 
-/// Where a proxy is.
+/// The address of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Proxy {
     Unix(PathBuf),
@@ -44,7 +44,7 @@ pub(crate) enum Proxy {
     Tcp(String, Option<TlsFiles>),
 }
 
-/// What TLS to a proxy needs.
+/// The files for TLS with a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     pub(crate) authorities: Option<PathBuf>,
@@ -93,12 +93,12 @@ fn connection(selection: &Value) -> &Value {
     selection.get("connection").unwrap_or(&Value::Null)
 }
 
-/// A part that is there; `null` is none.
+/// Returns the member at a path; `null` counts as absent.
 fn part<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     value.at(path).filter(|part| !part.is_null())
 }
 
-/// A connection that nothing is wrong with.
+/// Reads a valid connection.
 fn way(connection: &Value) -> Way {
     let socket = || PathBuf::from(connection.str_at(&["transport", "uds", "udsName"]));
     match connection.str_at(&["proxyProtocol"]) {
@@ -124,7 +124,7 @@ fn tls(tcp: &Value) -> Option<TlsFiles> {
     })
 }
 
-/// Host and port of a URL, with the port of the scheme where none is given.
+/// Returns host and port of a URL, with the scheme's port as the default.
 fn address(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -212,7 +212,7 @@ fn wrong_tcp(tcp: &Value) -> Vec<String> {
     wrong
 }
 
-/// A transport as Go's internal type is written.
+/// Formats a transport like Go's internal type.
 fn shown(tcp: &Value) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let tls = part(tcp, &["tlsConfig"]).map_or("null".to_owned(), |tls| {

@@ -1,4 +1,4 @@
-//! HTTP CONNECT: a proxy is asked for a connection, and then bytes go both ways.
+//! HTTP CONNECT: a request to a proxy for a connection, which then carries bytes both ways.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::Tunnel;
 
-/// The head of an answer is no longer.
+/// The maximum size of a response head.
 const MOST: usize = 1 << 20;
 
-/// Asks for a connection to `address`. Nothing is read beyond the head of the answer, since what follows is the tunnel's.
+/// Requests a connection to `address`. Reads only the head of the response, since the rest belongs to the tunnel.
 pub(crate) async fn tunnel(stream: &mut Box<dyn Tunnel>, proxy: &str, address: &str) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| {
         format!("reading HTTP response from CONNECT to {address} via proxy {proxy} failed: {error}")
@@ -29,7 +29,7 @@ pub(crate) async fn tunnel(stream: &mut Box<dyn Tunnel>, proxy: &str, address: &
     }
 }
 
-/// Byte by byte: a proxy's answer is short, and what lies behind it must stay where it is.
+/// Reads a response head byte by byte: it is short, and the bytes after it must remain in the stream.
 async fn head(stream: &mut Box<dyn Tunnel>) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! The networks that connections go to, and how each is reached.
+//! The networks of connections, and the dialer of each.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::konnectivity::Session;
 use crate::metrics::{DialMetrics, Labels};
 use crate::{Tunnel, connect};
 
-/// How long a proxy may take to be reached and to connect.
+/// The timeout to reach a proxy and to connect through it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a connection goes to.
+/// The network of a connection's destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Network {
     ControlPlane,
@@ -46,12 +46,12 @@ impl Network {
     }
 }
 
-/// How connections leave; by default all of them directly.
+/// The dialers of networks; connections to other networks are direct.
 #[derive(Clone, Debug, Default)]
 pub struct Egress(HashMap<Network, Arc<Dialer>>);
 
 impl Egress {
-    /// Reads the file, and the files that it names.
+    /// Reads the configuration file, and the files that it names.
     pub fn load(path: &Path, metrics: &DialMetrics) -> Result<Self, EgressError> {
         let mut dialers = HashMap::new();
         for (network, way) in config::load(path)? {
@@ -62,13 +62,13 @@ impl Egress {
         Ok(Self(dialers))
     }
 
-    /// The proxy for a network; `None` where connections are direct.
+    /// Returns the proxy of a network; `None` if connections are direct.
     pub fn dialer(&self, network: Network) -> Option<Arc<Dialer>> {
         self.0.get(&network).cloned()
     }
 }
 
-/// Connections through a proxy.
+/// A dialer of connections through a proxy.
 #[derive(Debug)]
 pub struct Dialer {
     by: By,
@@ -104,7 +104,7 @@ impl Dialer {
         }
     }
 
-    /// Connects to `host:port`. The error says why not, in Go's words.
+    /// Connects to `host:port`. Errors are in Go's words.
     pub async fn dial(&self, address: &str) -> Result<Box<dyn Tunnel>, String> {
         let (labels, begun) = (self.labels(), Instant::now());
         self.metrics.started(labels);

@@ -1,6 +1,6 @@
-//! Konnectivity's gRPC: a stream of packets to the proxy server carries one connection.
+//! Konnectivity's gRPC protocol: a stream of packets to the proxy server carries one connection.
 //!
-//! The messages are written by hand, as the engine for etcd has its own: they never change.
+//! The messages are written by hand, as those of the etcd engine are: they never change.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-/// As the Go client waits for the proxy and for its answer to a dial.
+/// The Go client's timeout for the proxy and for its response to a dial request.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long it may take to confirm that a connection is closed.
+/// The timeout for the confirmation of a closed connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What is under way in a tunnel.
+/// The size of a tunnel's buffer.
 const BUFFER: usize = 64 << 10;
 const PIECE: usize = 32 << 10;
 const PACKETS: usize = 16;
@@ -113,7 +113,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a stream on the socket of a proxy server.
+    /// Opens a stream to the socket of a proxy server.
     pub(crate) async fn open(socket: &Path) -> Result<Self, String> {
         let path = socket.to_owned();
         let connect = service_fn(move |_: Uri| {
@@ -136,9 +136,9 @@ impl Session {
         Ok(Self { outgoing, incoming })
     }
 
-    /// Has the other end of the proxy dial `address`, and carries bytes from then on.
+    /// Lets the agent of the proxy dial `address`, and then carries bytes.
     pub(crate) async fn dial(mut self, address: &str) -> Result<DuplexStream, String> {
-        // The sign of Go's random number is lost.
+        // Go's random number is not negative.
         let random = rand::random::<i64>() & i64::MAX;
         let request = DialRequest { protocol: "tcp".to_owned(), address: address.to_owned(), random };
         self.send(DIAL_REQ, Payload::DialRequest(request)).await?;
@@ -203,7 +203,7 @@ impl Session {
         }
         let close = Packet { kind: CLOSE_REQ, payload: Some(Payload::CloseRequest(CloseRequest { connection })) };
         let _ = outgoing.send(close).await;
-        // Who gives up the stream before that is confirmed takes the packet back.
+        // Dropping the stream before the confirmation would cancel the packet.
         let confirmed = async {
             while let Ok(Some(packet)) = incoming.message().await {
                 if matches!(packet.payload, Some(Payload::CloseResponse(_))) {
@@ -229,7 +229,7 @@ mod tests {
 
     const CONNECTION: i64 = 42;
 
-    /// A proxy server whose connections give back what they get, in capitals. It notes the packets that it got.
+    /// Runs a proxy server whose connections echo their input in capitals. It records the received packets.
     async fn serve(listener: UnixListener, seen: Arc<Mutex<Vec<i32>>>) {
         while let Ok((stream, _)) = listener.accept().await {
             let seen = seen.clone();

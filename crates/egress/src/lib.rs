@@ -1,6 +1,6 @@
-//! Connections that leave by a proxy: which of them do (`--egress-selector-config-file`), and how (KEP-1281).
+//! Connections through egress proxies (`--egress-selector-config-file`, KEP-1281).
 //!
-//! Knows nothing of what is sent on them.
+//! Independent of the contents of connections.
 
 mod config;
 mod connect;

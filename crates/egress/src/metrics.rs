@@ -7,7 +7,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
 const BUCKETS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 2.5, 12.5];
 
-/// Counts what becomes of connections through proxies.
+/// Counts the outcomes of connections through proxies.
 #[derive(Clone, Debug)]
 pub struct DialMetrics {
     starts: IntCounterVec,
@@ -15,7 +15,7 @@ pub struct DialMetrics {
     failures: IntCounterVec,
 }
 
-/// The protocol and the transport of a proxy, as labels.
+/// The protocol and the transport of a proxy, as label values.
 pub(crate) type Labels = [&'static str; 2];
 
 impl DialMetrics {
@@ -49,7 +49,7 @@ impl DialMetrics {
         self.durations.with_label_values(&[protocol, transport]).observe(took.as_secs_f64());
     }
 
-    /// `stage` is `connect` or `proxy`.
+    /// Counts a failure. `stage` is `connect` or `proxy`.
     pub(crate) fn failed(&self, [protocol, transport]: Labels, stage: &str) {
         self.failures.with_label_values(&[protocol, transport, stage]).inc();
     }

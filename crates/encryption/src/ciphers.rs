@@ -1,4 +1,4 @@
-//! The ciphers with keys of their own. Each keeps its nonce in front of what it encrypts.
+//! Ciphers with keys in the configuration. Each puts its nonce in front of the ciphertext.
 
 use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::aead::consts::U12;
@@ -22,15 +22,15 @@ pub(crate) enum Cipher {
     Secretbox(Box<XSalsa20Poly1305>),
 }
 
-/// AES in Galois counter mode with keys of 16, 24 or 32 bytes. The storage key is authenticated, so that a value
-/// cannot be moved to another.
+/// AES-GCM with keys of 16, 24 or 32 bytes. The storage key is authenticated, so that a value cannot be moved to
+/// another one.
 pub(crate) enum Gcm {
     Aes128(AesGcm<Aes128, U12>),
     Aes192(AesGcm<Aes192, U12>),
     Aes256(AesGcm<Aes256, U12>),
 }
 
-/// `N` bytes that nobody can guess.
+/// Returns `N` cryptographically random bytes.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     rand::random()
 }
@@ -115,7 +115,7 @@ impl Cipher {
     }
 }
 
-/// Cipher block chaining is not authenticated: kept because clusters have values written with it.
+/// Decrypts AES-CBC, which is not authenticated: kept because clusters have values written with it.
 fn open_cbc(key: &[u8], data: &[u8]) -> Result<Vec<u8>, TransformError> {
     let (iv, data) = data.split_at_checked(BLOCK).ok_or_else(too_short)?;
     if !data.len().is_multiple_of(BLOCK) {
@@ -178,7 +178,7 @@ mod tests {
                     "{name}: a nonce is used once"
                 );
                 assert_eq!(cipher.open(&sealed, b"/registry/secrets/a/b").unwrap(), data, "{name} {length}");
-                // Only Galois counter mode authenticates the key of a value.
+                // Only GCM authenticates the storage key of a value.
                 let moved = cipher.open(&sealed, b"/registry/secrets/a/c");
                 assert_eq!(moved.is_err(), name == "gcm", "{name}");
                 if name != "cbc" {
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Vectors of others: NIST's example for AES-128-CBC (SP 800-38A F.2.1) and NaCl's for its secret box.
+    /// Published test vectors: NIST's AES-128-CBC (SP 800-38A F.2.1) and NaCl's secret box.
     #[test]
     fn known_answers() {
         let hex = |text: &str| -> Vec<u8> {

@@ -31,7 +31,7 @@ pub struct Configuration {
     pub(crate) resources: Vec<ResourceConfiguration>,
 }
 
-/// Some resources and the providers for them: the first writes, all read.
+/// A list of resources and their providers: the first one encrypts, all decrypt.
 #[derive(Clone, Debug)]
 pub(crate) struct ResourceConfiguration {
     pub resources: Vec<String>,
@@ -62,14 +62,14 @@ impl std::fmt::Debug for Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Kms {
     pub name: String,
-    /// A path, or a name in the abstract namespace with `@` in front.
+    /// A path, or `@` and a name in the abstract namespace.
     pub socket: String,
     pub timeout: Duration,
 }
 
 impl Configuration {
-    /// Reads a file's text. `path` is for messages. `reload` says whether the file will be read again, which forbids
-    /// KMS plugins of the same name.
+    /// Parses a file's text. `path` is for messages. With `reload`, the file will be read again, so that KMS plugins
+    /// must have different names.
     pub fn parse(path: &str, text: &[u8], reload: bool) -> Result<Self, ConfigError> {
         let failed =
             |why: String| ConfigError(format!("error decoding encryption provider configuration file {path:?}: {why}"));
@@ -86,7 +86,7 @@ impl Configuration {
     }
 }
 
-/// One group of resources of a file that was found valid.
+/// Converts one group of resources of a validated file.
 fn resource_configuration(value: &Value) -> Result<ResourceConfiguration, ConfigError> {
     Ok(ResourceConfiguration {
         resources: texts(value.list_at(&["resources"])),
@@ -118,13 +118,13 @@ fn provider(value: &Value) -> Result<Provider, ConfigError> {
     })
 }
 
-/// A member that is there and not `null`.
+/// Returns a member that is present and not `null`.
 pub(crate) fn present<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     value.get(name).filter(|member| !member.is_null())
 }
 
 pub(crate) fn kms_version(kms: &Value) -> &str {
-    // A file without it means the version that came first.
+    // The default is the first version.
     if kms.str_at(&["apiVersion"]).is_empty() { "v1" } else { kms.str_at(&["apiVersion"]) }
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn kms_timeout(kms: &Value) -> Duration {
     }
 }
 
-/// Keys of which validation has seen the secrets.
+/// Converts keys whose secrets have been validated.
 fn keys(list: &[Value]) -> Vec<Key> {
     let key = |value: &Value| Key {
         name: value.str_at(&["name"]).to_owned(),

@@ -1,4 +1,4 @@
-//! The resources that storage keys belong to.
+//! The resources of storage keys.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ impl StorageKeys {
         Self { root: root.to_owned(), resources: resources.collect() }
     }
 
-    /// `None` for what is no resource: allocations, the servers' own notes.
+    /// Returns the resource of a key; `None` for other data, such as allocations.
     pub fn resource(&self, key: &[u8]) -> Option<GroupResource> {
         let path = std::str::from_utf8(key).ok()?.strip_prefix(&*self.root)?;
         let mut segments = path.split('/');
@@ -27,7 +27,7 @@ impl StorageKeys {
         let two = segments.next().map_or(first.len(), |second| first.len() + 1 + second.len());
         let known = self.resources.get(&path[..two]).or_else(|| self.resources.get(first));
         known.cloned().or_else(|| {
-            // A group of custom resources has a dot in its name.
+            // A group of custom resources has a dot.
             let (group, rest) = path.split_once('/').filter(|(group, _)| group.contains('.'))?;
             let resource = rest.split('/').next().filter(|resource| !resource.is_empty())?;
             Some(GroupResource { group: group.into(), resource: resource.into() })

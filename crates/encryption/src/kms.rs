@@ -1,7 +1,7 @@
-//! Encryption with keys that a KMS plugin guards (version 2 of the plugin API, KEP-3299).
+//! Encryption with keys from a KMS plugin (version 2 of the plugin API, KEP-3299).
 //!
-//! The plugin encrypts only a seed, which the server makes; from the seed comes a key for each value. So the plugin is
-//! asked when the server starts, when its key changes, and for seeds of values that others wrote.
+//! The plugin encrypts only a seed that the server generates; each value has a key derived from the seed. So the plugin
+//! is called when the server starts, when its key changes, and for seeds of values that other servers wrote.
 
 mod client;
 mod envelope;

@@ -1,7 +1,8 @@
-//! Encryption at rest, as `--encryption-provider-config` of kube-apiserver: the same file, the same bytes in the store.
+//! Encryption at rest, as with kube-apiserver's `--encryption-provider-config`: the same file, the same bytes in the
+//! store.
 //!
-//! [`EncryptedStore`] stands between everything above and an engine. What it writes begins with `k8s:enc:`, the
-//! provider, and the name of the key; what it reads may have been written under any of the configured keys.
+//! [`EncryptedStore`] wraps an engine. Encrypted values begin with `k8s:enc:`, the provider, and the name of the key;
+//! values of any configured key can be read.
 
 mod ciphers;
 mod config;
@@ -17,6 +18,6 @@ mod validate;
 pub use config::{ConfigError, Configuration};
 pub use keys::StorageKeys;
 pub use metrics::Metrics;
-pub use reload::{Loaded, follow, load};
+pub use reload::{Loaded, check, follow, load};
 pub use resources::{KmsCheck, Transformers};
 pub use store::{EncryptedStore, Encryption};

@@ -1,7 +1,7 @@
-//! The metric families of Go for encryption: values encrypted and decrypted, KMS plugins and their keys, and
-//! the configuration in use.
+//! The metric families of Go for encryption: values encrypted and decrypted, KMS plugins and their keys, and the
+//! configuration in use.
 //!
-//! Identities of servers and keys are shown as hashes only.
+//! The ids of servers and keys are hashed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use crate::config::ConfigError;
 use crate::transform::TransformError;
 
-/// The most keys that are shown; the oldest are forgotten, as in kube-apiserver.
+/// The most keys with labels; those of the oldest are removed, as in kube-apiserver.
 const MOST_KEYS: usize = 100;
 
 /// The direction of a value.
@@ -30,7 +30,7 @@ pub(crate) enum Direction {
     ToStorage,
 }
 
-/// The families, shared by all that encrypts in a server.
+/// The families, shared by all stores of a server.
 #[derive(Clone)]
 pub struct Metrics(Arc<Families>);
 
@@ -54,7 +54,7 @@ struct Families {
     told: Mutex<Told>,
 }
 
-/// Labels in the order in which they were first used.
+/// Labels in the order of their first use.
 #[derive(Default)]
 struct Told {
     used: VecDeque<[String; 4]>,
@@ -62,7 +62,7 @@ struct Told {
     in_use: Option<String>,
 }
 
-/// On whose account a value is encrypted or decrypted.
+/// The metrics and the resource of an encrypted or decrypted value.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed<'a> {
     pub metrics: &'a Metrics,
@@ -72,7 +72,7 @@ pub(crate) struct Observed<'a> {
 // === impl Metrics ===
 
 impl Metrics {
-    /// Registers the families; `server` is the server's identity among those of its cluster.
+    /// Registers the families; `server` is the server's id in its cluster.
     pub fn new(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let counters = |name: &str, help: &str, labels: &[&str]| {
             keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
@@ -94,7 +94,7 @@ impl Metrics {
             exponential_buckets(5e-6, 2.0, 14)?,
         ))?;
         let generation = keep(registry, generation)?;
-        // A metric of version 1 of the plugin API, which is not served: exposed as in kube-apiserver.
+        // A metric of version 1 of the plugin API, which is not supported: exposed as in kube-apiserver.
         let fill = IntGauge::new(
             "apiserver_envelope_encryption_dek_cache_fill_percent",
             "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.",
@@ -189,20 +189,20 @@ impl Metrics {
         Self::new(&Registry::new(), "").map_err(|error| ConfigError(error.to_string()))
     }
 
-    /// A value was encrypted or decrypted with what `key_id` guards.
+    /// Records that a value was encrypted or decrypted with the key `key_id`.
     pub(crate) fn key_used(&self, direction: Direction, provider: &str, key_id: &str) {
         let labels = [direction.label().to_owned(), provider.to_owned(), hash(key_id), self.0.server.clone()];
         let mut told = self.0.told.lock();
         if let Some(oldest) = remember(&mut told.used, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
-            // Labels that were used once can be removed.
+            // Known labels can be removed.
             let _ = (self.0.key_uses.remove_label_values(&oldest), self.0.key_last_used.remove_label_values(&oldest));
         }
         self.0.key_uses.with_label_values(&labels).inc();
         self.0.key_last_used.with_label_values(&labels).set(now());
     }
 
-    /// A plugin said that this is its key.
+    /// Records a plugin's key, as in its status.
     pub(crate) fn key_in_status(&self, provider: &str, key_id: &str) {
         let labels = [provider.to_owned(), hash(key_id), self.0.server.clone()];
         let mut told = self.0.told.lock();
@@ -217,7 +217,7 @@ impl Metrics {
         self.0.invalid_keys.with_label_values(&[provider, error]).inc();
     }
 
-    /// A seed was made, or could not be.
+    /// Records that a seed was generated, or a failure.
     pub(crate) fn generated(&self, begun: Instant, done: bool) {
         match done {
             true => self.0.generation.observe(begun.elapsed().as_secs_f64()),
@@ -225,7 +225,7 @@ impl Metrics {
         }
     }
 
-    /// A plugin had to be asked for the seed of a value.
+    /// Records that a plugin was called for the seed of a value.
     pub(crate) fn missed(&self) {
         self.0.misses.inc();
     }
@@ -235,7 +235,7 @@ impl Metrics {
         self.0.kept_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A plugin was called by a method, which is named with its service.
+    /// Records a call of a plugin; `method` includes its service.
     pub(crate) fn called(&self, provider: &str, method: &str, begun: Instant, failed: Option<Code>) {
         let labels = [provider, method, &code_name(failed.unwrap_or(Code::Ok))];
         self.0.kms_durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
@@ -247,7 +247,7 @@ impl Metrics {
         self.0.last_reload.with_label_values(&labels).set(now());
     }
 
-    /// A configuration with this hash is in use.
+    /// Records the hash of the configuration in use.
     pub fn in_use(&self, hash: &[u8; 32]) {
         let hash = format!("sha256:{}", hex(hash));
         let mut told = self.0.told.lock();
@@ -259,7 +259,7 @@ impl Metrics {
 }
 
 impl Observed<'_> {
-    /// A value went one way or the other, or could not.
+    /// Records the encryption or decryption of a value, or a failure.
     pub(crate) fn transformed(
         &self,
         direction: Direction,
@@ -292,7 +292,7 @@ impl Direction {
     }
 }
 
-/// Remembers labels, and returns the oldest ones if there are too many.
+/// Adds labels, and returns the oldest ones if there are too many.
 fn remember<const N: usize>(known: &mut VecDeque<[String; N]>, labels: &[String; N]) -> Option<[String; N]> {
     if known.contains(labels) {
         return None;

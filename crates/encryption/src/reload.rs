@@ -1,4 +1,4 @@
-//! The file, read at the start and again whenever it changes.
+//! The configuration file, which is read at the start and whenever it changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,30 +15,38 @@ use crate::store::Encryption;
 
 /// The interval at which the file is read.
 const POLL: Duration = Duration::from_secs(60);
-/// The time after a failure when the file is tried again, at first; then twice as long each time.
+/// The first pause after a failure, which doubles each time.
 const RETRY: Duration = Duration::from_millis(5);
-/// The time limit for the plugins of a new file to be well, and the interval of the checks.
+/// The time limit for the plugins of a new file to be healthy, and the interval of the checks.
 const WELL_WITHIN: Duration = Duration::from_secs(10);
 const ASK: Duration = Duration::from_millis(100);
 
 /// The transformers of a file, and its hash.
 pub struct Loaded {
     pub transformers: Transformers,
-    /// The hash of the file's text: shows changes without keeping the keys.
+    /// The hash of the file's text, to detect changes without keeping the keys.
     pub hash: [u8; 32],
 }
 
-/// Reads the file and makes the ciphers. `reload` says whether it will be read again.
+/// Reads the file and makes the ciphers. With `reload`, the file will be read again.
 pub async fn load(path: &Path, reload: bool, metrics: &Metrics) -> Result<Loaded, ConfigError> {
     let text = read(path)?;
-    let shown = path.display().to_string();
-    let configuration = Configuration::parse(&shown, &text, reload)
-        .map_err(|error| ConfigError(format!("error while parsing file: {error}")))?;
+    let configuration = parse(path, &text, reload)?;
     let transformers = Transformers::new(&configuration, metrics)
         .await
         .map_err(|error| ConfigError(format!("error while building transformers: {error}")))?;
     let hash = Sha256::digest(&text).into();
     Ok(Loaded { transformers, hash })
+}
+
+/// Reads and validates the file, and makes nothing of it.
+pub fn check(path: &Path, reload: bool) -> Result<(), ConfigError> {
+    parse(path, &read(path)?, reload).map(drop)
+}
+
+fn parse(path: &Path, text: &[u8], reload: bool) -> Result<Configuration, ConfigError> {
+    Configuration::parse(&path.display().to_string(), text, reload)
+        .map_err(|error| ConfigError(format!("error while parsing file: {error}")))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
@@ -52,10 +60,10 @@ fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     })
 }
 
-/// Follows the file until this is dropped: `--encryption-provider-config-automatic-reload`. A file that cannot be used, or
-/// whose plugins are not well, changes nothing; it is tried again.
+/// Follows the file until the future is dropped (`--encryption-provider-config-automatic-reload`). An invalid file, or
+/// one whose plugins are not healthy, has no effect and is tried again.
 ///
-/// `first` is what [`Loaded::hash`] said of the file in use.
+/// `first` is the [`Loaded::hash`] of the file in use.
 pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
     let metrics = encryption.metrics();
     let mut known = first;
@@ -63,7 +71,7 @@ pub async fn follow(path: &Path, first: [u8; 32], encryption: Arc<Encryption>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut failures = 0;
     loop {
-        // After a failure as well as in its turn.
+        // Earlier than the next tick after a failure.
         let again = async {
             match failures {
                 0 => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! The transformer of each resource, as a configuration says.
+//! The transformers of all resources of a configuration.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::kms::{Envelope, Plugin};
 use crate::metrics::Metrics;
 use crate::transform::{TransformError, Transformer, Way};
 
-/// `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
+/// Parses `secrets`, `deployments.apps`, `*.apps`, `*.` for the core group, `*.*`.
 pub(crate) fn parse_group_resource(text: &str) -> GroupResource {
     let (resource, group) = text.split_once('.').unwrap_or((text, ""));
     GroupResource { group: group.into(), resource: resource.into() }
@@ -29,13 +29,13 @@ fn wildcard(group: &str) -> GroupResource {
     GroupResource { group: group.into(), resource: "*".into() }
 }
 
-/// The transformers for the values of every resource.
+/// The transformers for the values of all resources.
 pub struct Transformers {
     overrides: HashMap<GroupResource, Transformer>,
     plugins: Vec<Arc<Plugin>>,
 }
 
-/// The health check `kms-providers`: true when all KMS plugins can be used.
+/// The health check `kms-providers` of all KMS plugins.
 #[derive(Clone)]
 pub struct KmsCheck(Vec<Arc<Plugin>>);
 
@@ -53,8 +53,8 @@ impl KmsCheck {
 }
 
 impl Transformers {
-    /// Makes the ciphers. KMS plugins are asked for a first data key, and again in the background, as long as this is
-    /// used; one that does not answer fails writes, not the start.
+    /// Makes the ciphers. KMS plugins get a request for a first data key, and further ones in the background, as long
+    /// as this exists; if one does not answer, writes fail, but not the start.
     pub async fn new(configuration: &Configuration, metrics: &Metrics) -> Result<Self, ConfigError> {
         let mut ways: HashMap<GroupResource, Vec<Way>> = HashMap::new();
         let mut plugins = Vec::new();
@@ -81,7 +81,7 @@ impl Transformers {
         Ok(Self { overrides, plugins })
     }
 
-    /// Returns the transformer of a resource; one that is not configured is stored as it is.
+    /// Returns the transformer of a resource; without one, its values are not encrypted.
     pub(crate) fn of(&self, resource: Option<&GroupResource>) -> &Transformer {
         let Some(resource) = resource else { return &Transformer::Identity };
         [resource.clone(), wildcard(&resource.group), wildcard("*")]
@@ -90,7 +90,7 @@ impl Transformers {
             .unwrap_or(&Transformer::Identity)
     }
 
-    /// The check of its KMS plugins.
+    /// Returns the health check of the KMS plugins.
     pub fn check(&self) -> KmsCheck {
         KmsCheck(self.plugins.clone())
     }

@@ -12,10 +12,10 @@ use crate::metrics::{Metrics, Observed};
 use crate::resources::Transformers;
 use crate::transform::{Opened, TransformError};
 
-/// An engine behind encryption. Everything above sees plain values; revisions, leases and keys are the engine's.
+/// An engine with encrypted values. Callers see plain values; revisions, leases and keys are the engine's.
 pub type EncryptedStore<S> = LayeredStore<Encryption, S>;
 
-/// The transformers in use: one instance for all stores of a server.
+/// The transformers in use, shared by all stores of a server.
 pub struct Encryption {
     keys: StorageKeys,
     current: RwLock<Arc<Transformers>>,
@@ -27,7 +27,7 @@ impl Encryption {
         Self { keys, current: RwLock::new(Arc::new(transformers)), metrics }
     }
 
-    /// Reads and writes values with these transformers from now on. Calls in progress end with the old ones.
+    /// Replaces the transformers. Calls in progress still use the old ones.
     pub fn replace(&self, transformers: Transformers) {
         *self.current.write() = Arc::new(transformers);
     }
@@ -41,7 +41,7 @@ impl Encryption {
         self.current.read().clone()
     }
 
-    /// The plain value of what an engine holds under the key.
+    /// Returns the plain value of an engine's value under the key.
     pub async fn read(&self, key: &Bytes, value: &Bytes) -> Result<Bytes, StoreError> {
         self.opened(key, value).await.map(|opened| opened.value)
     }

@@ -1,4 +1,4 @@
-//! From a value to what the store keeps of it and back.
+//! Transformers between values and their stored bytes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,12 +14,12 @@ use crate::metrics::{Direction, Observed};
 /// The prefix of encrypted values.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// The reason why a value cannot be read or written, in kube-apiserver's words. Contains nothing of keys or contents.
+/// The reason why a value cannot be read or written, in kube-apiserver's words. Contains no keys or values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct TransformError {
     why: String,
-    /// The code of a KMS plugin's failed call, if that was the reason.
+    /// The code of a KMS plugin's failed call, if that is the reason.
     code: Option<binnacle_rpc::Code>,
 }
 
@@ -41,20 +41,20 @@ impl TransformError {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
     pub value: Bytes,
-    /// True when it would be written otherwise today, and so should be written even when it does not change.
+    /// True if it would be written differently now, so that an update should write it even if it is unchanged.
     pub stale: bool,
 }
 
-/// One way to keep values, or several of which the first writes.
+/// A way to store values, or several of which the first writes.
 pub(crate) enum Transformer {
-    /// As they are. Refuses to read what is encrypted.
+    /// No encryption. Returns an error for encrypted values.
     Identity,
     Cipher(Cipher),
     Kms(Envelope),
-    /// Several, chosen by the prefix of a value; tried in order.
+    /// Several, tried in order if their prefix matches.
     Prefixed {
         ways: Vec<Way>,
-        /// The error when no prefix fits.
+        /// The error when no prefix matches.
         otherwise: &'static str,
     },
 }
@@ -79,7 +79,7 @@ impl Transformer {
         }
     }
 
-    /// Returns the value of stored bytes. May have to ask a KMS plugin for the data key.
+    /// Returns the value of stored bytes. May call a KMS plugin for the data key.
     pub(crate) fn open<'a>(
         &'a self,
         data: &'a Bytes,
@@ -100,7 +100,8 @@ impl Transformer {
     }
 }
 
-/// The same provider may stand there several times with other keys, so that one that fails is not the last word.
+/// Decrypts with each way whose prefix matches: a provider may be configured several times with different keys, so the
+/// first failure is not final.
 async fn open_prefixed(
     ways: &[Way],
     otherwise: &'static str,
@@ -122,7 +123,7 @@ async fn open_prefixed(
         }
         match result {
             Ok(opened) => return Ok(Opened { stale: opened.stale || at != 0, ..opened }),
-            // Not encrypted is what it is not: that is no error of its own.
+            // Encrypted data is no error of the identity provider.
             Err(_) if prefix.is_empty() => {}
             Err(error) => errors.push(error),
         }

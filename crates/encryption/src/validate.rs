@@ -12,9 +12,9 @@ use crate::resources::parse_group_resource;
 
 const AES_KEY_SIZES: &[usize] = &[16, 24, 32];
 const SECRETBOX_KEY_SIZES: &[usize] = &[32];
-/// In the order in which a provider with several is named.
+/// The order in which an error names the members of a provider.
 const PROVIDERS: [&str; 5] = ["kms", "aesgcm", "aescbc", "secretbox", "identity"];
-/// Allocations and addresses of servers are kept, but are no resources of the API.
+/// These are stored, but are no resources of the API.
 const NO_RESOURCES: [&str; 3] = ["apiserveripinfo", "serviceipallocations", "servicenodeportallocations"];
 
 pub(crate) fn validate(file: &Value, reload: bool) -> FieldErrors {
@@ -67,7 +67,7 @@ fn check_overlap(names: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     if duplicates > 0 {
         errors.push(FieldError::invalid(path, shown(), "the same resource cannot be specified multiple times"));
     }
-    // kube-apiserver takes the first pair of equal wildcards for a duplicate only; its mirror image overlaps.
+    // kube-apiserver takes the first pair of equal wildcards only for a duplicate; the reverse pair overlaps.
     if pairs().any(overlap) {
         errors.push(FieldError::invalid(
             path,
@@ -134,7 +134,7 @@ fn check_provider(
     }
 }
 
-/// Returns a provider as messages show it: without secrets.
+/// Formats a provider for messages, without secrets.
 fn redacted(given: &[&str]) -> String {
     let members: Vec<String> = given.iter().map(|name| format!("\"{name}\":\"REDACTED\"")).collect();
     format!("{{{}}}", members.join(","))
@@ -223,7 +223,7 @@ fn check_endpoint(endpoint: &str, path: &FieldPath, errors: &mut FieldErrors) {
 mod tests {
     use crate::Configuration;
 
-    /// The whole error of a file whose `resources` are these.
+    /// Returns the error of a file with these `resources`.
     fn error(resources: &str) -> String {
         let text = format!("kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\n{resources}");
         Configuration::parse("f", text.as_bytes(), true).map_or_else(|error| error.to_string(), |_| String::new())

@@ -1,4 +1,4 @@
-//! The store behind encryption: the contract still holds, values move between keys, plugins come and go.
+//! The store with encryption: the contract, changes of keys, and KMS plugins.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -21,7 +21,7 @@ mod contract {
     async fn store() -> (TempDir, Arc<dyn Store>) {
         let temp = TempDir::new();
         let file = config(&temp, "'*.*'", &format!("{{aesgcm: {{keys: [{}]}}}}", key("1", 32)));
-        // The suite's keys, as if each first part was a resource.
+        // The keys of the contract's tests: each first segment is a resource.
         let names = ["a", "h", "l", "pods", "r", "s", "t", "w", "x"];
         let keys = StorageKeys::new("/", names.map(|name| (name, resource(name))));
         let transformers = load(Path::new(&file), false, &metrics()).await.unwrap().transformers;
@@ -41,7 +41,7 @@ fn key(name: &str, size: usize) -> String {
     format!("{{name: '{name}', secret: '{secret}'}}")
 }
 
-/// Writes a configuration and tells its path.
+/// Writes a configuration and returns its path.
 fn config(temp: &TempDir, resources: &str, providers: &str) -> String {
     let path = temp.join("encryption.yaml");
     let text = format!(
@@ -97,7 +97,7 @@ impl Setup {
         Ok((String::from_utf8(kv.value.to_vec()).unwrap(), stale))
     }
 
-    /// A line of the metrics that begins like this, from there on.
+    /// Returns the rest of the metrics' line with this beginning.
     fn counted(&self, begins: &str) -> Option<String> {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         text.lines().find_map(|line| Some(line.strip_prefix(begins)?.trim().to_owned()))
@@ -127,23 +127,23 @@ async fn rotation() {
     setup.put("/registry/configmaps/a/b", "open").await.unwrap();
     assert_eq!(setup.kept(SECRET, 99).await, "plain");
 
-    // A key comes: what was there can be read, and waits to be written again.
+    // A key is added: the old value can be read, and should be written again.
     setup.switch(&format!("{}, {{identity: {{}}}}", gcm(&["one"]))).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), true));
     setup.put(SECRET, "plain").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), false));
     assert_eq!(setup.kept(SECRET, 22).await, "k8s:enc:aesgcm:v1:one:");
-    // Other resources are left alone.
+    // Other resources are unchanged.
     setup.put("/registry/configmaps/a/b", "open").await.unwrap();
     assert_eq!(setup.kept("/registry/configmaps/a/b", 99).await, "open");
 
-    // A second key writes, the first still reads.
+    // The second key is first, for writes; the first one still reads.
     setup.switch(&gcm(&["two", "one"])).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("plain".to_owned(), true));
     setup.put(SECRET, "again").await.unwrap();
     assert_eq!(setup.kept(SECRET, 22).await, "k8s:enc:aesgcm:v1:two:");
 
-    // Other ciphers, the old one behind them.
+    // Other ciphers first, the old one last.
     let box_and_cbc = format!(
         "{{secretbox: {{keys: [{}]}}}}, {{aescbc: {{keys: [{}]}}}}, {}",
         key("b", 32),
@@ -156,17 +156,17 @@ async fn rotation() {
     assert_eq!(setup.kept(SECRET, 23).await, "k8s:enc:secretbox:v1:b:");
     assert_eq!(setup.get(SECRET).await.unwrap(), ("third".to_owned(), false));
 
-    // Without the key nothing can be read, and nothing is shown that is encrypted.
+    // Without the key, reads fail, and the error has no encrypted data.
     setup.switch(&gcm(&["two"])).await;
     let unable = format!("unable to transform key \"{SECRET}\": no matching prefix found");
     assert_eq!(text(setup.get(SECRET).await), unable);
     setup.switch("{identity: {}}").await;
     assert_eq!(text(setup.get(SECRET).await), unable);
-    // The same name with other bytes: not authentic.
+    // A key with the same name and another secret: not authentic.
     setup.switch(&box_and_cbc.replace(&key("b", 32), &key("b", 32).replace("Ym", "Zm"))).await;
     let failed = format!("unable to transform key \"{SECRET}\": output array was not large enough for encryption");
     assert_eq!(text(setup.get(SECRET).await), failed);
-    // It can still be replaced, and a watch that began when it could not be read tells of it.
+    // The value can still be replaced, and a watch from before reports that.
     let before = setup.raw.current_revision().await.unwrap();
     setup.put(SECRET, "fourth").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("fourth".to_owned(), false));
@@ -179,7 +179,7 @@ async fn rotation() {
 
     let operations = "apiserver_storage_transformation_operations_total";
     for (labels, count) in [
-        // Around every cipher with names there are two ways: the provider and the name. Writes read what was there.
+        // A cipher has two prefixes, of its provider and of its key's name. Writes read the previous value.
         (
             r#"resource="secrets",status="OK",transformation_type="to_storage",transformer_prefix="k8s:enc:aesgcm:v1:""#,
             "2",
@@ -209,10 +209,10 @@ async fn plugins() {
         assert_eq!(setup.get(SECRET).await.unwrap(), (format!("value {n}"), false));
     }
     assert_eq!(setup.kept(SECRET, 21).await, "k8s:enc:kms:v2:vault:");
-    // One seed for all of it.
+    // One seed for all writes.
     assert_eq!(plugin.asked(), (1, 0));
     setup.encryption.now().check().check().await.unwrap();
-    // Each value was read twice by us, and once by the write after it.
+    // The test read each value twice, and the write after it once.
     let key = "sha256:";
     let used = "apiserver_envelope_encryption_key_id_hash_total{apiserver_id_hash=\"sha256:";
     assert!(setup.counted(used).is_some_and(|rest| rest.contains(key) && rest.ends_with(" 59")), "{used}");
@@ -224,7 +224,7 @@ async fn plugins() {
     let kept = "apiserver_envelope_encryption_dek_source_cache_size{provider_name=\"vault\"}";
     assert_eq!(setup.counted(kept).as_deref(), Some("1"));
 
-    // Another server, or this one started again, has another seed and asks for the first one once.
+    // Another server, or a restart, has another seed, and requests the first one once.
     setup.switch(&provider("vault")).await;
     for _ in 0..3 {
         assert_eq!(setup.get(SECRET).await.unwrap(), ("value 19".to_owned(), false));
@@ -232,14 +232,14 @@ async fn plugins() {
     assert_eq!(plugin.asked(), (2, 1));
     assert_eq!(setup.counted("apiserver_storage_envelope_transformation_cache_misses_total").as_deref(), Some("1"));
 
-    // A new key of the plugin: the old values wait to be written again.
+    // A new key of the plugin: old values should be written again.
     plugin.rotate("key-2");
     setup.switch(&provider("vault")).await;
     assert_eq!(setup.get(SECRET).await.unwrap(), ("value 19".to_owned(), true));
     setup.put(SECRET, "value 20").await.unwrap();
     assert_eq!(setup.get(SECRET).await.unwrap(), ("value 20".to_owned(), false));
 
-    // A plugin that is not well says so, and what goes on is reading what it has seen.
+    // An unhealthy plugin is reported; values with known seeds can still be read.
     plugin.health("sealed");
     setup.switch(&provider("vault")).await;
     let unwell = setup.encryption.now().check().check().await.unwrap_err();
@@ -251,7 +251,7 @@ async fn plugins() {
     std::fs::remove_file(&socket).unwrap();
     let gone = format!("{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{socket}', timeout: 1s}}}}");
     setup.switch(&gone).await;
-    // An answer that is repeated comes without its prefix; after a while the plugin is asked again.
+    // A cached error has no prefix; later the plugin is called again.
     for expected in ["", "failed to perform status section of the healthz check for KMS Provider vault, error: "] {
         if !expected.is_empty() {
             tokio::time::sleep(Duration::from_millis(3100)).await;

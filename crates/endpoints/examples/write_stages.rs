@@ -1,5 +1,5 @@
-//! The CPU time of writing one pod, stage by stage, without HTTP, admission and storage: `cargo run --release -p
-//! binnacle-endpoints --example write_stages`, with a part of a row's name to see only such rows.
+//! The CPU time of the stages of writing one pod, without HTTP, admission and storage: `cargo run --release -p
+//! binnacle-endpoints --example write_stages`, with a part of a row's name to see only those rows.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -174,7 +174,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// The best of several rounds, since noise only ever adds; `prepare` is not counted.
+    /// Prints the best of several rounds, since noise only adds time; `prepare` is not timed.
     fn time<I, O>(&self, name: &str, mut prepare: impl FnMut() -> I, mut work: impl FnMut(I) -> O) {
         if !name.contains(&self.only) {
             return;

@@ -1,4 +1,4 @@
-//! The link that serves built-in resources: from a parsed path to the handler of a verb, and discovery beside them.
+//! The handler of built-in resources: routes parsed paths to the handlers of verbs, and serves discovery.
 
 mod custom;
 
@@ -22,44 +22,44 @@ use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
 use crate::{discover, failure, respond};
 
-/// A subresource, or a resource that is not stored, with a handler of its own.
+/// The handler of a subresource, or of a resource that is not stored.
 pub trait UnstoredHandler: Send + Sync + 'static {
     fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer>;
 
-    /// Returns true if the answer can be a table; otherwise clients that ask for one get their next alternative.
+    /// Returns true if the response can be a table; otherwise a client's next alternative is used.
     fn has_table(&self) -> bool {
         false
     }
 
-    /// Returns true if the answer is an object in the form that the client accepts; a stream of text, or another
-    /// server's answer, is not.
+    /// Returns true if the response is an object in the negotiated form; false for a stream of text, or another
+    /// server's response.
     fn negotiates(&self) -> bool {
         true
     }
 }
 
-/// Permits deletes of objects that cannot be read, by the authorizers. The error is the reason against it.
+/// Authorizes deletes of objects that cannot be read. The error is the reason for a refusal.
 pub trait UnsafeDeletes: Send + Sync + 'static {
     fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// The request that a handler answers, with what was decided about it before.
+/// A request to an unstored handler, with its negotiated output.
 pub struct UnstoredCall {
     pub request: Request,
-    /// The stored resource that the subresource belongs to, if it is one of such.
+    /// The stored resource of a subresource, if there is one.
     pub resource: Option<Arc<Resource>>,
     pub output: Output,
     pub warnings: Warnings,
 }
 
-/// Group, version, plural and, of a subresource, its name.
+/// The group, version, plural and, for a subresource, its name.
 pub type UnstoredKey = (Text, Text, Text, Text);
 
 pub struct Api {
     catalog: Catalog,
     unstored: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>>,
     addresses: Addresses,
-    /// The documents of the snapshot that was last asked about.
+    /// The documents of the last snapshot that was used.
     discovery: ArcSwapOption<Discovery>,
     discovery_metrics: Option<DiscoveryMetrics>,
     watch_timeout: Duration,
@@ -68,7 +68,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// `authorizer` is asked again where a request turns into something else than it was allowed as.
+    /// `authorizer` authorizes requests that turn into another verb.
     pub fn new(
         catalog: Catalog,
         unstored: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>>,
@@ -94,19 +94,19 @@ impl Api {
         Self { discovery_metrics: Some(metrics), ..self }
     }
 
-    /// Sets the judge of deletes of objects that cannot be read; without it, they are refused.
+    /// Sets the authorizer of deletes of objects that cannot be read; without it, they are refused.
     #[must_use]
     pub fn unsafe_deletes(self, judge: Arc<dyn UnsafeDeletes>) -> Self {
         Self { unsafe_deletes: Some(judge), ..self }
     }
 
-    /// Sets the least duration of a watch that names no timeout (`--min-request-timeout`).
+    /// Sets the least duration of a watch without a timeout (`--min-request-timeout`).
     #[must_use]
     pub fn min_request_timeout(self, watch_timeout: Duration) -> Self {
         Self { watch_timeout, ..self }
     }
 
-    /// Answers a request, and marks objects and lists as compressible.
+    /// Handles a request, and marks objects and lists as compressible.
     async fn route(&self, request: Request) -> Response {
         let info = Arc::clone(&request.info);
         let streams = info.is_long_running() || ["log", "proxy"].contains(&info.subresource.as_str());
@@ -129,7 +129,7 @@ impl Api {
         let warnings = Warnings::default();
         let response = match self.dispatch(request, info, &snapshot, &warnings).await {
             Ok(response) => response,
-            // A path of no built-in group falls through to the end of kube-apiserver's chain, with that text alone.
+            // A path of no built-in group gets kube-apiserver's plain text, from the end of its chain.
             Err(status) if status == Status::path_not_found() && !is_built_in(&snapshot, info) => {
                 failure::plain_not_found()
             }
@@ -140,26 +140,26 @@ impl Api {
 
     async fn dispatch(&self, request: Request, info: &RequestInfo, snapshot: &Snapshot, warnings: &Warnings) -> Answer {
         if info.verb == "proxy" {
-            // There was a verb of that name in paths once.
+            // Paths with this verb are no longer supported.
             return Err(Status::path_not_found());
         }
         let described = snapshot.served().find(&info.api_group, &info.api_version, &info.resource);
         let description = &**described.ok_or_else(Status::path_not_found)?;
         request.record.note(|facts| facts.served = true);
-        // `/watch/` in the path makes a watch of any GET.
+        // `/watch/` in the path makes any GET a watch.
         let old_watch = info.verb == "watch" && (!info.name.is_empty() || !request.query.flag("watch"));
-        // A custom resource may be called namespaces, and lie in one.
+        // A custom resource may be named namespaces, and be namespaced.
         let has_namespace =
             !info.namespace.is_empty() && (info.resource != "namespaces" || is_namespace_in_another(info));
         let depth = info.parts.len();
         if has_namespace && !description.namespaced {
             return Err(Status::path_not_found());
         }
-        // A resource that cannot be watched has no such paths.
+        // A resource without watches has no such paths.
         if info.verb == "watch" && request.method != Method::GET && !description.verbs.contains(Verb::Watch) {
             return Err(Status::path_not_found());
         }
-        // `/namespaces//pods` is routed like the pods of a namespace, and refused where the namespace is needed.
+        // `/namespaces//pods` is routed like pods of a namespace, and refused where the namespace is needed.
         let whole_cluster = description.namespaced && !has_namespace && !has_namespace_segment(info);
         let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
         if let Some(resource) = resource.as_ref().filter(|resource| resource.collection.kind.custom.is_some())
@@ -176,7 +176,7 @@ impl Api {
                 let allowed =
                     |verb: &Verb| description.verbs.contains(*verb) && (!whole_cluster || ACROSS.contains(*verb));
                 let verb = collection_verb(&request.method).filter(allowed);
-                // A list that cannot be watched says so itself.
+                // A list without watches has its own error.
                 let Some(verb) = verb.filter(|verb| is_allowed_as(info, *verb)) else {
                     return Err(Status::method_not_allowed());
                 };
@@ -212,14 +212,14 @@ impl Api {
             _ => {
                 let subresource = description.subresource(&info.subresource).ok_or_else(Status::path_not_found)?;
                 let connects = subresource.role == SubresourceRole::Connect;
-                // There are no watches of subresources, and what was allowed as one is nothing else.
+                // Subresources have no watches, and a request that was authorized as a watch is nothing else.
                 let has_paths = connects && subresource.name == "proxy";
                 if depth > 3 && !has_paths || info.verb == "watch" {
                     return Err(Status::path_not_found());
                 }
                 let verb = match request.method {
                     Method::POST => Some(Verb::Create),
-                    // A proxy takes every method, also those that have no verb.
+                    // A proxy accepts every method, also those without a verb.
                     Method::HEAD | Method::OPTIONS if connects && subresource.verbs.contains(Verb::Update) => {
                         Some(Verb::Get)
                     }
@@ -280,7 +280,7 @@ impl Api {
         handler.handle(UnstoredCall { request, resource, output, warnings: warnings.clone() }).await
     }
 
-    /// The documents of what is served, which are kept until that changes.
+    /// Returns the discovery documents, which are kept until the snapshot changes.
     fn documents(&self, served: &Arc<Served>) -> Arc<Discovery> {
         if let Some(known) = &*self.discovery.load()
             && Arc::ptr_eq(known.served(), served)
@@ -293,14 +293,15 @@ impl Api {
         documents
     }
 
-    /// Discovery documents; `None` for other paths.
+    /// Returns a discovery document; `None` for other paths.
     fn discover(&self, request: &Request, served: &Arc<Served>) -> Option<Response> {
         Discovery::claims(&request.info.path).then(|| discover::response(request, &self.documents(served)))?
     }
 }
 
 impl Link for Api {
-    /// Everything below `/api`, and what is below `/apis` in a group that is served. Slashes in front of that are no help.
+    /// Claims every path below `/api`, and those below `/apis` in a served group. Repeated slashes in front do not
+    /// match.
     fn claims(&self, info: &RequestInfo) -> bool {
         let mut segments = info.path.strip_prefix('/').unwrap_or_default().split('/');
         match segments.next() {
@@ -318,7 +319,7 @@ impl Link for Api {
         Box::pin(binnacle_request::offloading(Box::pin(self.route(request))))
     }
 
-    /// The paths of discovery, as they are now.
+    /// Returns the present discovery paths.
     fn paths(&self) -> Vec<String> {
         let mut paths = vec!["/api".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
         for group in self.catalog.snapshot().served().groups() {
@@ -330,12 +331,12 @@ impl Link for Api {
     }
 }
 
-/// True for groups of which a version is built in.
+/// Returns true for groups with a built-in version.
 fn is_built_in(snapshot: &Snapshot, info: &RequestInfo) -> bool {
     info.api_group.is_empty() || snapshot.served().group(&info.api_group).is_none_or(ServedGroup::is_built_in)
 }
 
-/// The verbs that are allowed across all namespaces.
+/// The collection verbs that are allowed across all namespaces.
 const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
 
 fn unstored_key(info: &RequestInfo, subresource: &str) -> UnstoredKey {
@@ -361,21 +362,20 @@ fn item_verb(method: &Method) -> Option<Verb> {
     }
 }
 
-/// True for `/api/v1/namespaces/a/namespaces/b`: it would be authorized in the one namespace and be about the other,
-/// if namespaces were in namespaces.
+/// Returns true for `/api/v1/namespaces/a/namespaces/b`, which would be authorized in the namespace `a` and change `b`.
 fn is_namespace_in_another(info: &RequestInfo) -> bool {
     info.resource == "namespaces" && has_namespace_segment(info)
 }
 
-/// True when the path names a namespace before the resource, be it the empty one.
+/// Returns true if the path has a namespace, perhaps empty, before the resource.
 fn has_namespace_segment(info: &RequestInfo) -> bool {
     let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
     let before = segments.len().saturating_sub(info.parts.len());
     segments[..before].contains(&"namespaces")
 }
 
-/// True when the request was allowed as what it is going to do. `/watch/` in the path makes a watch of any method for
-/// the authorizers: it must not get to a handler that writes.
+/// Returns true if the request was authorized for `verb`. For authorization, `/watch/` in the path makes a request of
+/// any method a watch, which must not reach a handler that writes.
 fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
     match info.verb.as_str() {
         "create" => verb == Verb::Create,
@@ -391,7 +391,7 @@ fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
     }
 }
 
-/// A request's future is as large as its largest verb would be: all but the smallest are kept apart.
+/// Handles a request for a collection. Large futures are boxed, as a request's future is as large as its largest verb.
 async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
     let offer = if verb == Verb::Create { Offer::Object } else { Offer::Collection };
     routed(&call, verb, offer)?;
@@ -423,10 +423,10 @@ async fn item_handler(call: Call, verb: Verb) -> Answer {
     }
 }
 
-/// Refuses what kube-apiserver's router refuses before any handler runs; other requests get deprecation warnings.
+/// Refuses requests that kube-apiserver's router refuses before the handler; adds deprecation warnings to others.
 fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
     let (request, resource) = (&call.request, &call.resource);
-    // No router stands before custom resources.
+    // Custom resources have no router.
     if resource.collection.kind.custom.is_none() {
         if verb == Verb::Patch {
             verbs::patch::patch_type(call)?;
@@ -437,7 +437,7 @@ fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
     Ok(())
 }
 
-/// Warns of deprecated resources, and notes for audit and metrics that one was asked for.
+/// Adds the warning for a deprecated resource, and records its use for audit and metrics.
 fn announce(description: &ResourceDescription, features: &Features, record: &Record, warnings: &Warnings) {
     let lifecycle = &description.lifecycle;
     let emulated = features.emulated();

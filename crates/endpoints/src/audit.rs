@@ -1,4 +1,4 @@
-//! Objects in audit events: those that were sent, as they were decoded, and those in answers.
+//! The objects in audit events: request objects as they were decoded, and response objects.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::negotiate::Encoding;
 
-/// Notes an object that was sent, with its defaults, before any further step.
+/// Records the request object, with its defaults, before any further step.
 pub fn note_request_object(record: &Record, object: &Value) {
     let Some(notes) = record.audit() else { return };
     let text = |name: &str| object.str_at(&["metadata", name]).into();
@@ -30,7 +30,7 @@ pub fn note_request_object(record: &Record, object: &Value) {
     });
 }
 
-/// Notes a patch, which is taken as it was sent.
+/// Records a patch, as it was sent.
 pub(crate) fn note_patch(record: &Record, patch: &[u8], is_yaml: bool) {
     let Some(notes) = record.audit().filter(|notes| notes.level() >= Some(AuditLevel::Request)) else { return };
     let limits = Limits::default();
@@ -43,7 +43,7 @@ pub(crate) fn note_patch(record: &Record, patch: &[u8], is_yaml: bool) {
     notes.note(|noted| noted.request_object = Some(encoded(&value, false)));
 }
 
-/// The JSON of the API object that a body is, in whatever encoding; `None` for what is none.
+/// Returns the JSON of the API object in a body of any encoding; `None` if it has none.
 pub fn read_object(kinds: &dyn Kinds, media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes> {
     let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
     let essence = media_type.split(';').next().unwrap_or_default().trim();
@@ -75,7 +75,7 @@ fn encoded(object: &Value, omit_managed_fields: bool) -> Bytes {
     if omit_managed_fields {
         without_managed_fields(object.to_mut());
     }
-    // Kind and version that the client left out were added behind all other members.
+    // A kind and version that the client omitted were added after all other members.
     let added = object.as_object().is_some_and(|members| {
         members.get("kind").is_some() && members.iter().next().is_some_and(|(name, _)| name != "kind")
     });

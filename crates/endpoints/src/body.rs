@@ -15,7 +15,7 @@ use crate::params::FieldValidation;
 
 /// kube-apiserver's limit on request bodies: twice what etcd accepts.
 pub(crate) const MAX: usize = 3 * 1024 * 1024;
-/// The number of bytes that an error quotes of a body that cannot be decoded.
+/// The number of bytes of an undecodable body that an error quotes.
 const SUMMARY: usize = 30;
 
 pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
@@ -23,14 +23,14 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
         BodyError::TooLarge { .. } => Status::request_entity_too_large(format_args!("limit is {MAX}")),
         other => Status::bad_request(other.to_string()),
     })?;
-    // Here so that no handler can forget it.
+    // Called here so that no handler can forget it.
     binnacle_request::large(body.len()).await;
     Ok(body)
 }
 
-/// An object that a client sent for a resource.
+/// Decodes an object that a client sent for a resource.
 ///
-/// `kind` and `apiVersion` may be left out; if they are there, they must be the resource's.
+/// `kind` and `apiVersion` may be omitted; otherwise they must be the resource's.
 pub(crate) fn object(
     context: &Context,
     resource: &Resource,
@@ -46,7 +46,7 @@ pub(crate) fn object(
     Ok(resource.complete(value, empties))
 }
 
-/// The type that a body must have.
+/// The expected type of a body.
 pub struct Expected<'a> {
     pub group: &'a str,
     pub version: &'a str,
@@ -66,8 +66,8 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Decodes a body as an object of a kind; unknown and duplicate fields become errors or warnings. Beside it stands what
-/// was there but empty.
+/// Decodes a body as an object of a kind, and returns it with its empty members; unknown and duplicate fields become
+/// errors or warnings.
 pub fn typed(
     context: &Context,
     expected: &Expected<'_>,
@@ -91,7 +91,7 @@ pub fn typed(
     Ok((value, empties))
 }
 
-/// Ignores, warns of or refuses unknown and duplicate fields, by `fieldValidation`.
+/// Ignores unknown and duplicate fields, warns of them, or refuses them, by `fieldValidation`.
 pub(crate) fn judge(
     context: &Context,
     findings: &Findings,
@@ -110,8 +110,7 @@ pub(crate) fn judge(
     Ok(())
 }
 
-/// Returns the error for a body that could not be decoded. Its form depends on the body's kind, so that is parsed
-/// again.
+/// Returns the error for a body that could not be decoded. It depends on the body's kind, so that is parsed again.
 fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &DecodeError) -> Status {
     if let Some(error) = error.too_many_elements() {
         return Status::request_entity_too_large(error);
@@ -152,7 +151,7 @@ pub(crate) fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &st
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind))
 }
 
-/// The body's own kind: absent parts are filled in, others must be the expected ones.
+/// Checks the body's kind: omitted parts are filled in, others must be the expected ones.
 fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result<(), Status> {
     let api_version = value.str_at(&["apiVersion"]).to_owned();
     let kind = value.str_at(&["kind"]).to_owned();
@@ -192,7 +191,7 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
     )))
 }
 
-/// The place in kube-apiserver's sources where the kinds are registered that a group is served with.
+/// Returns the place in kube-apiserver's sources where the scheme of a group is made.
 pub(crate) fn scheme(group: &str) -> &'static str {
     match group {
         "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:55",
@@ -201,7 +200,7 @@ pub(crate) fn scheme(group: &str) -> &'static str {
     }
 }
 
-/// The schema of a kind, if kube-apiserver would read a body as one.
+/// Returns the schema of a kind, if kube-apiserver would decode it in the expected group's scheme.
 pub(crate) fn registered<'k>(
     kinds: &'k dyn Kinds,
     expected_group: &str,
@@ -213,12 +212,12 @@ pub(crate) fn registered<'k>(
     kinds.kind(&given.group, &given.version, kind).filter(|_| together && given.group != "meta.k8s.io")
 }
 
-/// True for the kinds that are one type for all groups and versions.
+/// Returns true for kinds that are one type in all groups and versions.
 fn is_shared(kind: &str) -> bool {
     kind.ends_with("Options") || matches!(kind, "WatchEvent" | "Status")
 }
 
-/// Returns the error for an object of another kind, in the words of Go's types.
+/// Returns the error for an object of another kind, with the names of Go's types.
 pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, expected: &str) -> String {
     let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
     let version = if is_shared(kind) { "v1" } else { given.version.as_str() };
@@ -250,7 +249,7 @@ fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<V
     Ok(value)
 }
 
-/// The beginning of a body: as text when it looks like JSON, else in hexadecimal.
+/// Returns the beginning of a body: as text if it looks like JSON, otherwise in hexadecimal.
 pub(crate) fn summarize(body: &[u8]) -> String {
     let (shown, more) = if body.len() > SUMMARY { (&body[..SUMMARY], " ...") } else { (body, "") };
     match body.first() {

@@ -1,4 +1,4 @@
-//! The question to the authorizers when an update or an apply finds nothing to change.
+//! Authorization of an update or apply as a create, when the object does not exist.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use crate::verbs::Call;
 
-/// Asks at most once for a request, however often its write is tried again.
+/// Asks the authorizers at most once for a request, even if its write is repeated.
 pub(crate) struct AskAuthorizers {
     authorizer: Arc<dyn Authorizer>,
     info: Arc<RequestInfo>,

@@ -1,4 +1,4 @@
-//! Bodies, patches and configurations of custom resources: free trees that their schema makes fit.
+//! Bodies, patches and apply configurations of custom resources: untyped trees that are pruned by their schema.
 
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
@@ -10,7 +10,7 @@ use crate::body::{self, Expected};
 use crate::negotiate::Encoding;
 use crate::params::FieldValidation;
 
-/// An object that a client sent, with its defaults.
+/// Decodes an object that a client sent, with its defaults.
 pub(crate) fn object(
     context: &Context,
     resource: &Resource,
@@ -63,8 +63,8 @@ pub(crate) fn object(
     Ok(value)
 }
 
-/// A tree as an object of the resource, without defaults; what the schema does not know joins the findings. The error
-/// comes with the tree.
+/// Decodes a tree as an object of the resource, without defaults; fields unknown to the schema are added to the
+/// findings. The error has the tree, too.
 pub(crate) fn decoded(
     resource: &Resource,
     custom: &dyn CustomSchema,

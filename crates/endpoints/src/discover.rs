@@ -1,4 +1,4 @@
-//! Discovery documents as answers.
+//! Discovery documents as responses.
 
 use binnacle_discovery::{Answer, Ask, Discovery};
 use binnacle_request::{Body, Request, Response};
@@ -8,7 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use crate::failure;
 use crate::negotiate::{self, Encoding};
 
-/// The answer to a request for a discovery document; `None` for other paths.
+/// Returns the response to a request for a discovery document; `None` for other paths.
 pub fn response(request: &Request, documents: &Discovery) -> Option<Response> {
     let ask = Ask {
         method: request.method.as_str(),
@@ -48,7 +48,7 @@ fn validated(response: &mut Response, etag: &str) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
 }
 
-/// A document for people to read.
+/// Returns an indented copy of a document.
 fn indented(document: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(2 * document.len());
     binnacle_schema::json::indent(document.trim_ascii_end(), &mut text);

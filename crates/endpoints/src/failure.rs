@@ -1,4 +1,4 @@
-//! The one place where a failure becomes an answer.
+//! Responses for failures.
 
 use std::sync::Arc;
 
@@ -10,32 +10,32 @@ use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
 use crate::negotiate::{self, Encoding};
 use crate::respond;
 
-/// A Status as the answer, in the encoding that the client accepts (JSON where that cannot be agreed on).
+/// Returns a Status in the encoding that the client accepts, or JSON if there is none.
 pub(crate) fn response(request: &Request, status: &Status) -> Response {
     of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request))
 }
 
-/// As [`response`], from what is kept of a request.
+/// As `response`, with the preferences kept from a request.
 pub fn of_preferences(status: &Status, preferences: &Preferences) -> Response {
     of_accept(status, preferences.accept.as_ref(), preferences.pretty)
 }
 
-/// As [`response`], from what the client accepts.
+/// As `response`, with the request's Accept header.
 pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool) -> Response {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
     match negotiate::encoding(accept) {
         Some((encoding, asked)) => of_encoding(status, encoding, pretty || asked),
-        // Without an encoding that both know, kube-apiserver writes indented JSON.
+        // Without an accepted encoding, kube-apiserver writes indented JSON.
         None => of_encoding(status, Encoding::Json, true),
     }
 }
 
-/// Returns kube-apiserver's answer where no API is: plain text.
+/// Returns kube-apiserver's response for paths without an API: plain text.
 pub(crate) fn plain_not_found() -> Response {
     respond::bytes(404, "text/plain; charset=utf-8", b"404 page not found\n".to_vec())
 }
 
-/// A Status in an encoding that was agreed on before.
+/// Returns a Status in the negotiated encoding.
 pub(crate) fn of_encoding(status: &Status, encoding: Encoding, pretty: bool) -> Response {
     let body = match encoding {
         Encoding::Json if pretty => respond::encode(&as_value(status), None, encoding, true),
@@ -54,13 +54,13 @@ pub(crate) fn of_encoding(status: &Status, encoding: Encoding, pretty: bool) -> 
     response
 }
 
-/// A Status as an object tree.
+/// Returns a Status as an object tree.
 pub(crate) fn as_value(status: &Status) -> Value {
-    // Our own writer made the text: it parses.
+    // The text of our own writer is valid.
     json::parse(status.to_json().as_bytes(), &binnacle_schema::Limits::default()).unwrap_or_default()
 }
 
-/// An answer without a body.
+/// Returns a response without a body.
 pub(crate) fn empty(code: u16) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,13 +1,13 @@
-//! Parts of an answer that are made but not sent: small pieces are joined, large ones shared with other holders.
+//! Parts of a response that are not yet sent: small pieces are joined, large ones shared.
 
 use binnacle_request::Pieces;
 use bytes::Bytes;
 
-/// About so much leaves together.
+/// The number of bytes that are sent together.
 const ENOUGH: usize = 64 * 1024;
-/// Copying a piece of this size costs more than referring to it.
+/// The size from which copying a piece costs more than a reference.
 const LARGE: usize = 2048;
-/// The bytes between the objects of a list in JSON, most of the time.
+/// The usual bytes between two objects of a list in JSON.
 const BETWEEN: &[u8] = b",{";
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl From<Vec<u8>> for Gathered {
 }
 
 impl Gathered {
-    /// Adds bytes that others may hold.
+    /// Adds bytes, by reference if they are large.
     pub(crate) fn share(&mut self, bytes: Bytes) {
         if bytes.len() < LARGE {
             self.small.extend_from_slice(&bytes);
@@ -46,7 +46,7 @@ impl Gathered {
         self.pieces.len() + self.small.len() >= ENOUGH
     }
 
-    /// All of it; what comes next is gathered anew.
+    /// Takes all bytes.
     pub(crate) fn take(&mut self) -> Pieces {
         let mut pieces = std::mem::take(&mut self.pieces);
         pieces.push(Bytes::from(std::mem::take(&mut self.small)));

@@ -1,6 +1,6 @@
-//! HTTP to verbs and back: routing, negotiation, parameters, bodies, lists, watches, tables, failures.
+//! HTTP endpoints of the API: routing, negotiation, parameters, bodies, lists, watches, tables, failures.
 //!
-//! `http::Request` stops here: below, the registry sees contexts and trees. Knows nothing of particular kinds.
+//! `http::Request` is not used below this crate: the registry gets contexts and trees. Independent of particular kinds.
 
 mod api;
 mod audit;

@@ -1,5 +1,5 @@
-//! Lists in protobuf. A list says how long it is before it says what is in it, so the objects are looked at twice: first
-//! for their lengths, then for their bytes. Neither pass holds more than one piece.
+//! Lists in protobuf. The length of a list precedes its contents, so there are two passes over the objects: first for
+//! their lengths, then for their bytes. Neither pass holds more than one piece.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::list_stream::Making;
 use crate::negotiate::{MetaVersion, Transform};
 use crate::shape::ObjectView;
 
-/// About so much is looked at for its length before others get their turn.
+/// The number of bytes that are measured before other tasks run.
 const TURN: usize = 256 << 10;
 
-/// Makes a list whose length is known.
+/// Encodes a list of known length.
 pub(crate) struct ProtobufList {
     items: Items,
     entries: std::vec::IntoIter<Arc<Entry>>,
@@ -27,14 +27,14 @@ pub(crate) struct ProtobufList {
     done: bool,
 }
 
-/// The form in which each object is written.
+/// The form of the objects.
 struct Items {
     resource: Arc<Resource>,
-    /// For metadata alone: its version and schema.
+    /// For metadata only: its version and schema.
     partial: Option<(MetaVersion, &'static Message)>,
 }
 
-/// Objects whose lengths are being added up.
+/// The first pass, which adds up the lengths.
 pub(crate) struct Measuring {
     items: Items,
     page: Page,
@@ -55,7 +55,7 @@ impl Measuring {
         Self { items, page, pending: Vec::new().into_iter(), entries: Vec::new(), length: 0 }
     }
 
-    /// Looks at some more objects; `false` at the end.
+    /// Measures some more objects; returns false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool, Status> {
         timed(self.items.partial.is_none(), || self.look_at_some())
     }
@@ -95,7 +95,7 @@ impl Measuring {
     }
 }
 
-/// Whole objects are timed by the piece: a look at the clock for each would cost as much as its bytes do.
+/// Runs work with whole objects timed by the piece: to time each one would cost as much as encoding it.
 fn timed<T>(whole: bool, work: impl FnOnce() -> T) -> T {
     if whole { measure(Part::Serialize, work) } else { work() }
 }

@@ -1,8 +1,9 @@
-//! Lists as streams: nothing is assembled, whatever the form. A piece is made when there is room for it on the way to
-//! the client, so that a list holds one piece of memory however long it is.
+//! Lists as streams of pieces, in any form. A piece is made when the connection has room for it, so that a list of any
+//! length holds the memory of one piece.
 //!
-//! Forms that are not kept with the objects (YAML, indented JSON, tables, metadata alone) are made beside the threads
-//! that serve requests, piece by piece and a few lists at a time, so that they take the processor from nobody for long.
+//! Forms that are not cached with the objects (YAML, indented JSON, tables, metadata only) are encoded on other threads
+//! than those that serve requests, piece by piece and a few lists at a time, so that no list holds a processor for
+//! long.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,19 +21,19 @@ use crate::negotiate::{Encoding, Output, Transform};
 use crate::table;
 use crate::table::Include;
 
-/// The pieces of a list.
+/// An encoder of a list's pieces.
 pub(crate) trait Making: Send {
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     fn next(&mut self) -> Option<Result<Pieces, Status>>;
 
-    /// True once the last piece was made.
+    /// Returns true after the last piece.
     fn is_done(&self) -> bool;
 }
 
-/// A list that begins with no more than this of stored bytes is not worth another thread.
+/// The stored size up to which the first piece of a list is encoded on the same thread.
 const SMALL: usize = 64 << 10;
 
-/// A list in the negotiated form.
+/// Returns a list in the negotiated form.
 pub(crate) async fn response(
     resource: Arc<Resource>,
     output: Output,
@@ -53,7 +54,7 @@ pub(crate) async fn response(
         let small = list.pending_bytes() <= SMALL;
         (Box::new(list), !kept && !small)
     };
-    // An error in the first piece is an answer of its own; later ones can only break the connection off.
+    // An error in the first piece becomes an error response; a later one can only break the connection.
     let first = if aside {
         let (first, rest) = measured(Part::Serialize, make_aside(list)).await;
         list = rest;
@@ -85,9 +86,9 @@ fn stream(first: Pieces, list: Box<dyn Making>, aside: bool) -> Body {
     Body::stream(pieces)
 }
 
-/// Makes a piece on a thread of its own, when it is this list's turn.
+/// Encodes a piece on another thread, when the semaphore permits it.
 async fn make_aside(mut list: Box<dyn Making>) -> (Option<Result<Pieces, Status>>, Box<dyn Making>) {
-    // The turns never end.
+    // The semaphore is never closed.
     let _turn = turns().acquire().await;
     let made = tokio::task::spawn_blocking(move || {
         let piece = list.next();
@@ -102,7 +103,7 @@ async fn make_aside(mut list: Box<dyn Making>) -> (Option<Result<Pieces, Status>
     }
 }
 
-/// Returns the semaphore that lets half of the processors make lists.
+/// Returns the semaphore that lets lists be encoded on half of the processors.
 fn turns() -> &'static Semaphore {
     static TURNS: OnceLock<Semaphore> = OnceLock::new();
     TURNS.get_or_init(|| {
@@ -111,7 +112,7 @@ fn turns() -> &'static Semaphore {
     })
 }
 
-/// The end of a list that broke off.
+/// An encoder without pieces, after an error.
 struct Nothing;
 
 impl Making for Nothing {
@@ -124,7 +125,7 @@ impl Making for Nothing {
     }
 }
 
-/// Kinds whose rows have an order of their own are the exception: their objects are put in order first.
+/// Sorts the objects of kinds whose table rows have an order of their own.
 fn sorted(resource: &Resource, transform: Transform, mut page: Page) -> Result<Page, Status> {
     let (Transform::Table(_), Some(order)) = (transform, table::columns(resource).order()) else { return Ok(page) };
     let mut objects = Vec::new();
@@ -138,7 +139,7 @@ fn sorted(resource: &Resource, transform: Transform, mut page: Page) -> Result<P
     Ok(Page::of(objects.into_iter().map(|(_, entry)| entry).collect(), &page))
 }
 
-/// The few plain members of an object that orders look at.
+/// Copies the scalar members of an object down to a depth, which are all that orders of rows compare.
 fn shallow(value: &Value, depth: usize) -> Value {
     match value {
         Value::Object(object) if depth > 0 => {

@@ -1,4 +1,4 @@
-//! Lists in JSON and YAML, written item by item: what stands around the items, and each item in the negotiated form.
+//! Lists in JSON and YAML, written item by item.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ use crate::{respond, table};
 /// The depth of the items in an indented list.
 const ITEM_DEPTH: usize = 2;
 
-/// Makes a list of a page.
+/// Encodes the list of a page.
 pub(crate) struct TextList {
     resource: Arc<Resource>,
     output: Output,
@@ -28,7 +28,7 @@ pub(crate) struct TextList {
     page: Page,
     pending: std::vec::IntoIter<Arc<Entry>>,
     gathered: Gathered,
-    /// Between two items.
+    /// The bytes between two items.
     between: &'static [u8],
     tail: Vec<u8>,
     begun: bool,
@@ -47,7 +47,7 @@ impl TextList {
         };
         let items = match first {
             Some(_) => Value::List(vec![Value::Null]),
-            // Go writes a list that nobody put anything into as null.
+            // Go writes a list that was never filled as null.
             None if unfilled => Value::Null,
             None => Value::List(Vec::new()),
         };
@@ -74,7 +74,7 @@ impl TextList {
         }
     }
 
-    /// Returns the stored size of the objects that are written first.
+    /// Returns the stored size of the objects in the first piece.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending.as_slice().iter().map(|entry| entry.value().len()).sum()
     }
@@ -87,7 +87,7 @@ impl TextList {
         self.pending.next()
     }
 
-    /// One item or row, without separator.
+    /// Writes one item or row, without separator.
     fn write(&mut self, entry: &Entry) -> Result<(), Status> {
         let (yaml, pretty) = (self.output.encoding == Encoding::Yaml, self.output.pretty);
         if self.output.transform == Transform::None && !yaml {
@@ -140,7 +140,7 @@ impl TextList {
                 let now = SystemTime::now();
                 ObjectView::of(resource).row(&object, self.include, version, now)
             }
-            // These items carry their kind, unlike those of typed lists.
+            // These items have their kind, unlike those of typed lists.
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
                 ObjectView::of(resource).metadata(&object, version)
             }
@@ -175,7 +175,7 @@ impl Making for TextList {
     }
 }
 
-/// The list's metadata: where the client can go on.
+/// Returns the list's metadata, with its continue token.
 pub(crate) fn metadata(page: &Page) -> Object {
     let mut metadata = Object::new();
     metadata.insert("resourceVersion", page.revision.0.to_string());
@@ -188,7 +188,7 @@ pub(crate) fn metadata(page: &Page) -> Object {
     metadata
 }
 
-/// The list with these items, which come last.
+/// Returns the list with these items as its last member.
 fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value) -> Value {
     let (kind, api_version) = match transform {
         Transform::None => (resource.description.list_kind.as_str(), resource.api_version()),
@@ -202,7 +202,7 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
     list.insert("apiVersion", api_version);
     let mut about = metadata(page);
     if transform == Transform::None && resource.item_offset().is_none() {
-        // As kube-apiserver writes lists of free trees.
+        // As kube-apiserver writes unstructured lists.
         about.entry("continue", || "".into());
         about.sort_by_name();
     }
@@ -216,8 +216,8 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
     Value::Object(list)
 }
 
-/// Cuts the text of an outline with one item, `null`, where the items are to stand: `head` keeps what comes before
-/// them, the answer is what follows. In JSON the items come last, in YAML no other list has such an item.
+/// Splits the text of an outline at its only item, `null`: `head` keeps the text before the items, and the text after
+/// them is returned. In JSON the items come last, in YAML no other list has such an item.
 fn split_at_item(head: &mut Vec<u8>, encoding: Encoding) -> Vec<u8> {
     let (item, before) = match encoding {
         Encoding::Yaml => (&b"\n- null\n"[..], 1),

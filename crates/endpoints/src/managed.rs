@@ -1,4 +1,4 @@
-//! Field managers: the bridge between requests and `metadata.managedFields`.
+//! Field managers of writes: `metadata.managedFields` from the request's manager.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use binnacle_registry::{Change, Context, Resource, Sent, Stored, UpdateOptions, 
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
 
-/// An object sent in fewer bytes does not become too large for the store by what is noted about it.
+/// The size of a sent object up to which managed fields cannot make it too large for the store.
 const LARGE: usize = 128 << 10;
 
-/// True when a write was refused for its size, here or by etcd.
+/// Returns true if a write was refused for its size, here or by etcd.
 fn is_too_large(status: &Status) -> bool {
     status.is(StatusReason::RequestEntityTooLarge)
 }
 
-/// Removes the managed fields, which may be half of a large object: without them it may be stored after all, and only
-/// server-side apply needs them.
+/// Removes the managed fields, which may be half of a large object, so that it can be stored; only server-side apply
+/// needs them.
 fn forget(object: &mut Value) {
     object::set_metadata(object, "managedFields", None);
 }
 
-/// Creates an object that was sent in so many bytes, without the notes where it is too large with them.
+/// Creates an object of `sent` bytes, without managed fields if it is too large with them.
 pub(crate) async fn create(
     context: &Context,
     resource: &Resource,
@@ -40,7 +40,7 @@ pub(crate) async fn create(
     }
 }
 
-/// Changes an object, without the notes where it is too large with them.
+/// Updates an object, without managed fields if it is too large with them.
 pub(crate) async fn update(
     context: &Context,
     resource: &Resource,
@@ -78,7 +78,7 @@ pub(crate) fn updated(
     live: Option<&Value>,
     object: &mut Value,
 ) {
-    // Fields count as they come back from the stored version, which may fill in what this version leaves open.
+    // Conversion through the stored version may set fields that this version omits; they count, too.
     if resource.conversion.is_some() {
         resource.to_stored(object);
         resource.from_stored(object);
@@ -95,7 +95,7 @@ pub(crate) fn updated(
     }
 }
 
-/// Puts a value where a path leads; null takes away what is there.
+/// Sets the value at a path; null removes it.
 fn put(object: &mut Value, path: &[&'static str], value: Value) {
     let Some((member, parents)) = path.split_last() else { return };
     let parent = object.make_at(parents);
@@ -106,7 +106,7 @@ fn put(object: &mut Value, path: &[&'static str], value: Value) {
     }
 }
 
-/// A stored object in the resource's version.
+/// Returns a stored object in the resource's version.
 pub(crate) fn versioned<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, Value> {
     if resource.conversion.is_none() {
         return Cow::Borrowed(stored);
@@ -116,7 +116,7 @@ pub(crate) fn versioned<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, V
     Cow::Owned(object)
 }
 
-/// The versions of a resource, for managers that wrote through another one than this request's.
+/// Conversion to the versions of a resource through which managers have written.
 pub(crate) struct Versions<'a> {
     pub context: &'a Context,
     pub resource: &'a Resource,
@@ -135,7 +135,7 @@ impl apply::Versions for Versions<'_> {
         if custom.is_some_and(|custom| custom.converter().is_some()) {
             return Some((self.context.elsewhere(object, api_version)?, message));
         }
-        // The stored version, between the two, has no conversion of its own.
+        // The stored version has no conversion of its own.
         if let Some(conversion) = kinds.conversion(&from.group, &from.version, kind) {
             (conversion.to_stored)(&mut converted);
         }

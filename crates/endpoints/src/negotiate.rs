@@ -1,4 +1,4 @@
-//! Negotiation of an answer's media type: the Accept header against an endpoint's types, in two steps as in
+//! Negotiation of a response's media type: the Accept header against an endpoint's types, in two steps as in
 //! kube-apiserver (the router's check of bare types, then the handler's with parameters).
 
 pub use binnacle_meta::Encoding;
@@ -7,7 +7,7 @@ use binnacle_request::Request;
 
 const STREAMING: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
-/// The form that the client wants instead of the objects.
+/// The form that the client wants instead of the object itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transform {
     None,
@@ -16,7 +16,7 @@ pub enum Transform {
     PartialMetadataList(MetaVersion),
 }
 
-/// The version of `meta.k8s.io` in which tables and partial objects are asked for.
+/// The version of `meta.k8s.io` of tables and partial objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetaVersion {
     V1,
@@ -32,17 +32,17 @@ impl MetaVersion {
     }
 }
 
-/// The form of an answer that was agreed on.
+/// The negotiated form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {
     pub encoding: Encoding,
     pub transform: Transform,
-    /// Indented JSON.
+    /// True for indented JSON.
     pub pretty: bool,
 }
 
 impl Output {
-    /// Answers that are not negotiated.
+    /// The form of responses without negotiation.
     pub const JSON: Self = Self { encoding: Encoding::Json, transform: Transform::None, pretty: false };
 }
 
@@ -51,20 +51,20 @@ impl Output {
 pub(crate) enum Offer {
     /// A single object.
     Object,
-    /// A list or a watch, whose router entries name the streams, too.
+    /// A list or a watch, whose routes offer stream types, too.
     Collection,
 }
 
-/// The forms that not everything has.
+/// Optional forms of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forms {
     pub(crate) table: bool,
-    /// The object itself in protobuf; tables and metadata always have that form.
+    /// True if the object itself has a protobuf form; tables and metadata always have.
     pub(crate) protobuf: bool,
 }
 
-/// Agrees on the form of the answer, after the router's check. For watches, `watching` excludes forms without a stream.
-/// A form that is not offered is skipped for the client's next alternative.
+/// Negotiates the form of the response, after the router's check. For watches, `watching` excludes forms without a
+/// stream. If a form is not offered, the client's next alternative is used.
 pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<Output, Status> {
     let accept = request.header("accept").unwrap_or("");
     let pretty = pretty(request);
@@ -93,8 +93,8 @@ pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<
     Err(Status::not_acceptable(if watching { &STREAMING } else { &offered }))
 }
 
-/// The encoding of a failure: the first that the client accepts, and whether it asks there for one that people read.
-/// `None` when it accepts nothing but tables and the like, which no failure comes as.
+/// Returns the encoding of a failure, the first that the client accepts, and whether it is indented. `None` if the
+/// client accepts only tables and the like, which failures do not have.
 pub(crate) fn encoding(accept: &str) -> Option<(Encoding, bool)> {
     if accept.is_empty() {
         return Some((Encoding::Json, false));
@@ -109,7 +109,7 @@ pub(crate) fn encoding(accept: &str) -> Option<(Encoding, bool)> {
     accept_clauses(accept).iter().find_map(known)
 }
 
-/// Returns true if a JSON document is to be indented: by the request, or by the parameters of its accepted type.
+/// Returns true if a JSON document is to be indented, by the query or by the parameters of the accepted type.
 pub(crate) fn pretty_json(request: &Request) -> bool {
     let accept = request.header("accept").unwrap_or("");
     let clauses = accept_clauses(accept);
@@ -120,13 +120,13 @@ fn is_pretty(clause: &AcceptClause<'_>) -> bool {
     clause.parameter("pretty") == Some("1")
 }
 
-/// The media type of a body: parameters are ignored, an absent one means JSON.
+/// Returns the media type of a body: parameters are ignored, and the default is JSON.
 pub fn input(content_type: Option<&str>) -> Result<Encoding, Status> {
     Encoding::of_content_type(content_type.unwrap_or(""))
         .ok_or_else(|| Status::unsupported_media_type(&Encoding::media_types()))
 }
 
-/// The router compares bare types only, and knows no `application/*`.
+/// Checks bare types only, without `application/*`, as the router does.
 pub(crate) fn router_accepts(accept: &str, offer: Offer) -> Result<(), Status> {
     let mut offered: Vec<&str> = Encoding::media_types().to_vec();
     if accept_names(accept, &offered) {
@@ -138,12 +138,12 @@ pub(crate) fn router_accepts(accept: &str, offer: Offer) -> Result<(), Status> {
     Err(Status::router_not_acceptable(&offered))
 }
 
-/// `?pretty=`, or a client that a person sits in front of.
+/// Returns true for `?pretty=`, or for a browser or a similar client.
 pub(crate) fn pretty(request: &Request) -> bool {
     binnacle_request::pretty(&request.headers, &request.query)
 }
 
-/// The transformation asked for and whether a stream is; `None` when the endpoint does not offer that.
+/// Returns the requested transformation, and whether a stream is requested; `None` if the endpoint does not offer it.
 fn options(clause: &AcceptClause<'_>, encoding: Encoding) -> Option<(Transform, bool)> {
     let stream = match clause.parameter("stream").filter(|s| !s.is_empty()) {
         None => false,

@@ -1,4 +1,4 @@
-//! Query parameters as the options of each verb, with kube-apiserver's refusals.
+//! Query parameters of each verb, with kube-apiserver's errors.
 
 use std::num::ParseIntError;
 
@@ -11,7 +11,7 @@ use binnacle_registry::{ContinueToken, DeleteOptions, ListOptions, Match};
 use binnacle_request::{Query, RequestInfo};
 use binnacle_scheme::ResourceDescription;
 
-/// The options of a list or watch, before they are told apart.
+/// The options of a list or watch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CollectionParams {
     pub list: ListOptions,
@@ -34,7 +34,7 @@ pub struct WriteParams {
 }
 
 impl WriteParams {
-    /// The options as admission is told them.
+    /// Returns the options for admission.
     pub fn options(&self) -> WriteOptions {
         WriteOptions {
             dry_run: self.dry_run,
@@ -53,7 +53,7 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// The options of a write; errors name its kind.
+/// The kind of a write's options, which errors name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     Create,
@@ -81,12 +81,12 @@ pub(crate) fn collection(
     params.resource_version = query.get("resourceVersion").unwrap_or("").to_owned();
     let mut version_match = query.get("resourceVersionMatch").unwrap_or("");
     let continue_token = query.get("continue").unwrap_or("");
-    // The old paths of watches are held to the rules of lists, unless they say `watch` once more.
+    // Old watch paths follow the rules of lists, unless they also have `watch`.
     let watch = boolean(query, "watch");
     let from_now = matches!(params.resource_version.as_str(), "" | "0");
     let unsaid = params.send_initial_events.is_none() && version_match.is_empty();
     if watch && from_now && unsaid && features.enabled("WatchList") {
-        // Such watches have always begun with what is there; now they tell where it ends (KEP 3157).
+        // Such watches have always begun with the present objects; now a bookmark ends these (KEP 3157).
         params.send_initial_events = Some(true);
         version_match = NOT_OLDER_THAN;
     }
@@ -111,7 +111,7 @@ pub(crate) fn collection(
 
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
-/// `single` is a list that can have one object only.
+/// Returns the version of a list; `single` if it can have only one object.
 fn list_version(params: &CollectionParams, version_match: &str, single: bool) -> Result<Match, Status> {
     let text = params.resource_version.as_str();
     if text.is_empty() {
@@ -119,7 +119,7 @@ fn list_version(params: &CollectionParams, version_match: &str, single: bool) ->
     }
     if params.list.continue_token.is_some() {
         if text != "0" {
-            // A token that is none is the first thing to be said.
+            // An invalid token is the first error.
             params.list.continue_token.as_deref().map(ContinueToken::decode).transpose()?;
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
@@ -127,14 +127,14 @@ fn list_version(params: &CollectionParams, version_match: &str, single: bool) ->
     }
     let version = resource_version(text).map_err(|why| invalid_resource_version(&why))?;
     Ok(match version_match {
-        // A zero in other words is no version to be exact about.
+        // A zero in another notation is no exact version.
         "Exact" if version == 0 => Match::Consistent,
         "Exact" => Match::Exact(version),
         "NotOlderThan" if version == 0 => Match::Any,
         "NotOlderThan" => Match::NotOlderThan(version),
-        // Without a match, a page of a limited list has always been read at just that version.
+        // Without a match, a page of a limited list has always been read at exactly that version.
         _ if version > 0 && params.list.limit > 0 && !single => Match::Exact(version),
-        // Only `0` itself means any state at hand.
+        // Only `0` itself means any version.
         _ if text != "0" => Match::NotOlderThan(version),
         _ => Match::Any,
     })
@@ -199,7 +199,7 @@ fn validate_match(
     invalid("ListOptions", errors)
 }
 
-/// A name in the path narrows a list or watch, and contradicts a field selector for another.
+/// Restricts a list or watch to the name in the path; an error if a field selector has another name.
 fn narrow_to_name(fields: &mut FieldSelector, name: &str) -> Result<(), Status> {
     if fields.is_everything() {
         *fields =
@@ -251,9 +251,9 @@ pub fn write(query: &Query, kind: WriteKind) -> Result<WriteParams, Status> {
     })
 }
 
-/// DeleteOptions from the query, for deletes without a body.
+/// Reads DeleteOptions from the query, for deletes without a body.
 pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
-    // Preconditions are parameters as well, though they stand in a structure in bodies.
+    // Preconditions are plain parameters, but a structure in bodies.
     let precondition = |name: &str| query.get(name).filter(|given| !given.is_empty()).map(Text::from);
     let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
     Ok(DeleteOptions {
@@ -268,7 +268,7 @@ pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
     })
 }
 
-/// A resource version as clients send it; the error is the message about one that is none.
+/// Parses a resource version; the error is the message for an invalid one.
 pub(crate) fn resource_version(text: &str) -> Result<u64, String> {
     let why = match text.parse() {
         Ok(version) if text.starts_with(|c: char| c.is_ascii_digit()) => return Ok(version),
@@ -279,12 +279,12 @@ pub(crate) fn resource_version(text: &str) -> Result<u64, String> {
     Err(format!("resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {why}"))
 }
 
-/// The refusal of such a version by the store.
+/// Returns the store's refusal of an invalid version.
 pub(crate) fn invalid_resource_version(why: &str) -> Status {
     Status::bad_request(format!("invalid resource version: {why}"))
 }
 
-/// A 422 about the options of a request, if there are errors.
+/// Returns a 422 for the options of a request, if there are errors.
 fn invalid(kind: &str, errors: FieldErrors) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &errors)) }
 }
@@ -293,7 +293,7 @@ fn dry_run(query: &Query) -> Vec<String> {
     query.get_all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect()
 }
 
-/// Query booleans as kube-apiserver reads them: `false` and `0` are false, everything else that is present is true.
+/// Reads booleans of the query as kube-apiserver: `false` and `0` are false, any other present value is true.
 fn boolean(query: &Query, name: &str) -> bool {
     query.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
 }

@@ -10,7 +10,7 @@ pub(crate) enum PatchType {
 }
 
 impl PatchType {
-    /// Returns the type of a Content-Type, without its parameters; `None` for one that is no patch.
+    /// Returns the type of a Content-Type, without its parameters; `None` if it is no patch.
     pub(crate) fn of(content_type: Option<&str>) -> Option<Self> {
         let bare = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
         Some(match bare.to_ascii_lowercase().as_str() {

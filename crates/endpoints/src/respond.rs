@@ -1,4 +1,4 @@
-//! Objects as answers: encoding, transformation, headers.
+//! Responses with objects: encoding, transformation, headers.
 
 use binnacle_meta::Status;
 use binnacle_registry::{Resource, Warnings};
@@ -12,7 +12,7 @@ use crate::negotiate::{Encoding, Output, Transform};
 use crate::shape::ObjectView;
 use crate::table;
 
-/// An object of the resource (canonical, in its stored version) in the negotiated form.
+/// Returns an object of the resource (canonical, in its stored version) in the negotiated form.
 pub fn object(
     resource: &Resource,
     output: Output,
@@ -44,20 +44,20 @@ pub fn object(
     Ok(bytes(code, output.encoding.media_type(), body))
 }
 
-/// An object that belongs to no resource (scales, reviews), with its own schema.
+/// Returns an object without a resource (scales, reviews), with its own schema.
 pub fn plain(output: Output, code: u16, value: &Value, message: &Message) -> Response {
     let body = encode(value, Some(message), output.encoding, output.pretty);
     bytes(code, output.encoding.media_type(), body)
 }
 
-/// A Status in the negotiated encoding: what deletes answer.
+/// Returns a Status in the negotiated encoding, as for deletes.
 pub fn status(output: Output, code: u16, status: &Status) -> Response {
     let mut response = crate::failure::of_encoding(status, output.encoding, output.pretty);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::OK);
     response
 }
 
-/// The bytes of a value. Protobuf needs the schema and wraps the object in its envelope.
+/// Encodes a value. Protobuf needs the schema, and wraps the object in its envelope.
 pub(crate) fn encode(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     measure(Part::Serialize, || encoded(value, message, encoding, pretty))
 }
@@ -65,7 +65,7 @@ pub(crate) fn encode(value: &Value, message: Option<&Message>, encoding: Encodin
 fn encoded(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     let mut body = Vec::with_capacity(1024);
     match encoding {
-        // As kube-apiserver has it: what is for people ends without a line break.
+        // As in kube-apiserver, indented JSON ends without a line break.
         Encoding::Json if pretty => json::write_pretty(value, &mut body),
         Encoding::Json => {
             json::write(value, &mut body);
@@ -105,13 +105,13 @@ pub(crate) fn with_warnings(warnings: &Warnings, mut response: Response) -> Resp
     response
 }
 
-/// The most characters of all warnings together.
+/// The limit of all warnings together, in characters.
 const WARNINGS_MAX: usize = 4 * 1024;
-/// The length to which each warning is cut where they have more; those beyond the bound are left out.
+/// The length to which warnings are cut beyond the limit.
 const WARNING_CUT: usize = 256;
 
-/// Many long warnings are cut, as kube-apiserver does, so that the headers stay within what clients read: once all of
-/// them go beyond the bound each is cut, and of those to come only as many as still fit.
+/// Limits long warnings, as kube-apiserver does, so that clients can read the headers: once all of them exceed the
+/// limit, each is cut, and later ones are dropped when there is no more room.
 fn within_bounds(texts: &[String]) -> Vec<&str> {
     let length = |text: &str| text.chars().count();
     let cut = |text: &'_ str| text.char_indices().nth(WARNING_CUT).map_or(text.len(), |(end, _)| end);

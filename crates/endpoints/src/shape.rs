@@ -1,5 +1,4 @@
-//! Objects in the shapes that clients may ask for instead of their own: rows of tables, metadata alone. Whatever answers
-//! with objects (one, a list, a watch, objects that are not stored) has them made here.
+//! Objects in other forms than their own, for all handlers: rows of tables, and partial metadata.
 
 use std::time::SystemTime;
 
@@ -11,29 +10,29 @@ use binnacle_scheme::Columns;
 use crate::negotiate::{MetaVersion, Transform};
 use crate::table::Include;
 
-/// The facts about objects that their shapes depend on.
+/// The data about objects that these forms depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectView<'a> {
-    /// The cells of tables; without any, rows are empty.
+    /// The columns of tables; without them, rows are empty.
     columns: Option<&'a dyn Columns>,
-    /// The resource in whose version they are shown; `None` for objects that are not stored.
+    /// The resource of the version in which they are shown; `None` for objects that are not stored.
     resource: Option<&'a Resource>,
 }
 
 impl<'a> ObjectView<'a> {
-    /// Objects of a resource in their stored version.
+    /// Makes the view of a resource's objects in their stored version.
     pub(crate) fn of(resource: &'a Resource) -> Self {
         Self { columns: Some(&*resource.collection.kind.columns), resource: Some(resource) }
     }
 
-    /// Objects that are not stored.
+    /// Makes the view of objects that are not stored.
     pub(crate) fn unstored(columns: Option<&'a dyn Columns>) -> Self {
         Self { columns, resource: None }
     }
 
-    /// An object in the shape that was asked for; `None` where that is its own.
+    /// Returns an object in the requested form; `None` if that is the object itself.
     ///
-    /// Errors: 406 where only a list has that shape; `go_type` names the type of the object as Go has it.
+    /// Errors: 406 if only lists have that form; `go_type` is Go's type of the object.
     pub(crate) fn object(
         &self,
         transform: Transform,
@@ -51,9 +50,9 @@ impl<'a> ObjectView<'a> {
         })
     }
 
-    /// A list of objects in the shape that was asked for; `None` where that is its own.
+    /// Returns a list of objects in the requested form; `None` if that is the list itself.
     ///
-    /// Errors: 406 where only a single object has that shape.
+    /// Errors: 406 if only single objects have that form.
     pub(crate) fn list(
         &self,
         transform: Transform,
@@ -80,7 +79,7 @@ impl<'a> ObjectView<'a> {
         })
     }
 
-    /// The row of one object.
+    /// Returns the row of one object.
     pub(crate) fn row(&self, object: &Value, include: Include, version: MetaVersion, now: SystemTime) -> Value {
         let mut row = Object::with_capacity(3);
         row.insert("cells", Value::List(self.columns.map_or_else(Vec::new, |columns| columns.cells(object, now))));
@@ -88,7 +87,7 @@ impl<'a> ObjectView<'a> {
         if !conditions.is_empty() {
             row.insert("conditions", Value::List(conditions));
         }
-        // The bookmark that ends the initial events always shows its annotation.
+        // The row of the bookmark that ends the initial events always has its annotation.
         let is_bookmark = object.at(&["metadata", "annotations", "k8s.io/initial-events-end"]).is_some();
         let shown = match include {
             Include::None if !is_bookmark => Value::Null,
@@ -105,7 +104,7 @@ impl<'a> ObjectView<'a> {
         Value::Object(row)
     }
 
-    /// PartialObjectMetadata: an object reduced to its metadata.
+    /// Returns the PartialObjectMetadata of an object.
     pub(crate) fn metadata(&self, object: &Value, version: MetaVersion) -> Value {
         let mut partial = Object::with_capacity(3);
         partial.insert("kind", "PartialObjectMetadata");
@@ -124,7 +123,7 @@ impl<'a> ObjectView<'a> {
         Value::Object(partial)
     }
 
-    /// A table of these objects; its version is that of `from`, where that has one.
+    /// Returns a table of objects, with the resourceVersion of `from`, if it has one.
     fn table(&self, objects: &[&Value], from: &Value, include: Include, version: MetaVersion) -> Value {
         let mut metadata = Object::new();
         let resource_version = from.str_at(&["metadata", "resourceVersion"]);
@@ -138,7 +137,7 @@ impl<'a> ObjectView<'a> {
 }
 
 impl Transform {
-    /// Refuses the shape of a list for a single object, and the other way around, in the words of Go's types.
+    /// Refuses the form of a list for a single object, and vice versa, with the names of Go's types.
     pub(crate) fn check(self, is_list: bool, go_type: impl FnOnce() -> String) -> Result<(), Status> {
         let (wanted, is) = match (self, is_list) {
             (Self::PartialMetadata(_), true) => ("PartialObjectMetadata", "a list"),
@@ -149,7 +148,7 @@ impl Transform {
         Err(Status::not_acceptable_text(&why))
     }
 
-    /// The schema of what a transformation yields, for protobuf.
+    /// Returns the schema of a transformation's result, for protobuf.
     pub(crate) fn message(self) -> Option<&'static Message> {
         match self {
             Self::None => None,

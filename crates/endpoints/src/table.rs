@@ -1,4 +1,4 @@
-//! Tables: objects as rows of cells, for `kubectl get`.
+//! Tables: objects as rows of cells, as for `kubectl get`.
 
 use binnacle_meta::Status;
 use binnacle_registry::Resource;
@@ -8,7 +8,7 @@ use binnacle_scheme::Columns;
 
 use crate::negotiate::MetaVersion;
 
-/// `?includeObject=`: what a row carries of its object.
+/// `?includeObject=`: the part of an object in its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Include {
     #[default]
@@ -31,17 +31,17 @@ impl Include {
     }
 }
 
-/// The columns of a resource's objects; they are read in the stored version.
+/// Returns the columns of a resource's objects, which are in the stored version.
 pub(crate) fn columns(resource: &Resource) -> &dyn Columns {
     &*resource.collection.kind.columns
 }
 
-/// Returns true if a table without rows has null in their place: for kinds without own columns, as in kube-apiserver.
+/// Returns true if a table without rows has null for them, as in kube-apiserver for kinds without own columns.
 pub(crate) fn has_null_rows(resource: &Resource) -> bool {
     columns(resource).has_null_rows()
 }
 
-/// A table from its parts. Without columns their definitions are null: a watch tells them once.
+/// Makes a table of its parts. Without columns their definitions are null: a watch sends them only once.
 pub(crate) fn table(version: MetaVersion, metadata: Object, columns: Option<&dyn Columns>, rows: Vec<Value>) -> Value {
     let mut table = Object::with_capacity(5);
     table.insert("kind", "Table");

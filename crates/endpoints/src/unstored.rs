@@ -1,4 +1,4 @@
-//! Objects of resources that are not stored: what clients may ask for, and the answers.
+//! Requests for objects that are not stored, and their responses.
 
 use binnacle_features::Features;
 use binnacle_meta::Status;
@@ -12,7 +12,7 @@ use crate::shape::ObjectView;
 use crate::table::Include;
 use crate::{params, respond};
 
-/// The options of a list, refused as kube-apiserver does.
+/// Returns the options of a list, validated as in kube-apiserver.
 pub fn list_options(
     request: &Request,
     resource: &ResourceDescription,
@@ -21,7 +21,7 @@ pub fn list_options(
     params::collection(&request.query, &request.info, resource, features, false).map(|params| params.list)
 }
 
-/// An object, or a list of such, in the negotiated form. `columns` are needed where the handler has a table.
+/// Returns an object, or a list, in the negotiated form. `columns` are required if the handler has a table.
 pub fn respond(
     output: Output,
     include: Include,
@@ -46,7 +46,8 @@ pub fn respond(
     Ok(respond::bytes(code, output.encoding.media_type(), body))
 }
 
-/// The internal Go type of a message: `*authorization.SubjectAccessReview` of `io.k8s.api.authorization.v1.S...`.
+/// Returns the internal Go type of a message: `*authorization.SubjectAccessReview` for
+/// `io.k8s.api.authorization.v1.S...`.
 fn go_type(message: &Message) -> String {
     let mut parts = message.name.rsplit('.');
     let (name, version, group) = (parts.next(), parts.next(), parts.next());

@@ -1,4 +1,4 @@
-//! One file per verb: HTTP in, a call of the registry, HTTP out.
+//! Handlers of the verbs, one file each: they parse a request, call the registry and write the response.
 
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -27,14 +27,14 @@ use crate::negotiate::{self, Forms, Output, Transform};
 use crate::params::WriteParams;
 use crate::table::Include;
 
-/// A request for an object or collection of one resource, with what all verbs need.
+/// A request for an object or collection of one resource, with the data that all verbs need.
 pub(crate) struct Call {
     pub request: Request,
     pub resource: Arc<Resource>,
     /// Empty for the resource itself.
     pub subresource: Text,
     pub warnings: Warnings,
-    /// The least duration of a watch that names no timeout.
+    /// The least duration of a watch without a timeout.
     pub watch_timeout: Duration,
     pub authorizer: Arc<dyn Authorizer>,
     pub unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
 pub type Answer = Result<Response, Status>;
 
 impl Call {
-    /// The registry's view of the request.
+    /// Returns the registry's context of the request.
     pub(crate) fn context(&self, options: WriteOptions) -> Context {
         let info = &self.request.info;
         Context::new((*self.request.user).clone(), info.namespace.clone(), options.dry_run)
@@ -53,7 +53,7 @@ impl Call {
             .with_notes(RequestNotes::new(self.warnings.clone(), self.request.record.clone()))
     }
 
-    /// The same for a request that writes nothing.
+    /// Returns the context of a request that does not write.
     pub(crate) fn read_context(&self) -> Context {
         self.context(WriteOptions::default())
     }
@@ -63,13 +63,13 @@ impl Call {
     }
 
     pub(crate) fn output(&self, watching: bool) -> Result<Output, Status> {
-        // kube-apiserver makes no tables of other subresources.
+        // kube-apiserver has no tables of other subresources.
         let table = self.subresource.is_empty() || matches!(self.subresource.as_str(), "status" | "scale");
         let protobuf = self.resource.collection.kind.custom.is_none();
         negotiate::output(&self.request, watching, Forms { table, protobuf })
     }
 
-    /// Returns what rows carry of their objects; read for tables only.
+    /// Returns the part of objects in rows; read for tables only.
     pub(crate) fn include(&self, output: Output) -> Result<Include, Status> {
         match output.transform {
             Transform::Table(_) => Include::of(&self.request.query),
@@ -82,14 +82,14 @@ impl Call {
     }
 }
 
-/// Returns the manager of the fields that a write sets: the request's field manager, else the start of the user agent.
+/// Returns the field manager of a write: that of the request, or the start of its user agent.
 pub fn manager(request: &Request, params: &WriteParams) -> Text {
     if !params.field_manager.is_empty() {
         return params.field_manager.as_str().into();
     }
     let agent = request.header("user-agent").unwrap_or("");
     let prefix = agent.split('/').next().unwrap_or("");
-    // Control characters do not count, and 128 bytes are the limit of managers.
+    // Control characters are dropped, and managers have at most 128 bytes.
     let mut manager: String = prefix.chars().filter(|c| !c.is_control()).collect();
     while manager.len() > 128 {
         manager.pop();
@@ -97,7 +97,7 @@ pub fn manager(request: &Request, params: &WriteParams) -> Text {
     if manager.is_empty() { "unknown".into() } else { manager.into() }
 }
 
-/// A PUT or PATCH must be about the object that its URL names.
+/// Checks that the object of a PUT or PATCH is the one in the URL.
 pub(crate) fn check_name(object: &Value, name: &str, resource: &Resource, context: &Context) -> Result<(), Status> {
     let given = object.str_at(&["metadata", "namespace"]);
     if resource.description.namespaced && !given.is_empty() && given != context.namespace {
@@ -117,5 +117,5 @@ pub(crate) fn check_name(object: &Value, name: &str, resource: &Resource, contex
     Ok(())
 }
 
-/// The warning about owner references that stand there twice.
+/// The warning about duplicate owner references.
 pub const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";

@@ -1,4 +1,4 @@
-//! The body of a watch: frames of events as they come, bookmarks while nothing does.
+//! The body of a watch: frames of events, and bookmarks in between.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,34 +22,34 @@ use crate::respond;
 use crate::shape::ObjectView;
 use crate::table::{self, Include};
 
-/// The parameters of a watch beside its watcher.
+/// The parameters of a watch, without its watcher.
 pub(crate) struct Stream {
     pub resource: Arc<Resource>,
     pub output: Output,
     pub include: Include,
     /// `allowWatchBookmarks`.
     pub bookmarks: bool,
-    /// The initial events end with a marked bookmark.
+    /// True if a marked bookmark ends the initial events.
     pub mark_initial: bool,
     pub timeout: Duration,
     pub shutdown: Shutdown,
-    /// The time of the request, and its scope, as metrics label it.
+    /// The time of the request, and its scope, for metrics.
     pub received: SystemTime,
     pub scope: &'static str,
-    /// Each event leaves by itself, in a frame that is not of its own encoding's making: for WebSockets.
+    /// True for WebSockets: each event is a message of its own, without the framing of its encoding.
     pub single: bool,
 }
 
-/// Bookmarks come about once a minute, and shortly before the end.
+/// Bookmarks are sent about once a minute, and shortly before the end.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// The most events that are taken at once.
+/// The most events that are taken from the watcher at once.
 const BATCH: usize = 256;
-/// The length of the message, before each in protobuf.
+/// The size of the length before each message in protobuf.
 const PROTOBUF_HEAD: usize = 4;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The body of the answer. A watch that could not begin is one error event.
+/// Returns the body of the response. A watch that could not begin has one error event.
 pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body {
     match watcher {
         Ok(watcher) => Body::stream(Running::new(stream, watcher)),
@@ -61,7 +61,8 @@ pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body
     }
 }
 
-/// Returns the status for a watch that does not begin or go on; the words differ where kube-apiserver asks the store.
+/// Returns the status for a watch that cannot begin or continue; its message depends on whether kube-apiserver uses the
+/// cache.
 fn expired(error: &WatchError, cached: bool) -> Status {
     match error {
         WatchError::Expired { .. } if !cached => {
@@ -113,7 +114,7 @@ impl Running {
         }
     }
 
-    /// Counts the time until the initial events are sent.
+    /// Records the time until the initial events were sent.
     fn count_initial(&self) {
         let resource = &self.framer.resource;
         let seconds = self.received.elapsed().unwrap_or_default().as_secs_f64();
@@ -121,7 +122,7 @@ impl Running {
         counted.into_iter().for_each(|(_, latencies)| latencies.add(seconds));
     }
 
-    /// Frames what was taken, about as much as leaves together. A frame by itself goes as all watchers share it.
+    /// Frames the taken events, up to a limit of bytes. A single frame is shared with other watchers.
     fn frame_taken(&mut self) -> Pieces {
         if self.framer.single {
             return self.next_frame().map(Pieces::from).unwrap_or_default();
@@ -137,7 +138,7 @@ impl Running {
         gathered.take()
     }
 
-    /// An object that cannot be shown ends the watch; the client is told why.
+    /// Returns the next frame. An object that cannot be shown ends the watch with an error event.
     fn next_frame(&mut self) -> Option<Bytes> {
         if self.framer.shows_nothing() {
             self.taken.clear();
@@ -204,7 +205,8 @@ impl futures::Stream for Running {
                 let now = Instant::now();
                 this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
                 let progress = this.watcher.progress();
-                // As in kube-apiserver, a bookmark may repeat the last revision, but not that of the watch's start.
+                // As in kube-apiserver, a bookmark may repeat the last sent revision, but not that of the watch's
+                // start.
                 if progress >= this.told && progress > this.watcher.began() {
                     this.told = progress;
                     if this.framer.shows_nothing() {
@@ -231,14 +233,14 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
     }
 }
 
-/// Makes frames of events in one encoding.
+/// An encoder of events.
 struct Framer {
     resource: Arc<Resource>,
     output: Output,
     include: Include,
-    /// A watch of tables tells the columns with its first row.
+    /// True once the columns were sent: a watch of tables has them in its first row only.
     columns_told: bool,
-    /// Frames in this form are shared with other watchers.
+    /// The form in which frames are shared with other watchers.
     form: Option<FormId>,
     single: bool,
 }
@@ -261,18 +263,18 @@ impl Framer {
         }
     }
 
-    /// Returns true if no event can have the form that the client wants: no object is a list. Go ends such a watch,
-    /// with 200, when the first event comes.
+    /// Returns true if no event can have the requested form, that of a list. Go ends such a watch, with 200, at the
+    /// first event.
     fn shows_nothing(&self) -> bool {
         matches!(self.output.transform, Transform::PartialMetadataList(_))
     }
 
-    /// A frame as it is sent. kube-apiserver counts those that leave over HTTP.
+    /// Prepares a frame for sending. kube-apiserver counts those of HTTP.
     fn sent(&self, mut frame: Bytes) -> Bytes {
         if !self.single {
             self.resource.sent.add(frame.len() as f64);
         } else if self.output.encoding == Encoding::Protobuf {
-            // A message tells its length by itself.
+            // A WebSocket message has a length of its own.
             frame.advance(PROTOBUF_HEAD);
         }
         frame
@@ -307,7 +309,7 @@ impl Framer {
         Ok(self.encode(event_type, &shown))
     }
 
-    /// A bookmark: an object with nothing but a version, and a mark when it ends the initial events.
+    /// Returns a bookmark: an object with only a version, and the annotation if it ends the initial events.
     fn bookmark(&mut self, revision: Revision, ends_initial: bool) -> Bytes {
         let d = &self.resource.description;
         let mut metadata = Object::new();
@@ -330,7 +332,7 @@ impl Framer {
         self.encode("BOOKMARK", &shown)
     }
 
-    /// A failure as the last event.
+    /// Returns an error event.
     fn error(&self, status: &Status) -> Bytes {
         let value = failure::as_value(status);
         match self.output.encoding {

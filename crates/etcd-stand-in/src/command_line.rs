@@ -23,9 +23,9 @@ Flags without effect:
   Any other flag of etcd is accepted, and said to have no effect.
 ";
 
-/// Flags that harnesses always give: nothing is said of them.
+/// Flags that harnesses always give: they are ignored without a warning.
 const EXPECTED: [&str; 5] = ["advertise-client-urls", "data-dir", "listen-peer-urls", "name", "unsafe-no-fsync"];
-/// Flags that ask for what a stand-in does not do.
+/// Flags of features that a stand-in does not have.
 const REFUSED: [&str; 6] = ["cert-file", "key-file", "client-cert-auth", "auto-tls", "trusted-ca-file", "config-file"];
 const CLIENTS: &str = "listen-client-urls";
 

@@ -8,7 +8,7 @@ mod serving;
 pub use command_line::{CommandLineError, HELP, Plan, read};
 pub use serving::serve;
 
-/// Where a stand-in says that it is one. No etcd answers there.
+/// The path at which a stand-in says that it is one. No etcd answers there.
 pub const PATH: &str = "/binnacle/etcd-stand-in";
 
 /// The whole answer at [`PATH`].

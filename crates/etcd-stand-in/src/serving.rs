@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::{DOCUMENT, PATH};
 
-/// How many connections are answered at once.
+/// The number of connections that are answered at once.
 const THREADS: usize = 4;
-/// How long a client may take to ask, and to take its answer.
+/// The time that a client has for its request, and for taking its answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest head of a request that is read.
 const HEAD: usize = 8 << 10;
@@ -84,7 +84,7 @@ mod tests {
             ("GET /health?serializable=true HTTP/1.1\r\n", "200 OK", "{\"health\":\"true\",\"reason\":\"\"}"),
             ("GET /binnacle/etcd-stand-in HTTP/1.1\r\n", "200 OK", DOCUMENT),
             ("GET /v2/keys HTTP/1.1\r\n", "404 Not Found", "404 page not found\n"),
-            // What a gRPC client begins with.
+            // The preface of a gRPC client.
             ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "405 Method Not Allowed", ""),
             ("", "405 Method Not Allowed", ""),
         ] {

@@ -1,8 +1,8 @@
-//! What one server offers and allows.
+//! The features of one server.
 
 use crate::{Gates, Version};
 
-/// The feature gates of a server and what it allows as a whole. Immutable once the server runs.
+/// The feature gates of a server and its options. Immutable once the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
     pub gates: Gates,
@@ -11,20 +11,20 @@ pub struct Features {
 }
 
 impl Default for Features {
-    /// The defaults of the release; privileged containers are allowed.
+    /// Returns the defaults of the release; privileged containers are allowed.
     fn default() -> Self {
         Self { gates: Gates::default(), allow_privileged: true }
     }
 }
 
 impl Features {
-    /// True when a feature of the table is on. A name that no gate has is a mistake, and off.
+    /// Returns true if a feature is enabled. An unknown name is a programming error, and disabled.
     pub fn enabled(&self, feature: &str) -> bool {
         debug_assert!(self.gates.knows(feature), "there is no feature gate {feature}");
         self.gates.enabled(feature)
     }
 
-    /// The version of Kubernetes that the server acts as.
+    /// Returns the version of Kubernetes that the server emulates.
     pub fn emulated(&self) -> Version {
         self.gates.emulated()
     }

@@ -1,4 +1,4 @@
-//! The gates of one process: the defaults of a version and what `--feature-gates` says about them.
+//! The feature gates of one server: the defaults of a version, changed by `--feature-gates`.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use crate::version::Version;
 const ALL_ALPHA: &str = "AllAlpha";
 const ALL_BETA: &str = "AllBeta";
 
-/// Which features are on.
+/// The values of feature gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gates {
     emulated: Version,
-    /// Servers of this version must be able to read what this one writes.
+    /// The oldest version of other servers that must be able to read what this server writes.
     compatible: Version,
-    /// What differs from the defaults, or was said to be as they are.
+    /// The gates that the flag sets, even to their default.
     set: BTreeMap<&'static str, bool>,
-    /// The answer for each gate by name, since some are asked for in every write.
+    /// The value of each gate by name, computed in advance since some are looked up in every write.
     on: Vec<(&'static str, bool)>,
     warnings: Vec<String>,
 }
 
-/// What is wrong with `--feature-gates`.
+/// An error in `--feature-gates`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     #[error("missing bool value for {0}")]
@@ -55,7 +55,7 @@ impl Default for Gates {
 // === impl Gates: constructors ===
 
 impl Gates {
-    /// The defaults of a version.
+    /// Returns the defaults of a version.
     pub fn of(emulated: Version) -> Self {
         let compatible = emulated.previous().max(Version::FLOOR);
         let mut gates = Self { emulated, compatible, set: BTreeMap::new(), on: Vec::new(), warnings: Vec::new() };
@@ -63,7 +63,7 @@ impl Gates {
         gates
     }
 
-    /// The gates of a version with what the values of the flag say: `A=true,B=false`, each perhaps with `kube:` before.
+    /// Parses the values of the flag for a version: `A=true,B=false`, each with an optional prefix `kube:`.
     pub fn parse(values: &[&str], emulated: Version, compatible: Version) -> Result<Self, GateError> {
         let mut gates = Self { compatible, ..Self::of(emulated) };
         let mut asked: BTreeMap<&str, bool> = BTreeMap::new();
@@ -88,14 +88,14 @@ impl Gates {
     }
 }
 
-// === impl Gates: questions ===
+// === impl Gates: queries ===
 
 impl Gates {
     pub fn enabled(&self, feature: &str) -> bool {
         self.find(feature).unwrap_or(false)
     }
 
-    /// Whether there is such a gate at all.
+    /// Returns true if the gate exists.
     pub fn knows(&self, feature: &str) -> bool {
         self.find(feature).is_some()
     }
@@ -109,12 +109,12 @@ impl Gates {
         self.emulated
     }
 
-    /// The oldest version of other servers that must be able to read what this one writes.
+    /// Returns the oldest version of other servers that must be able to read what this server writes.
     pub fn compatible(&self) -> Version {
         self.compatible
     }
 
-    /// All gates that the emulated version knows, by name, with their stage and whether they are on.
+    /// Iterates over all gates of the emulated version, sorted by name, with their spec and their value.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, Spec, bool)> + '_ {
         TABLE.gates.keys().filter_map(|name| {
             let spec = self.spec(name).filter(|spec| spec.stage != Stage::PreAlpha)?;
@@ -122,7 +122,7 @@ impl Gates {
         })
     }
 
-    /// What is to be logged at start: gates that were set and will be gone.
+    /// Returns the warnings to log at startup: for gates that were set and will be removed.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -148,7 +148,7 @@ impl Gates {
                 self.warn(known, *on, spec.stage);
             }
         }
-        // What is said of one gate counts more than what is said of all of a stage.
+        // The setting of a gate takes precedence over the setting for all gates of its stage.
         for (all, stage) in [(ALL_ALPHA, Stage::Alpha), (ALL_BETA, Stage::Beta)] {
             let Some(on) = asked.get(all) else { continue };
             for name in TABLE.gates.keys().filter(|name| !matches!(**name, ALL_ALPHA | ALL_BETA)) {
@@ -196,7 +196,7 @@ impl Gates {
     }
 }
 
-/// What Go's `strconv.ParseBool` accepts.
+/// Parses a bool like Go's `strconv.ParseBool`.
 fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

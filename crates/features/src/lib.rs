@@ -1,7 +1,7 @@
-//! Feature gates: which there are, which are on, and what a version of Kubernetes thinks of them.
+//! Feature gates: their names, their values, and their defaults in a version of Kubernetes.
 //!
-//! Each server of a process has [`Features`] of its own, shared by everything that it is made of, and asks them by name
-//! wherever a field or a resource depends on a gate. Knows nothing of what features do.
+//! Each server of a process has [`Features`] of its own, shared by all its parts, which look up gates by name.
+//! Independent of the features themselves.
 
 mod features;
 mod gates;

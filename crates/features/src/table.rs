@@ -1,14 +1,14 @@
-//! The gates of the release, as data.
+//! The feature gates of the release, as data.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::Version;
 
-/// How far a feature has come.
+/// The maturity of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Not there yet in the emulated version.
+    /// The feature does not exist yet in the emulated version.
     PreAlpha,
     Alpha,
     Beta,
@@ -18,7 +18,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// As the metric of the gates labels it.
+    /// Returns the label of the stage in the metric of feature gates.
     pub fn label(self) -> &'static str {
         match self {
             Self::PreAlpha => "PRE-ALPHA",
@@ -30,17 +30,17 @@ impl Stage {
     }
 }
 
-/// What holds for a gate from a version on.
+/// The properties of a gate since a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub since: Version,
     pub stage: Stage,
     pub default: bool,
-    /// It cannot be set to anything else.
+    /// True when the gate cannot be changed.
     pub locked: bool,
 }
 
-/// Gates with what changed, oldest first, and what each needs.
+/// Gates with their changes, oldest first, and with the gates that they depend on.
 pub(crate) struct Table {
     pub(crate) gates: BTreeMap<&'static str, Vec<Spec>>,
     pub(crate) needs: BTreeMap<&'static str, Vec<&'static str>>,
@@ -50,7 +50,7 @@ pub(crate) static TABLE: LazyLock<Table> =
     LazyLock::new(|| parse(include_str!("../data/v1.36.tbl")).expect("the table of the release is tested"));
 
 impl Table {
-    /// What holds for a gate at a version; `None` for a gate that does not exist.
+    /// Returns the properties of a gate in a version; `None` if it does not exist.
     pub(crate) fn spec(&self, name: &str, version: Version) -> Option<Spec> {
         let specs = self.gates.get(name)?;
         let absent = Spec { since: version, stage: Stage::PreAlpha, default: false, locked: false };

@@ -1,9 +1,9 @@
-//! Versions of Kubernetes, `major.minor`, and which of them a server may emulate.
+//! Versions of Kubernetes, `major.minor`, and the range that a server may emulate.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// `1.36`.
+/// A version such as `1.36`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     pub major: u16,
@@ -13,10 +13,10 @@ pub struct Version {
 impl Version {
     /// The version of this release.
     pub const BINARY: Self = Self { major: 1, minor: 36 };
-    /// The oldest that can be emulated.
+    /// The oldest version that can be emulated.
     pub const FLOOR: Self = Self { major: 1, minor: 33 };
 
-    /// The one before; `1.0` has none.
+    /// Returns the previous minor version; `1.0` has none and returns itself.
     pub fn previous(self) -> Self {
         Self { minor: self.minor.saturating_sub(1), ..self }
     }
@@ -28,7 +28,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What is wrong with the text of a version, or with what was asked for.
+/// An error in the text of a version, or in a version flag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     #[error("could not parse {0:?} as version")]
@@ -50,7 +50,7 @@ pub enum VersionError {
 impl FromStr for Version {
     type Err = VersionError;
 
-    /// `1.36`, `v1.36` and `1.36.0`.
+    /// Parses `1.36`, `v1.36` or `1.36.0`.
     fn from_str(text: &str) -> Result<Self, VersionError> {
         let syntax = || VersionError::Syntax(text.to_owned());
         let trimmed = text.trim();
@@ -69,7 +69,7 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| canonical && text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The version that `--emulated-version` asks for: `1.35` or `kube=1.35`, and the binary's own without any.
+/// Returns the version in `--emulated-version`: `1.35` or `kube=1.35`; the binary's own if absent.
 pub fn emulated_version(values: &[&str]) -> Result<Version, VersionError> {
     let version = asked(values)?.unwrap_or(Version::BINARY);
     if !(Version::FLOOR..=Version::BINARY).contains(&version) {
@@ -78,8 +78,8 @@ pub fn emulated_version(values: &[&str]) -> Result<Version, VersionError> {
     Ok(version)
 }
 
-/// The oldest version of other servers that must be able to read what this one writes, as `--min-compatibility-version`
-/// has it: the one before the emulated version without it.
+/// Returns the oldest version of other servers that must be able to read what this server writes, from
+/// `--min-compatibility-version`; the version before the emulated one if absent.
 pub fn compatible_version(values: &[&str], emulated: Version) -> Result<Version, VersionError> {
     let version = asked(values)?.unwrap_or_else(|| emulated.previous().max(Version::FLOOR));
     if !(Version::FLOOR..=emulated).contains(&version) {
@@ -88,7 +88,7 @@ pub fn compatible_version(values: &[&str], emulated: Version) -> Result<Version,
     Ok(version)
 }
 
-/// The version of the component `kube` among the values of a flag.
+/// Returns the version of the component `kube` in the values of a flag.
 fn asked(values: &[&str]) -> Result<Option<Version>, VersionError> {
     let mut asked: Option<Version> = None;
     for value in values.iter().flat_map(|value| value.split(',')) {

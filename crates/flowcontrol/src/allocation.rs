@@ -1,7 +1,7 @@
-//! Divides seats among levels: each gets its target times one common factor, but neither less than its lower nor more than
-//! its upper bound.
+//! Division of seats among levels: each gets its target times a common factor, but not less than its lower and not more
+//! than its upper bound.
 
-/// What one level could use.
+/// The claim of one level to seats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Claim {
     pub(crate) lower: f64,
@@ -9,11 +9,11 @@ pub(crate) struct Claim {
     pub(crate) target: f64,
 }
 
-/// A target is taken for at least this, so that nothing is divided by zero.
+/// The minimum target, which prevents division by zero.
 const MIN_TARGET: f64 = 0.001;
 const ROUNDS: u32 = 64;
 
-/// The seats of each, and the common factor. `None` when the bounds do not let the seats be divided.
+/// Returns the seats of each level, and the common factor. `None` if the bounds prevent the division.
 pub(crate) fn divide(seats: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     let target = |claim: &Claim| claim.target.max(MIN_TARGET);
     let given = |factor: f64| claims.iter().map(move |claim| (target(claim) * factor).clamp(claim.lower, claim.upper));
@@ -24,7 +24,7 @@ pub(crate) fn divide(seats: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     if seats < low - 1e-7 || seats > high + 1e-7 {
         return None;
     }
-    // What is given grows with the factor, so it is found by halving: beyond this everybody has their most.
+    // The sum of seats grows with the factor, so bisection finds it: beyond `most` all levels have their upper bounds.
     let mut most = claims.iter().map(|claim| claim.upper / target(claim)).fold(0.0, f64::max);
     let mut least = 0.0;
     for _ in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! All schemas and levels together: where a request belongs, whether it is served, and how seats move between levels.
+//! The flow controller of all schemas and levels: classifies requests, admits them, and moves seats between levels.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -18,28 +18,28 @@ use crate::metrics::{FlowMetrics, Metrics};
 use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use crate::width::{Counts, seats};
 
-/// How often seats move between levels.
+/// The interval at which seats move between levels.
 const ADJUST_EVERY: Duration = Duration::from_secs(10);
 
-/// Priority and fairness of one server.
+/// API priority and fairness of one server.
 pub struct FlowControl {
-    /// For all levels together.
+    /// The seats of all levels together.
     total_seats: u32,
     counts: Counts,
     metrics: Metrics,
-    /// With keys of its own, so that nobody can choose names that share all queues with others.
+    /// Has random keys, so that no client can choose names that share all queues with others.
     hasher: RandomState,
     current: ArcSwap<Current>,
-    /// Changes come one after the other.
+    /// Serializes changes.
     changing: Mutex<()>,
-    /// True once [`FlowControl::run`] was begun.
+    /// True once [`FlowControl::run`] has begun.
     running: AtomicBool,
 }
 
-/// One configuration.
+/// The current configuration.
 #[derive(Default)]
 struct Current {
-    /// In the order in which they are asked.
+    /// The schemas in matching order.
     schemas: Vec<Matcher>,
     levels: HashMap<Text, Arc<Level>>,
 }
@@ -51,15 +51,15 @@ struct Matcher {
     metrics: FlowMetrics,
 }
 
-/// A request that may be served now.
+/// A request that may be served.
 pub struct Admitted {
-    /// Held for as long as it is served.
+    /// The seat, which is held while the request is served.
     pub seat: Seat,
     pub schema_uid: Text,
     pub level_uid: Text,
 }
 
-/// A request that must come again.
+/// A request that the client must retry.
 pub struct Rejected {
     pub schema_uid: Text,
     pub level_uid: Text,
@@ -69,7 +69,7 @@ pub struct Rejected {
 }
 
 impl FlowControl {
-    /// With what every server has: administrators go first, all others share a little.
+    /// Creates the controller with the mandatory levels only: `exempt` for administrators, `catch-all` for all others.
     pub fn new(total_seats: u32, counts: Counts, registry: &Registry) -> Result<Arc<Self>, prometheus::Error> {
         let metrics = Metrics::register(registry)?;
         let current = ArcSwap::default();
@@ -87,7 +87,7 @@ impl FlowControl {
         Ok(Arc::new(control))
     }
 
-    /// Takes over the schemas and levels that there are now. Requests that wait or are served are not touched.
+    /// Replaces the schemas and levels. Waiting and running requests are not affected.
     pub fn configure(&self, mut schemas: Vec<FlowSchema>, mut levels: Vec<PriorityLevel>) {
         let _one = self.changing.lock();
         let now = Instant::now();
@@ -128,7 +128,7 @@ impl FlowControl {
         }
         self.share_out(now, &kept);
         let matchers = schemas.into_iter().filter_map(|schema| {
-            // A schema without its level does not count.
+            // A schema whose level is absent is ignored.
             let level = kept.get(&schema.level)?.clone();
             let metrics = self.metrics.flow(&schema.name, &level.name);
             Some(Matcher { level_uid: level.with(|state| state.uid.clone()), schema, level, metrics })
@@ -136,7 +136,7 @@ impl FlowControl {
         self.current.store(Arc::new(Current { schemas: matchers.collect(), levels: kept.clone() }));
     }
 
-    /// Finds out where a request belongs, and waits for its turn, at most until the deadline.
+    /// Classifies a request, and waits for a seat, at most until the deadline.
     pub async fn admit(
         &self,
         info: &RequestInfo,
@@ -150,7 +150,7 @@ impl FlowControl {
             .iter()
             .find(|matcher| matcher.schema.takes(info, user))
             .or_else(|| current.schemas.iter().find(|matcher| matcher.schema.name == CATCH_ALL));
-        // Both exist in every configuration.
+        // The catch-all schema and level exist in every configuration.
         let Some(matcher) = matcher.or_else(|| current.schemas.last()) else {
             let uid = Text::default;
             return Err(Rejected { schema_uid: uid(), level_uid: uid(), retry_after: 1, reason: "concurrency-limit" });
@@ -171,12 +171,12 @@ impl FlowControl {
         }
     }
 
-    /// True once seats go where they are needed.
+    /// Returns true once seats move between levels.
     pub fn is_running(&self) -> bool {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Lets seats go where they are needed, for as long as the server runs.
+    /// Moves seats to the levels that need them, while the server runs.
     pub async fn run(self: Arc<Self>) {
         self.running.store(true, Ordering::Release);
         loop {
@@ -185,14 +185,14 @@ impl FlowControl {
         }
     }
 
-    /// The levels by name.
+    /// Returns the levels, sorted by name.
     pub(crate) fn levels(&self) -> Vec<Arc<Level>> {
         let mut levels: Vec<_> = self.current.load().levels.values().cloned().collect();
         levels.sort_by(|a, b| a.name.cmp(&b.name));
         levels
     }
 
-    /// What each level has by its shares, before anything is borrowed.
+    /// Gives each level the seats of its shares, before any borrowing.
     fn share_out(&self, now: Instant, levels: &HashMap<Text, Arc<Level>>) {
         let specs: Vec<_> = levels.values().map(|level| (level, level.with(|state| state.spec.clone()))).collect();
         let sum: f64 = specs.iter().map(|(_, spec)| f64::from(spec.shares)).sum();
@@ -204,15 +204,15 @@ impl FlowControl {
             let borrowing = spec.borrowing_percent.map_or(self.total_seats, percent);
             let before = level.with(|state| state.limits);
             let (lower, upper) = (nominal - lendable.min(nominal), nominal.saturating_add(borrowing));
-            // A level that is new begins in the middle; the next adjustment finds out more.
+            // A new level begins in the middle, until the next adjustment.
             let same = (before.nominal, before.lower, before.upper) == (nominal, lower, upper);
             let current = if same { before.current } else { (nominal - lendable.min(nominal) / 2).max(lower) };
             level.apply(now, Limits { nominal, lower, upper, current, smoothed: before.smoothed }, self.total_seats);
         }
     }
 
-    /// Moves seats between levels: each keeps what it used lately or what it cannot lend, whichever is more; the rest goes
-    /// by demand.
+    /// Moves seats between levels: each keeps the larger of the seats that it used recently and those that it cannot
+    /// lend; the rest is divided by demand.
     fn adjust(&self, now: Instant) {
         let _one = self.changing.lock();
         let levels = self.levels();
@@ -237,7 +237,7 @@ impl FlowControl {
             level.metrics.target(claim.target);
             claims.push((level, limits, claim));
         }
-        // What administrators use is not there for others.
+        // Seats of exempt levels are not available to others.
         let left = total - exempt;
         let floor: f64 = claims.iter().map(|(_, limits, _)| f64::from(limits.lower)).sum();
         let wanted: f64 = claims.iter().map(|(.., claim)| claim.lower).sum();
@@ -258,7 +258,7 @@ impl FlowControl {
                     self.metrics.fair_fraction(fraction);
                     seats
                 }
-                // As they were.
+                // The current seats remain.
                 None => claims.iter().map(|(_, limits, _)| f64::from(limits.current)).collect(),
             }
         };
@@ -320,7 +320,7 @@ mod tests {
         drop(first);
         assert!(waiting.await.unwrap());
         assert!(level.is_idle());
-        // Who goes away while waiting leaves nothing behind.
+        // A request that is dropped while waiting leaves its queue.
         let held = ask(&control, &jane, SHORT).await.ok().unwrap();
         assert!(tokio::time::timeout(SHORT, ask(&control, &jane, Duration::from_secs(30))).await.is_err());
         drop(held);
@@ -347,7 +347,7 @@ mod tests {
         let level = control.levels().into_iter().find(|level| level.name == "l").unwrap();
         control.configure(vec![FlowSchema::read(&object(SCHEMA))], Vec::new());
         assert!(level.is_quiescing() && !level.is_idle());
-        // The schema without its level does not count.
+        // The schema whose level is absent is ignored.
         let other = ask(&control, &jane, SHORT).await.ok().unwrap();
         assert_ne!(other.schema_uid, "su");
         drop(held);

@@ -1,8 +1,8 @@
-//! How many seats a level could have used over a while: most, average and deviation, weighted by time.
+//! The demand of a level for seats during a period: maximum, average and deviation, weighted by time.
 
 use std::time::Instant;
 
-/// How slowly the past is forgotten: a level that was busy keeps its seats for some minutes.
+/// The weight of past demand: a busy level keeps its seats for some minutes.
 const SMOOTHING: f64 = 0.977;
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Demand {
     highest: f64,
 }
 
-/// What was seen.
+/// The demand during a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) highest: f64,
@@ -28,14 +28,14 @@ impl Demand {
         Self { since: now, current: 0.0, seconds: 0.0, sum: 0.0, squares: 0.0, highest: 0.0 }
     }
 
-    /// From now on it is this.
+    /// Sets the demand from now on.
     pub(crate) fn set(&mut self, now: Instant, demand: f64) {
         self.advance(now);
         self.current = demand;
         self.highest = self.highest.max(demand);
     }
 
-    /// What was seen since the last time this was asked.
+    /// Returns the demand since the last call.
     pub(crate) fn take(&mut self, now: Instant) -> Seen {
         self.advance(now);
         let average = if self.seconds > 0.0 { self.sum / self.seconds } else { self.current };
@@ -55,7 +55,7 @@ impl Demand {
 }
 
 impl Seen {
-    /// Demand that rises counts at once, demand that falls only slowly.
+    /// Returns the smoothed demand: it rises at once and falls slowly.
     pub(crate) fn smooth(&self, before: f64) -> f64 {
         let envelope = self.average + self.deviation;
         envelope.max(SMOOTHING * before + (1.0 - SMOOTHING) * envelope)

@@ -1,12 +1,12 @@
-//! When those who are sent away should come back: the more of them there are, the later.
+//! The `Retry-After` of rejected requests, which grows with their number.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Seconds.
+/// The maximum `Retry-After`, in seconds.
 const MOST: u64 = 32;
 
-/// The requests of one level that were sent away.
+/// The rejected requests of one level.
 #[derive(Debug)]
 pub(crate) struct Dropped {
     began: Instant,
@@ -22,7 +22,7 @@ impl Dropped {
         Self { began: now, history: VecDeque::new(), current: (0, 0), retry_after: 1, raised: None }
     }
 
-    /// One more; says when to come back, in seconds.
+    /// Counts a rejected request, and returns its `Retry-After` in seconds.
     pub(crate) fn record(&mut self, now: Instant) -> u64 {
         let second = now.saturating_duration_since(self.began).as_secs();
         if self.current.0 == second {
@@ -36,7 +36,7 @@ impl Dropped {
         self.retry_after
     }
 
-    /// As TCP does: doubled while many are sent away, lowered by one while few are.
+    /// Adjusts `Retry-After` as TCP does: doubled while many are rejected, decremented while few are.
     fn adjust(&mut self, second: u64) {
         let lately = self.history.iter().filter(|(then, _)| second - then <= self.retry_after);
         let dropped: u64 = lately.map(|(_, count)| count).sum();

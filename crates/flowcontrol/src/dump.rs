@@ -1,4 +1,4 @@
-//! `/debug/api_priority_and_fairness/...`: what goes on in the levels, as tables whose columns kube-apiserver made.
+//! `/debug/api_priority_and_fairness/...`: the state of the levels as tables, with kube-apiserver's columns.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use binnacle_meta::MicroTime;
 use crate::FlowControl;
 
 impl FlowControl {
-    /// A row for each level.
+    /// Returns a table with a row for each level.
     pub fn dump_priority_levels(&self) -> String {
         let mut table = Table::new(&[
             "PriorityLevelName",
@@ -44,7 +44,7 @@ impl FlowControl {
         table.text()
     }
 
-    /// A row for each queue.
+    /// Returns a table with a row for each queue.
     pub fn dump_queues(&self) -> String {
         let mut table = Table::new(&[
             "PriorityLevelName",
@@ -78,7 +78,7 @@ impl FlowControl {
         table.text()
     }
 
-    /// A row for each request that waits.
+    /// Returns a table with a row for each waiting request.
     pub fn dump_requests(&self) -> String {
         let mut table = Table::new(&[
             "PriorityLevelName",
@@ -106,7 +106,7 @@ impl FlowControl {
                             waiting.seats.to_string(),
                             "0".to_owned(),
                             "0s".to_owned(),
-                            // It has not begun: Go's zero time.
+                            // The request has not begun: Go's zero time.
                             "0001-01-01T00:00:00Z".to_owned(),
                         ]);
                     }
@@ -123,7 +123,7 @@ fn clock(at: Instant) -> String {
     MicroTime::from_unix(since.as_secs() as i64, since.subsec_nanos()).to_string()
 }
 
-/// Cells with commas behind them, in columns.
+/// Rows of cells, printed in columns with commas after the cells.
 struct Table(Vec<Vec<String>>);
 
 impl Table {
@@ -138,7 +138,7 @@ impl Table {
     fn text(&self) -> String {
         let columns = self.0.first().map_or(0, Vec::len);
         let width = |column: usize| self.0.iter().map(|row| row[column].chars().count() + 1).max().unwrap_or(0);
-        // As Go's tabwriter has them: eight wide at least, and a space between.
+        // Widths as in Go's tabwriter: at least eight, with a space between columns.
         let widths: Vec<usize> = (0..columns).map(|column| (width(column) + 1).max(8)).collect();
         let mut text = String::new();
         for row in &self.0 {

@@ -1,7 +1,7 @@
-//! Shuffle sharding: each flow is dealt a hand of queues. Two flows seldom have the same hand, so one that fills its queues
-//! leaves others some that are free.
+//! Shuffle sharding: each flow gets a hand of queues. Two flows seldom have the same hand, so a flow that fills its
+//! queues leaves other flows some free ones.
 
-/// The queues of a flow: `hand_size` different ones of `deck_size`.
+/// Returns the queues of a flow: `hand_size` distinct ones out of `deck_size`.
 pub(crate) fn deal(mut hash: u64, deck_size: usize, hand_size: usize) -> impl Iterator<Item = usize> {
     let hand_size = hand_size.min(deck_size);
     let mut remainders = Vec::with_capacity(hand_size);
@@ -11,7 +11,7 @@ pub(crate) fn deal(mut hash: u64, deck_size: usize, hand_size: usize) -> impl It
         hash /= left;
     }
     (0..hand_size).map(move |at| {
-        // Which of the cards that are left: those that have been dealt do not count.
+        // The remainder is an index into the remaining cards: dealt cards are skipped.
         (0..at).rev().fold(remainders[at], |card, before| if card >= remainders[before] { card + 1 } else { card })
     })
 }

@@ -1,4 +1,4 @@
-//! One priority level at work: its queues behind a lock, and the seats that are lent out of them.
+//! A priority level at run time: its queues behind a lock, and the seats that requests hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +16,12 @@ use crate::queues::{Arrival, Outcome, Queues, Running, Turn};
 use crate::ratios::Capacity;
 use crate::spec::{LevelSpec, PriorityLevel};
 
-/// A level and what goes on in it. It outlives its configuration: whoever holds a seat holds it.
+/// A level and its state. It outlives its configuration while its seats are held.
 pub(crate) struct Level {
     pub(crate) name: Text,
     pub(crate) metrics: LevelMetrics,
     state: Mutex<State>,
-    /// No newcomers: the object is gone.
+    /// True if the level accepts no more requests, since its object is gone.
     quiescing: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub(crate) limits: Limits,
 }
 
-/// Seats.
+/// Numbers of seats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Limits {
     pub(crate) nominal: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Limits {
     pub(crate) smoothed: f64,
 }
 
-/// Tells a request that waits.
+/// Wakes a waiting request.
 pub(crate) struct Sender(oneshot::Sender<()>);
 
 impl Turn for Sender {
@@ -53,7 +53,7 @@ impl Turn for Sender {
     }
 }
 
-/// The right to be served, until it is dropped.
+/// The right to be served, which ends when it is dropped.
 pub struct Seat {
     level: Arc<Level>,
     metrics: FlowMetrics,
@@ -62,14 +62,14 @@ pub struct Seat {
     running: Option<Running>,
 }
 
-/// Why there is no seat.
+/// The reason for a refused seat.
 pub(crate) struct NoSeat {
     pub(crate) reason: &'static str,
     /// Seconds.
     pub(crate) retry_after: u64,
 }
 
-/// A request that comes to a level.
+/// A request for a seat of a level.
 pub(crate) struct Applicant {
     pub(crate) seats: usize,
     pub(crate) schema: Text,
@@ -108,13 +108,13 @@ impl Level {
         self.with(|state| state.queues.waiting == 0 && state.queues.running == 0)
     }
 
-    /// Makes the limits hold. `total` is the number of seats of all levels.
+    /// Sets the limits. `total` is the number of seats of all levels.
     pub(crate) fn apply(&self, now: Instant, limits: Limits, total: u32) {
         self.with(|state| {
             state.limits = limits;
             let limit = (!state.spec.exempt).then_some(limits.current as usize);
             state.queues.configure(now, limit, state.spec.queuing);
-            // A level without seats is measured by a tenth of all.
+            // A level without seats is measured by a tenth of all seats.
             let seats = match limits.current {
                 0 => (f64::from(total) / 10.0).round().max(1.0),
                 seats => f64::from(seats),
@@ -157,7 +157,7 @@ impl Level {
             Outcome::Refused(reason) => return Err(self.refuse(&metrics, reason)),
             Outcome::Waits(id) => id,
         };
-        let mut place = Place { level: self, metrics: &metrics, id, seats, left: false };
+        let mut place = QueuePlace { level: self, metrics: &metrics, id, seats, left: false };
         metrics.queued(1, seats);
         let told = tokio::time::timeout_at(deadline.into(), receiver).await;
         if let (Ok(Ok(())), Some(running)) = (told, self.with(|state| state.queues.take_started(id))) {
@@ -175,7 +175,7 @@ impl Level {
         NoSeat { reason, retry_after }
     }
 
-    /// Changes something in the queues, and remembers the demand that follows from it.
+    /// Changes the queues, and records the resulting demand.
     fn change<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         self.with(|state| {
             let done = f(state);
@@ -191,8 +191,8 @@ impl Level {
     }
 }
 
-/// A place in a queue, which is given up with the request.
-struct Place<'a> {
+/// A place in a queue, which is given up on drop.
+struct QueuePlace<'a> {
     level: &'a Level,
     metrics: &'a FlowMetrics,
     id: u64,
@@ -200,21 +200,21 @@ struct Place<'a> {
     left: bool,
 }
 
-impl Place<'_> {
+impl QueuePlace<'_> {
     fn leave(&mut self) {
         self.left = true;
         self.metrics.queued(-1, self.seats);
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         if self.left {
             return;
         }
         self.leave();
         let gave_up = self.level.change(|state| state.queues.give_up(Instant::now(), self.id));
-        // Its turn came at the last moment, and passes on.
+        // The seat was assigned at the last moment, and is released.
         if let Err(Some(running)) = gave_up {
             self.level.finish(running);
         }

@@ -1,7 +1,7 @@
-//! API priority and fairness (KEP-1040): requests are sorted by flow schemas into priority levels, and within a level into
-//! flows, which share its seats fairly while there are not enough of them.
+//! API priority and fairness (KEP-1040): flow schemas classify requests into priority levels, and within a level into
+//! flows, which share its seats fairly while these are scarce.
 //!
-//! It knows nothing of HTTP and nothing of storage: what schemas and levels there are, it is told.
+//! Independent of HTTP and storage: callers pass schemas and levels.
 
 mod allocation;
 mod controller;

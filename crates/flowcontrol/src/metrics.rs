@@ -42,7 +42,7 @@ pub(crate) struct Metrics {
     fair: Gauge,
 }
 
-/// Those of one level.
+/// The metrics of one level.
 pub(crate) struct LevelMetrics {
     nominal: Gauge,
     lower: Gauge,
@@ -56,7 +56,7 @@ pub(crate) struct LevelMetrics {
     pub(crate) ratios: Arc<LevelRatios>,
 }
 
-/// Those of one schema in its level.
+/// The metrics of one schema in its level.
 #[derive(Clone)]
 pub(crate) struct FlowMetrics {
     /// By reason.
@@ -251,7 +251,7 @@ impl FlowMetrics {
         self.waiting_seats.add(requests * seats as i64);
     }
 
-    /// A request was put into a queue, which then had this many.
+    /// Records a request that was put into a queue, and the queue's new length.
     pub(crate) fn enqueued(&self, length: usize) {
         self.queue_length.observe(length as f64);
     }

@@ -1,7 +1,7 @@
-//! The queues of one level, and whose turn it is: fair queuing for server requests. A virtual clock runs as fast as each
-//! queue with requests would be served if all were served at once; the request that would then be finished first goes next.
+//! Fair queuing for server requests, with the queues of one level. A virtual clock runs as fast as all queues with
+//! requests could be served at once; the request that would then finish first is dispatched next.
 //!
-//! Nothing here waits or knows the time by itself.
+//! Nothing here waits or reads a clock.
 
 mod queue;
 #[cfg(test)]
@@ -16,34 +16,34 @@ use crate::hand::deal;
 use crate::ratios::Load;
 use crate::spec::Queuing;
 
-/// A request that has come.
+/// A request that arrives.
 #[derive(Debug)]
 pub(crate) struct Arrival<T> {
     pub(crate) seats: usize,
     pub(crate) schema: Text,
     pub(crate) flow: Text,
-    /// Which queues the flow is dealt.
+    /// The hash from which the hand of queues of the flow is dealt.
     pub(crate) hash: u64,
-    /// Told when its turn comes; says whether it is still there.
+    /// Called when the request is dispatched; returns false if it is gone.
     pub(crate) turn: T,
 }
 
-/// Who is told that it is their turn.
+/// The receiver of a request's dispatch.
 pub(crate) trait Turn {
     fn tell(self) -> bool;
 }
 
-/// What became of an arrival.
+/// The result of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is served.
+    /// The request is served.
     Served(Running),
-    /// It waits under this number.
+    /// The request waits, with this ID.
     Waits(u64),
     Refused(&'static str),
 }
 
-/// A request that is served: it has to be handed back.
+/// A request that is being served, to be passed to `finish` when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Running {
     pub(crate) id: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Running {
 
 #[derive(Debug)]
 pub(crate) struct Queues<T> {
-    /// Seats for all at once; `None` when that is not limited.
+    /// The maximum number of seats in use; `None` if there is none.
     pub(crate) limit: Option<usize>,
     queuing: Option<Queuing>,
     pub(crate) queues: Vec<Queue<T>>,
@@ -69,13 +69,13 @@ pub(crate) struct Queues<T> {
     pub(crate) running: usize,
     pub(crate) seats: usize,
     pub(crate) totals: Totals,
-    /// The length of the queue that the last arrival was put into, itself included; `None` where it was put into none.
+    /// The length of the queue that the last arrival was put into, including itself; `None` if it was put into none.
     pub(crate) enqueued: Option<usize>,
-    /// Requests whose turn came since this was asked last, with how they are handed back.
+    /// Dispatched requests whose [`Running`] was not taken yet by `take_started`.
     started: Vec<(u64, Running)>,
 }
 
-/// How many there have been.
+/// Counts of requests since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) dispatched: u64,
@@ -104,7 +104,7 @@ impl<T: Turn> Queues<T> {
         }
     }
 
-    /// Takes other settings. Requests that wait go on waiting, also in queues that are not used any more.
+    /// Replaces the settings. Waiting requests remain, also in queues that are no longer used.
     pub(crate) fn configure(&mut self, now: Instant, limit: Option<usize>, queuing: Option<Queuing>) {
         self.sync(now);
         self.limit = limit;
@@ -117,7 +117,7 @@ impl<T: Turn> Queues<T> {
         self.dispatch(now);
     }
 
-    /// How many seats could be used now.
+    /// Returns the number of seats that could be used now.
     pub(crate) fn demand(&self) -> usize {
         self.seats + self.waiting_seats
     }
@@ -162,20 +162,20 @@ impl<T: Turn> Queues<T> {
         self.enqueued = Some(queue.waiting.len());
         queue.bound();
         self.dispatch(now);
-        // Most of the time it is served at once.
+        // Usually it is dispatched at once.
         match self.take_started(id) {
             Some(running) => Outcome::Served(running),
             None => Outcome::Waits(id),
         }
     }
 
-    /// How a request is handed back that waited and was told of its turn.
+    /// Takes the [`Running`] of a waiting request that was dispatched.
     pub(crate) fn take_started(&mut self, id: u64) -> Option<Running> {
         let at = self.started.iter().position(|(started, _)| *started == id)?;
         Some(self.started.swap_remove(at).1)
     }
 
-    /// A request gives up waiting. `Err` when its turn has come already.
+    /// Removes a request that gives up waiting. `Err` if it was dispatched already.
     pub(crate) fn give_up(&mut self, now: Instant, id: u64) -> Result<(), Option<Running>> {
         self.sync(now);
         for queue in &mut self.queues {
@@ -186,7 +186,7 @@ impl<T: Turn> Queues<T> {
             self.waiting_seats -= waiting;
             self.totals.rejected += 1;
             self.totals.timed_out += 1;
-            // It may have stood before one that fits.
+            // The request may have blocked a smaller one.
             self.dispatch(now);
             self.trim();
             return Ok(());
@@ -194,7 +194,7 @@ impl<T: Turn> Queues<T> {
         Err(self.take_started(id))
     }
 
-    /// A request has been served.
+    /// Ends a request that has been served.
     pub(crate) fn finish(&mut self, now: Instant, running: Running) {
         self.sync(now);
         self.running -= 1;
@@ -202,7 +202,7 @@ impl<T: Turn> Queues<T> {
         if let Some(queue) = running.queue.and_then(|at| self.queues.get_mut(at)) {
             queue.running -= 1;
             queue.seats -= running.seats;
-            // It was taken to last so long; now it is known.
+            // Replaces the assumed duration by the actual one.
             let took = now.saturating_duration_since(running.began).as_secs_f64();
             queue.next_r -= running.seats as f64 * (SERVICE_SECONDS - took);
             queue.bound();
@@ -211,7 +211,7 @@ impl<T: Turn> Queues<T> {
         self.trim();
     }
 
-    /// Lets the virtual clock run on.
+    /// Advances the virtual clock to `now`.
     fn sync(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.synced);
         self.synced = self.synced.max(now);
@@ -220,7 +220,7 @@ impl<T: Turn> Queues<T> {
         }
     }
 
-    /// Seats for each queue that has something to do.
+    /// Returns the number of seats for each queue with requests.
     fn rate(&self) -> f64 {
         if self.waiting == 0 && self.running == 0 {
             return 0.0;
@@ -233,8 +233,7 @@ impl<T: Turn> Queues<T> {
         wanted as f64 / active as f64
     }
 
-    /// Of the queues that the flow is dealt, the one with the least work before it. Where several are equal, it is not
-    /// always the first.
+    /// Returns the shortest of the flow's queues. Ties are not always resolved to the first.
     fn shortest(&mut self, hash: u64, queuing: &Queuing) -> usize {
         let hand: Vec<usize> = deal(hash, queuing.queues, queuing.hand_size).collect();
         let offset = self.dealt % hand.len();
@@ -246,7 +245,7 @@ impl<T: Turn> Queues<T> {
     fn has_room(&self, seats: usize) -> bool {
         match self.limit {
             None => true,
-            // It would never fit: it goes alone.
+            // A request wider than the limit would never fit, so it runs alone.
             Some(limit) if seats > limit => self.running == 0,
             Some(limit) => self.seats + seats <= limit,
         }
@@ -284,7 +283,7 @@ impl<T: Turn> Queues<T> {
         if next.turn.tell() {
             self.queues[at].next_r += work;
         } else {
-            // Nobody is there any more.
+            // The request is gone.
             self.take_started(next.id);
             self.undo(running);
         }
@@ -313,7 +312,7 @@ impl<T: Turn> Queues<T> {
         }
     }
 
-    /// Drops queues at the end that are not used any more.
+    /// Drops queues at the end that are no longer used.
     fn trim(&mut self) {
         let wanted = self.queuing.map_or(0, |queuing| queuing.queues);
         while self.queues.len() > wanted && self.queues.last().is_some_and(Queue::is_idle) {

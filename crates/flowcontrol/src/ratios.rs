@@ -1,4 +1,4 @@
-//! Histograms of ratios over time: each nanosecond counts once, in the bucket of what the ratio was then.
+//! Histograms of ratios over time: each nanosecond counts once, in the bucket of the current ratio.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 
-/// The families of all levels. Clones are the same families.
+/// The metric families of all levels. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Ratios {
     descs: [Desc; 3],
@@ -19,22 +19,22 @@ pub(crate) struct Ratios {
 /// The ratios of one level.
 pub(crate) struct LevelRatios(Mutex<[Ratio; 4]>);
 
-/// The load of a level, of which its ratios are made.
+/// The load of a level: the numerators of its ratios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Seats that could be used.
     pub(crate) demand: usize,
-    /// Seats that are used.
+    /// Seats in use.
     pub(crate) seats: usize,
     pub(crate) running: usize,
     pub(crate) waiting: usize,
 }
 
-/// The capacity of a level, by which its load is divided.
+/// The capacity of a level: the denominators of its ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Capacity {
     pub(crate) seats: f64,
-    /// Requests that may wait.
+    /// The maximum number of waiting requests.
     pub(crate) places: f64,
 }
 
@@ -42,7 +42,7 @@ struct Family {
     name: &'static str,
     help: &'static str,
     bounds: &'static [f64],
-    /// The ratios of a level in this family, by phase.
+    /// Indices of the level's ratios in this family, each with its phase.
     members: &'static [(usize, Option<&'static str>)],
 }
 
@@ -83,7 +83,7 @@ impl Ratios {
         Ok(Self { descs: [desc(demand)?, desc(requests)?, desc(seats)?], levels: Arc::default() })
     }
 
-    /// The ratios of a level, which go on where there were some.
+    /// Returns the ratios of a level; existing ones continue.
     pub(crate) fn level(&self, name: &str) -> Arc<LevelRatios> {
         self.levels.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(LevelRatios::new(Instant::now()))).clone()
     }
@@ -126,7 +126,7 @@ impl LevelRatios {
         Self(Mutex::new([demand, seats, requests, requests].map(|family| Ratio::new(family.bounds, now))))
     }
 
-    /// From now on there is this load.
+    /// Sets the load from now on.
     pub(crate) fn load(&self, now: Instant, load: Load) {
         let parts = [load.demand, load.seats, load.running, load.waiting];
         for (ratio, part) in self.0.lock().iter_mut().zip(parts) {
@@ -134,7 +134,7 @@ impl LevelRatios {
         }
     }
 
-    /// From now on this is what the load is measured by.
+    /// Sets the capacity from now on.
     pub(crate) fn capacity(&self, now: Instant, capacity: Capacity) {
         let wholes = [capacity.seats, capacity.seats, capacity.seats, capacity.places];
         for (ratio, whole) in self.0.lock().iter_mut().zip(wholes) {
@@ -143,13 +143,13 @@ impl LevelRatios {
     }
 }
 
-/// A ratio, and for how long it was what.
+/// A ratio, and the time for which it had each value.
 struct Ratio {
     part: f64,
     whole: f64,
     since: Instant,
     bounds: &'static [f64],
-    /// Nanoseconds by bucket, the last for what is beyond all bounds.
+    /// Nanoseconds by bucket; the last bucket is for ratios above all bounds.
     nanos: Vec<u64>,
     sum: f64,
 }
@@ -205,7 +205,7 @@ mod tests {
         let mut ratio = Ratio::new(&[0.0, 0.5, 1.0], start);
         ratio.set(at(10), 1.0, 2.0);
         ratio.set(at(30), 4.0, 2.0);
-        // Time does not run back.
+        // Time does not run backwards.
         ratio.set(at(20), 4.0, 2.0);
         ratio.advance(at(35));
         assert_eq!((&ratio.nanos[..], ratio.sum), (&[10, 20, 0, 5][..], 20.0));
@@ -223,7 +223,7 @@ mod tests {
         level.capacity(start, Capacity { seats: 10.0, places: 100.0 });
         level.load(start, Load { demand: 15, seats: 10, running: 5, waiting: 3 });
         level.load(start + Duration::from_secs(1), Load::default());
-        // The level that goes on has the same ratios.
+        // The ratios of an existing level continue.
         assert!(Arc::ptr_eq(&level, &ratios.level("a")));
         let collected = ratios.collect();
         let labels: Vec<Vec<String>> = collected

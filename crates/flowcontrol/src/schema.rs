@@ -1,4 +1,4 @@
-//! Which schema takes a request.
+//! Matching of requests with flow schemas.
 
 use binnacle_meta::Text;
 use binnacle_request::{RequestInfo, User};
@@ -12,7 +12,7 @@ impl FlowSchema {
         self.rules.iter().any(|rule| rule.takes(info, user))
     }
 
-    /// What tells the request's flow from others of the schema.
+    /// Returns the key that distinguishes the request's flow from other flows of the schema.
     pub(crate) fn flow(&self, info: &RequestInfo, user: &User) -> Text {
         match self.distinguisher {
             None => Text::default(),
@@ -71,14 +71,14 @@ impl PathRule {
         let path = info.path.as_str();
         has(&self.verbs, &info.verb)
             && self.paths.iter().any(|rule| {
-                // `/a` is also about what is below it.
+                // `/a` also matches the paths below it.
                 let prefix = rule.trim_end_matches('*').trim_end_matches('/');
                 rule == "*" || rule == path || path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
             })
     }
 }
 
-/// `*` only stands for everything when it stands alone.
+/// Returns true if the list matches everything: `*` does so only as the single item.
 fn is_any(list: &[Text]) -> bool {
     matches!(list, [one] if one == "*")
 }

@@ -1,26 +1,26 @@
-//! Flow schemas and priority levels as the controller needs them, read from API objects (`flowcontrol.apiserver.k8s.io/v1`).
+//! Flow schemas and priority levels, read from API objects (`flowcontrol.apiserver.k8s.io/v1`).
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
-/// The level and the schema that are never limited, and those that take what nothing else takes. The server has them also
-/// before it has read any.
+/// The names of the mandatory schemas and levels: one is never limited, the other takes all remaining requests. The
+/// server has them even before it reads any objects.
 pub(crate) const EXEMPT: &str = "exempt";
 pub(crate) const CATCH_ALL: &str = "catch-all";
 
-/// Sorts requests into a level.
+/// A schema, which assigns requests to a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowSchema {
     pub name: Text,
     pub uid: Text,
     pub level: Text,
-    /// The lowest goes first; then the name decides.
+    /// The schema with the lowest precedence is tried first; ties are broken by name.
     pub precedence: i64,
     pub distinguisher: Option<Distinguisher>,
     pub(crate) rules: Vec<Rule>,
 }
 
-/// What makes the flows of a schema.
+/// The attribute that divides a schema's requests into flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distinguisher {
     ByUser,
@@ -36,7 +36,7 @@ pub(crate) struct Rule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// `*` for everybody, as for groups and the names of service accounts.
+    /// `*` matches everybody, as for groups and the names of service accounts.
     User(Text),
     Group(Text),
     ServiceAccount {
@@ -51,7 +51,7 @@ pub(crate) struct ResourceRule {
     pub(crate) groups: Vec<Text>,
     pub(crate) resources: Vec<Text>,
     pub(crate) namespaces: Vec<Text>,
-    /// Whether it is about what has no namespace, too.
+    /// True if it matches cluster-scoped requests too.
     pub(crate) cluster: bool,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct PathRule {
     pub(crate) paths: Vec<Text>,
 }
 
-/// A share of the server.
+/// A priority level: a share of the server's seats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityLevel {
     pub name: Text,
@@ -69,18 +69,18 @@ pub struct PriorityLevel {
     pub spec: LevelSpec,
 }
 
-/// How much a level may do at once.
+/// The limits of a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelSpec {
-    /// Its part of the sum of all shares.
+    /// Its part of the total shares.
     pub shares: u32,
-    /// How much of its seats others may have while it does not need them.
+    /// The percentage of its seats that other levels may borrow while it does not need them.
     pub lendable_percent: u32,
-    /// How much it may have beyond its seats, of those seats; no limit if absent.
+    /// The percentage of its own seats that it may borrow in addition; unlimited if absent.
     pub borrowing_percent: Option<u32>,
-    /// Its requests are never limited.
+    /// True if its requests are never limited.
     pub exempt: bool,
-    /// Requests beyond its seats wait; without, they are sent away.
+    /// The queues for requests that exceed the seats; without queues these are rejected.
     pub queuing: Option<Queuing>,
 }
 
@@ -88,13 +88,13 @@ pub struct LevelSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queuing {
     pub queues: usize,
-    /// How many queues a flow is dealt, of which a request takes the shortest.
+    /// The number of queues in a flow's hand, of which a request takes the shortest.
     pub hand_size: usize,
     pub length_limit: usize,
 }
 
 impl FlowSchema {
-    /// Reads an object, whose defaults have been set.
+    /// Reads an object with defaults.
     pub fn read(object: &Value) -> Self {
         let by = object.str_at(&["spec", "distinguisherMethod", "type"]);
         let rules = object.list_at(&["spec", "rules"]).iter().map(Rule::read);
@@ -112,7 +112,7 @@ impl FlowSchema {
         }
     }
 
-    /// The schema of administrators.
+    /// Returns the mandatory schema `exempt`, for administrators.
     pub(crate) fn exempt() -> Self {
         let all = || vec![Text::new_static("*")];
         let resources =
@@ -129,7 +129,7 @@ impl FlowSchema {
         }
     }
 
-    /// The schema of all that no other takes.
+    /// Returns the mandatory schema `catch-all`, for requests that no other schema matches.
     pub(crate) fn catch_all() -> Self {
         let mut schema = Self::exempt();
         schema.name = Text::new_static(CATCH_ALL);
@@ -175,7 +175,7 @@ fn texts(value: &Value, name: &str) -> Vec<Text> {
 }
 
 impl PriorityLevel {
-    /// Reads an object, whose defaults have been set.
+    /// Reads an object with defaults.
     pub fn read(object: &Value) -> Self {
         let exempt = object.str_at(&["spec", "type"]) == "Exempt";
         let part = if exempt { "exempt" } else { "limited" };

@@ -1,33 +1,33 @@
-//! How many seats a request takes: one, but for lists, which take more the more memory they read.
+//! The width of a request in seats: one, but more for lists, depending on the memory that they read.
 
 use std::sync::Arc;
 
 use binnacle_request::{Query, RequestInfo};
 
-/// What is stored of a resource.
+/// The number and size of the stored objects of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListSize {
     pub objects: u64,
-    /// Of all of them.
+    /// The size of all objects together.
     pub bytes: u64,
 }
 
-/// Says what is stored of the resource that a request is about; `None` when it is not served from here.
+/// Returns the size of a request's resource; `None` if this server does not serve it.
 pub type Counts = Arc<dyn Fn(&RequestInfo) -> Option<ListSize> + Send + Sync>;
 
 const BYTES_PER_SEAT: u64 = 100_000;
-/// Lists are streamed from memory that is shared: no list takes more than this for itself.
+/// The maximum memory of a list, since lists are streamed from shared memory.
 const MOST_BYTES: u64 = 1_000_000;
-/// No request may take more than this part of its level's seats, so that others fit beside it.
+/// The maximum part of a level's seats that a request may take, so that others fit beside it.
 const MOST_OF_LEVEL: f64 = 0.15;
 const MOST: usize = 100;
 
-/// The seats of a request in a level with so many.
+/// Returns the seats of a request in a level with `level_seats`.
 pub fn seats(info: &RequestInfo, query: &Query, counts: &Counts, level_seats: u32, hand_size: usize) -> usize {
     let most = most(level_seats, hand_size);
     match info.verb.as_str() {
         "list" => {}
-        // A watch that begins with what there is, is a list first.
+        // A watch with initial objects begins with a list.
         "watch" if starts_with_objects(query) => {}
         _ => return 1,
     }

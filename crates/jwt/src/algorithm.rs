@@ -1,8 +1,8 @@
-//! Signature algorithms (RFC 7518, section 3.1) and the curves behind some of them.
+//! Signature algorithms (RFC 7518, section 3.1) and their elliptic curves.
 
 use std::fmt;
 
-/// An asymmetric algorithm by its name in token headers.
+/// An asymmetric algorithm, named as in token headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
     Rs256,
@@ -16,7 +16,7 @@ pub enum Algorithm {
     Es512,
 }
 
-/// The elliptic curves of [`Algorithm::Es256`] and its kin.
+/// The elliptic curves of [`Algorithm::Es256`] and the other ECDSA algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Curve {
     P256,
@@ -37,7 +37,7 @@ impl Algorithm {
         Self::Ps512,
     ];
 
-    /// `None` for everything that is not a public-key signature: `none` and `HS256` are no algorithms here.
+    /// Returns `None` for everything but public-key signatures: `none` and `HS256` are not supported.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
@@ -74,7 +74,7 @@ impl Curve {
         }
     }
 
-    /// As key sets call it.
+    /// Returns the name in key sets.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::P256 => "P-256",
@@ -83,7 +83,7 @@ impl Curve {
         }
     }
 
-    /// The object identifier, as DER has it behind tag and length.
+    /// Returns the object identifier, as the contents of its DER value.
     pub(crate) fn oid(self) -> &'static [u8] {
         match self {
             Self::P256 => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
@@ -92,7 +92,7 @@ impl Curve {
         }
     }
 
-    /// Bytes of a coordinate, and of a private key.
+    /// Returns the bytes of a coordinate, and of a private key.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::P256 => 32,

@@ -1,4 +1,4 @@
-//! The little of DER that keys need: values in order, behind tag and length.
+//! The subset of DER that keys need: values in order, each with tag and length.
 
 use crate::KeyError;
 
@@ -16,7 +16,7 @@ pub(crate) const CONTEXT_1: u8 = 0xa1;
 pub(crate) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 pub(crate) const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 
-/// Values that have not been read yet.
+/// The values that have not been read yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -25,7 +25,7 @@ impl<'a> Reader<'a> {
         Self(bytes)
     }
 
-    /// The next value, which must have this tag.
+    /// Reads the next value, which must have this tag.
     pub(crate) fn expect(&mut self, tag: u8) -> Result<&'a [u8], KeyError> {
         match self.next()? {
             (found, value) if found == tag => Ok(value),
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next value if it has this tag; otherwise nothing is read.
+    /// Reads the next value if it has this tag; otherwise reads nothing.
     pub(crate) fn optional(&mut self, tag: u8) -> Result<Option<&'a [u8]>, KeyError> {
         if self.0.first() == Some(&tag) { self.expect(tag).map(Some) } else { Ok(None) }
     }
@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
         self.expect(SEQUENCE).map(Reader)
     }
 
-    /// A whole number that is not negative, without leading zeros.
+    /// Reads a non-negative integer, without leading zeros.
     pub(crate) fn unsigned(&mut self) -> Result<&'a [u8], KeyError> {
         let bytes = self.expect(INTEGER)?;
         if bytes.first().is_none_or(|first| first & 0x80 != 0) {
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         Ok(trim_zeros(bytes))
     }
 
-    /// The bytes of a bit string of whole bytes.
+    /// Reads a bit string of whole bytes.
     pub(crate) fn bits(&mut self) -> Result<&'a [u8], KeyError> {
         match self.expect(BIT_STRING)?.split_first() {
             Some((0, bytes)) => Ok(bytes),
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A value with its tag and length, made of parts.
+/// Encodes a value of several parts, with its tag and length.
 pub(crate) fn value(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut out = vec![tag];
@@ -96,7 +96,7 @@ pub(crate) fn value(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// A whole number from its bytes, which get a zero in front where the first would make them negative.
+/// Encodes a non-negative integer; a zero is prepended if the first byte would make it negative.
 pub(crate) fn unsigned(bytes: &[u8]) -> Vec<u8> {
     let bytes = trim_zeros(bytes);
     let positive: &[u8] = if bytes.first().is_none_or(|first| first & 0x80 != 0) { &[0] } else { &[] };

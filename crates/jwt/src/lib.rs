@@ -1,7 +1,7 @@
-//! JSON web tokens as Kubernetes uses them: compact, signed with RSA or elliptic curves, never with a shared secret and
-//! never unsigned. Keys come from PEM files and from key sets (JWKS).
+//! JSON web tokens as Kubernetes uses them: compact, signed with RSA or elliptic curves; shared secrets and unsigned
+//! tokens are not supported. Keys come from PEM files and from key sets (JWKS).
 //!
-//! Knows nothing of what claims mean; reading one without a verified signature takes a method that says so.
+//! This crate does not interpret claims; without a verified signature only [`Token::unverified`] returns them.
 
 mod algorithm;
 mod der;
@@ -16,7 +16,7 @@ pub use private_key::PrivateKey;
 pub use public_key::{PublicKey, parse_key_set};
 pub use token::{Token, TokenError};
 
-/// Why bytes are no key that can be used.
+/// The error of an invalid or unsupported key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyError(pub String);

@@ -1,4 +1,4 @@
-//! Keys in PEM files, in all the wrappings in which tools write them.
+//! Keys in PEM files, in all formats that tools write.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{KeyError, PrivateKey, PublicKey};
 
-/// Why a file of keys cannot be used.
+/// The error of a key file that is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     #[error("{}", read_error(path, error))]
@@ -19,14 +19,14 @@ pub enum KeyFileError {
     Public { path: String, error: KeyError },
 }
 
-/// The first private key of a file.
+/// Returns the first private key of a file.
 pub fn load_private(path: &Path) -> Result<PrivateKey, KeyFileError> {
     let shown = || path.display().to_string();
     let pem = std::fs::read(path).map_err(|error| KeyFileError::Unreadable { path: shown(), error })?;
     private_from_pem(&pem).map_err(|error| KeyFileError::Private { path: shown(), error })
 }
 
-/// All keys of a file, also those of which it holds the private half and those in certificates.
+/// Returns all public keys of a file, including those of its private keys and certificates.
 pub fn load_public(path: &Path) -> Result<Vec<PublicKey>, KeyFileError> {
     let shown = || path.display().to_string();
     let pem = std::fs::read(path).map_err(|error| KeyFileError::Unreadable { path: shown(), error })?;
@@ -68,7 +68,7 @@ pub fn public_from_pem(pem: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
     Ok(keys)
 }
 
-/// The sections of a file up to one that cannot be read.
+/// Returns the sections of a file up to the first unreadable one.
 fn sections(pem: &[u8]) -> impl Iterator<Item = (SectionKind, Vec<u8>)> {
     <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).map_while(Result::ok)
 }

@@ -1,4 +1,4 @@
-//! Keys that sign.
+//! Private keys, which sign.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::der::{self, Reader};
 use crate::{Algorithm, Curve, KeyError, PublicKey};
 
-/// An RSA or elliptic-curve key pair. Its private half is never shown.
+/// An RSA or elliptic-curve key pair. Its private half is never displayed.
 pub struct PrivateKey {
     pair: Pair,
     public: PublicKey,
@@ -25,14 +25,14 @@ enum Pair {
 }
 
 impl PrivateKey {
-    /// An RSAPrivateKey.
+    /// Parses an RSAPrivateKey.
     pub(crate) fn from_pkcs1(pkcs1: &[u8]) -> Result<Self, KeyError> {
         let pair = RsaKeyPair::from_der(pkcs1).map_err(|error| KeyError(error.to_string()))?;
         let public = PublicKey::from_pkcs1(pair.public_key().as_ref())?;
         Ok(Self { pair: Pair::Rsa(Box::new(pair)), public, random: SystemRandom::new() })
     }
 
-    /// An ECPrivateKey; `curve` where it does not name its own.
+    /// Parses an ECPrivateKey; `curve` is used if the key does not have its own.
     pub(crate) fn from_sec1(sec1: &[u8], curve: Option<Curve>) -> Result<Self, KeyError> {
         let mut key = Reader::new(sec1).sequence()?;
         key.unsigned()?;
@@ -44,7 +44,7 @@ impl PrivateKey {
         let point = key.optional(der::CONTEXT_1)?;
         let point = point.map(|inner| Reader::new(inner).bits()).transpose()?;
         let rejected = || KeyError::new("x509: invalid elliptic curve private key value");
-        // Shorter than the curve's size where the number begins with zeros.
+        // It is shorter than the curve's size if the number begins with zeros.
         let scalar = der::trim_zeros(scalar);
         let missing = curve.size().checked_sub(scalar.len()).ok_or_else(rejected)?;
         let scalar = [&vec![0; missing], scalar].concat();
@@ -82,8 +82,8 @@ impl PrivateKey {
         &self.public
     }
 
-    /// Signs claims as a compact token: RSA keys by RS256, others by the algorithm of their curve. The header names the
-    /// algorithm and the key.
+    /// Signs claims as a compact token: RSA keys by RS256, others by the algorithm of their curve. The header has the
+    /// algorithm and the key's ID.
     pub fn sign(&self, claims: &Value) -> Result<String, KeyError> {
         let header = json!({"alg": self.public.algorithm().name(), "kid": self.public.id()});
         self.sign_with(&header, self.public.algorithm(), claims)
@@ -122,7 +122,7 @@ impl PrivateKey {
         }
     }
 
-    /// The same with another of the algorithms that an RSA key can sign by, which identity providers use.
+    /// Signs like [`PrivateKey::sign`], by another RSA algorithm, as identity providers do.
     pub fn sign_by(&self, algorithm: Algorithm, claims: &Value) -> Result<String, KeyError> {
         let header = json!({"alg": algorithm.name(), "kid": self.public.id()});
         self.sign_with(&header, algorithm, claims)

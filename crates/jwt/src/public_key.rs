@@ -1,4 +1,4 @@
-//! Keys that verify: RSA and elliptic curves, from DER and from key sets.
+//! Public keys, which verify: RSA and elliptic curves, from DER and from key sets.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::der::{self, Reader};
 use crate::{Algorithm, Curve, KeyError};
 
-/// A key that can tell whether somebody with the private half signed something.
+/// A public key, which verifies signatures of the private half.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     id: String,
@@ -21,7 +21,7 @@ pub struct PublicKey {
 enum Material {
     /// Big-endian, without leading zeros.
     Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
-    /// The point as SEC1 writes it uncompressed: 4, x, y.
+    /// The point in SEC1's uncompressed form: 4, x, y.
     Ec { curve: Curve, point: Vec<u8> },
 }
 
@@ -42,12 +42,12 @@ impl PublicKey {
     }
 
     fn with_own_id(material: Material) -> Self {
-        // The digest does not lead back to the key, so an ID can be shown where the key should not be taken from.
+        // The digest does not reveal the key, so an ID can be shown where the key should not be.
         let id = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(material.to_spki()));
         Self { id, material }
     }
 
-    /// A SubjectPublicKeyInfo.
+    /// Parses a SubjectPublicKeyInfo.
     pub fn from_spki(spki: &[u8]) -> Result<Self, KeyError> {
         let mut info = Reader::new(spki).sequence()?;
         let mut algorithm = info.sequence()?;
@@ -62,24 +62,24 @@ impl PublicKey {
         }
     }
 
-    /// An RSAPublicKey.
+    /// Parses an RSAPublicKey.
     pub(crate) fn from_pkcs1(pkcs1: &[u8]) -> Result<Self, KeyError> {
         let mut key = Reader::new(pkcs1).sequence()?;
         Self::rsa(key.unsigned()?, key.unsigned()?)
     }
 
-    /// The name of the key: its own, or what a key set calls it.
+    /// Returns the ID of the key: its own, or the one in a key set.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The same key by another name.
+    /// Returns the same key with another ID.
     #[must_use]
     pub fn named(self, id: &str) -> Self {
         Self { id: id.to_owned(), ..self }
     }
 
-    /// What a holder of the private half signs service account tokens with.
+    /// Returns the algorithm with which the private half signs service account tokens.
     pub fn algorithm(&self) -> Algorithm {
         match &self.material {
             Material::Rsa { .. } => Algorithm::Rs256,
@@ -87,7 +87,7 @@ impl PublicKey {
         }
     }
 
-    /// Whether `signature` is one of `message` by this algorithm; false for an algorithm of other keys.
+    /// Returns true if `signature` is one of `message` by this algorithm; false for another key type's algorithm.
     pub fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         match &self.material {
             Material::Rsa { modulus, exponent } => {
@@ -118,7 +118,7 @@ impl PublicKey {
         }
     }
 
-    /// The key as a member of a key set (RFC 7517), for signatures.
+    /// Returns the key as a member of a key set (RFC 7517), for signatures.
     pub fn to_jwk(&self) -> Value {
         let text = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         let alg = self.algorithm().name();
@@ -171,8 +171,8 @@ impl Material {
     }
 }
 
-/// The keys of a JSON key set that are for signatures and of a kind that is known; others are passed over, since a
-/// provider may have keys for other uses and newer kinds.
+/// Parses the signature keys of supported kinds in a JSON key set; other keys are skipped, since a provider may have
+/// keys for other uses and of newer kinds.
 pub fn parse_key_set(json: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
     const MAX_KEYS: usize = 1000;
     let set: Value = serde_json::from_slice(json).map_err(|error| KeyError(error.to_string()))?;

@@ -6,33 +6,33 @@ use serde_json::Value;
 
 use crate::{Algorithm, PublicKey};
 
-/// What a token may have in bytes: more than any header of a request.
+/// The maximum size of a token in bytes: more than any request header has.
 const MAX_BYTES: usize = 256 << 10;
 
-/// A token that was taken apart. Nothing has been said yet about who made it.
+/// A parsed token. Its signature has not been verified.
 #[derive(Clone, Debug)]
 pub struct Token<'a> {
     header: Value,
     claims: Value,
     signature: Vec<u8>,
-    /// What was signed.
+    /// The signed part of the text: header and claims.
     message: &'a str,
 }
 
-/// Why a signature says nothing.
+/// The error of a token whose verification fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error("go-jose/go-jose: unknown/unsupported algorithm")]
     Algorithm,
     #[error("go-jose/go-jose: error in cryptographic primitive")]
     Signature,
-    /// The header demands (`crit`) what is not known here.
+    /// The header has a critical extension (`crit`), and none is supported.
     #[error("go-jose/go-jose: unsupported crit header")]
     Critical,
 }
 
 impl<'a> Token<'a> {
-    /// Takes a text apart; `None` when it is no token at all.
+    /// Parses a token; `None` if the text is not a token.
     pub fn parse(text: &'a str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
@@ -44,22 +44,22 @@ impl<'a> Token<'a> {
         Some(Self { header: json(header)?, claims: json(claims)?, signature: decode(signature)?, message })
     }
 
-    /// The key that the header names.
+    /// Returns the key ID in the header.
     pub fn key_id(&self) -> &str {
         self.header["kid"].as_str().unwrap_or_default()
     }
 
-    /// The algorithm that the header names, if it is one that proves anything.
+    /// Returns the algorithm in the header, if it is a supported public-key signature.
     pub fn algorithm(&self) -> Option<Algorithm> {
         Algorithm::from_name(self.header["alg"].as_str()?)
     }
 
-    /// The claims of whoever made this up.
+    /// Returns the claims without verifying the signature: they may be forged.
     pub fn unverified(&self) -> &Value {
         &self.claims
     }
 
-    /// The claims, if this key signed them.
+    /// Returns the claims, if this key signed them.
     pub fn verify(&self, key: &PublicKey) -> Result<&Value, TokenError> {
         if self.header.get("crit").is_some() {
             return Err(TokenError::Critical);

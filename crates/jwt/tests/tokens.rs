@@ -1,4 +1,4 @@
-//! Keys as OpenSSL writes them, and tokens that are good, broken and forged.
+//! Keys written by OpenSSL, and tokens that are valid, broken and forged.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -36,7 +36,7 @@ fn every_kind_of_key_signs_and_verifies() {
         let token = Token::parse(&token).unwrap();
         assert_eq!((token.key_id(), token.algorithm()), (public.id(), Some(algorithm)));
         assert_eq!(token.verify(&public).unwrap()["sub"], "me", "{name}");
-        // A key set says the same of a key.
+        // The key set contains the same key.
         let set = json!({"keys": [public.to_jwk(), {"kty": "oct", "k": "AA"}, {"use": "enc", "kty": "RSA"}]});
         assert_eq!(parse_key_set(set.to_string().as_bytes()).unwrap(), [public], "{name}");
         for (other, _, public, _) in KEYS.into_iter().filter(|(other, ..)| *other != name) {
@@ -70,7 +70,7 @@ fn wrappings() {
     );
 }
 
-/// The ID of a key is kube-apiserver's, by which tokens of either server name it.
+/// The ID of a key is the same as kube-apiserver's, so that both servers' tokens have the same key IDs.
 #[test]
 fn key_ids() {
     for (_, _, pem, _) in KEYS {
@@ -93,7 +93,7 @@ fn forgeries() {
     let other = text(&json!({"sub": "root"}));
     let none = text(&json!({"alg": "none"}));
     let shared = text(&json!({"alg": "HS256"}));
-    // What a naive verifier would compute with the public key as the shared secret.
+    // The signature that a naive verifier would accept, with the public key as the shared secret.
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, KEYS[0].2);
     let mac = ring::hmac::sign(&secret, format!("{shared}.{other}").as_bytes());
     let mac = BASE64_URL_SAFE_NO_PAD.encode(mac.as_ref());

@@ -1,6 +1,6 @@
-//! Judges objects of built-in kinds: reads one JSON document a line, `{"new": ..., "old": ...}`, of which `old` may be
-//! missing, and answers each with a line: the errors and the warnings of the kind. What every kind's metadata is asked
-//! for is not judged.
+//! Judges objects of built-in kinds. Reads one JSON document a line, `{"new": ..., "old": ...}` with optional `old`,
+//! and answers each with a line: the errors and the warnings of the kind. The rules for the metadata of all kinds are
+//! not applied.
 
 use std::io::{BufRead, Write};
 

@@ -1,6 +1,6 @@
-//! How fast a pod of the usual size goes through protobuf and JSON, beside `serde_json::Value`:
-//! `cargo run --release -p binnacle-kinds --example object_speed`, with the name of a row to see only that one. Rates are
-//! in bytes of the JSON form where JSON is made or read, and of the protobuf form otherwise.
+//! The speed of protobuf and JSON for a pod of the usual size, beside `serde_json::Value`: `cargo run --release -p
+//! binnacle-kinds --example object_speed`; an argument selects one row by name. Rates are in bytes of the JSON form
+//! where JSON is written or read, and of the protobuf form otherwise.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -61,7 +61,7 @@ fn main() {
     });
 }
 
-/// The best of several rounds: noise only ever adds.
+/// Measures the best of several rounds: noise only ever adds.
 fn measure(only: &str, name: &str, bytes: usize, mut work: impl FnMut()) {
     if !only.is_empty() && name != only {
         return;

@@ -1,5 +1,4 @@
-//! All kinds with rules of their own, by group: the one list that makes the set visible.
-//! Each group lists its kinds in its own module.
+//! All kinds with rules of their own, by group. Each group lists its kinds in its own module.
 
 use crate::{
     Plain, Strategy, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps, autoscaling,
@@ -10,13 +9,13 @@ use crate::{
 /// A kind and its rules.
 pub(crate) type Entry = (&'static str, &'static dyn Strategy);
 
-/// The rules of a kind of the stored version; kinds without rules of their own are plain.
+/// Returns the strategy of a kind in the stored version; kinds without rules of their own get the plain one.
 pub fn strategy(group: &str, kind: &str) -> &'static dyn Strategy {
     let own = GROUPS.iter().find(|(name, _)| *name == group).map_or(&[][..], |(_, kinds)| kinds);
     own.iter().find(|(name, _)| *name == kind).map_or(&Plain, |(_, strategy)| *strategy)
 }
 
-/// One line a group; the core group is the empty text.
+/// One line per group; the core group is the empty string.
 #[rustfmt::skip]
 const GROUPS: &[(&str, &[Entry])] = &[
     ("", core::STRATEGIES),

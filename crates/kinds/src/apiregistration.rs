@@ -1,4 +1,4 @@
-//! `apiregistration.k8s.io`: which server serves a group version.
+//! `apiregistration.k8s.io`: the servers of group versions.
 
 mod api_service;
 

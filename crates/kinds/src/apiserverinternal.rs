@@ -1,4 +1,4 @@
-//! `internal.apiserver.k8s.io`: which versions servers store.
+//! `internal.apiserver.k8s.io`: the versions that servers store.
 
 mod storage_version;
 

@@ -17,5 +17,5 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("StatefulSet", &stateful_set::StatefulSet),
 ];
 
-/// Where all but the revisions have their template for pods.
+/// The path of the pod template, in every kind but ControllerRevision.
 const TEMPLATE: &[&str] = &["spec", "template"];

@@ -1,11 +1,11 @@
-//! The built-in kinds as others see them.
+//! The built-in kinds, for other crates.
 
 use binnacle_schema::Message;
 use binnacle_scheme::{Conversion, Kinds, KnownKind};
 
 use crate::{conversion, tables};
 
-/// All kinds of the field tables.
+/// All kinds in the field tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BuiltInKinds;
 
@@ -19,7 +19,7 @@ impl Kinds for BuiltInKinds {
     }
 
     fn all(&self) -> Vec<KnownKind<'_>> {
-        let known = |kind: &'static tables::Kind| KnownKind {
+        let known = |kind: &'static tables::KindMessage| KnownKind {
             group: kind.group,
             version: kind.version,
             kind: kind.kind,

@@ -1,4 +1,4 @@
-//! `certificates.k8s.io`: requests for certificates and bundles of trusted ones.
+//! `certificates.k8s.io`: certificate requests and trust bundles.
 
 mod certificate_signing_request;
 mod cluster_trust_bundle;
@@ -20,12 +20,12 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("PodCertificateRequest", &pod_certificate_request::PodCertificateRequest),
 ];
 
-/// True for certificates, in base64, of which a client could trust none.
+/// Returns true for a base64 CA bundle without a valid certificate.
 pub fn is_invalid_ca_bundle(bundle: &str) -> bool {
     ca_bundle_problem(bundle).is_some()
 }
 
-/// What is wrong with certificates that a client is to trust, in base64. One that can be read is enough.
+/// Returns the error of a base64 CA bundle, if any. One certificate that can be parsed is enough.
 pub(crate) fn ca_bundle_problem(bundle: &str) -> Option<String> {
     if bundle.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Steps that the validation of many kinds is made of.
+//! Validation steps that many kinds share.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -13,7 +13,7 @@ pub(crate) fn invalid_each(path: &FieldPath, value: &str, messages: &[String], e
     errors.extend(messages.iter().map(|message| FieldError::invalid(path, value, message)));
 }
 
-/// The items of the list under `name`, each with its path.
+/// Returns the items of the list under `name`, each with its path.
 pub(crate) fn items<'a>(
     object: &'a Value,
     name: &str,
@@ -23,7 +23,7 @@ pub(crate) fn items<'a>(
     object.list_at(&[name]).iter().enumerate().map(move |(i, item)| (list.index(i), item))
 }
 
-/// A text that must be there and may not hold what URL paths give a meaning to.
+/// Requires a text that is a valid path segment.
 pub(crate) fn required_path_segment(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -32,12 +32,12 @@ pub(crate) fn required_path_segment(path: &FieldPath, value: &str, errors: &mut 
     }
 }
 
-/// A member that no update may change; shown as JSON.
+/// Reports a change of an immutable member, which the message shows as JSON.
 pub(crate) fn immutable(path: &FieldPath, new: Option<&Value>, old: Option<&Value>, errors: &mut FieldErrors) {
     immutable_as(path, new, old, || shown(new), errors);
 }
 
-/// A struct of a definition that no update may change, shown in its internal form.
+/// Reports a change of an immutable struct of a definition, which the message shows in its internal form.
 pub(crate) fn immutable_struct(
     definition: &str,
     path: &FieldPath,
@@ -50,7 +50,7 @@ pub(crate) fn immutable_struct(
     }
 }
 
-/// A member that no update may change, with how to show it.
+/// Reports a change of an immutable member; `shown` returns it for the message.
 pub(crate) fn immutable_as(
     path: &FieldPath,
     new: Option<&Value>,
@@ -63,19 +63,19 @@ pub(crate) fn immutable_as(
     }
 }
 
-/// A text that must be one of some.
+/// Requires a text to be one of the supported values.
 pub(crate) fn one_of(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
     if !supported.contains(&value) {
         errors.push(FieldError::not_supported(path, value, supported));
     }
 }
 
-/// A member that is there, be it empty.
+/// Returns a member that is present and not null; it may be empty.
 pub(crate) fn present<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
 
-/// The texts of the list under `name`.
+/// Returns the texts of the list under `name`.
 pub(crate) fn texts<'a>(object: &'a Value, name: &str) -> Vec<&'a str> {
     object.list_at(&[name]).iter().filter_map(Value::as_str).collect()
 }
@@ -85,7 +85,7 @@ pub(crate) fn spec_path() -> FieldPath {
     FieldPath::new("spec")
 }
 
-/// The member of an object, or the null that stands for it.
+/// Returns the member of an object, or null if absent.
 pub(crate) fn member<'a>(object: &'a Value, name: &str) -> &'a Value {
     static NULL: Value = Value::Null;
     object.get(name).unwrap_or(&NULL)

@@ -1,7 +1,7 @@
-//! From the served versions of a kind to the one that is stored, and back.
+//! Conversion between the served versions of a kind and the stored one.
 //!
-//! Conversions work on canonical trees and leave canonical trees. `metadata` stays as it is but for the annotations by
-//! which autoscaling/v1 carries what its structs have no fields for.
+//! Conversions take canonical trees and produce canonical trees. `metadata` stays the same, except for the annotations
+//! in which autoscaling/v1 keeps fields that its structs lack.
 
 pub(crate) mod autoscaling;
 mod autoscaling_v1;
@@ -14,11 +14,11 @@ use binnacle_schema::{Value, canonical};
 
 use crate::tables;
 
-/// To the stored version and back, in place, `apiVersion` and `kind` included.
+/// Converts an object in place, `apiVersion` and `kind` included.
 pub type Convert = fn(&mut Value);
 
-/// How objects of a version get to the stored version of their kind and back; `None` for the stored version itself and
-/// for kinds that are not known.
+/// Returns the conversions from a version to the stored version of its kind and back; `None` for the stored version
+/// itself and for unknown kinds.
 pub fn conversion(group: &str, version: &str, kind: &str) -> Option<(Convert, Convert)> {
     let mut all = CONVERSIONS.iter().chain(removed::CONVERSIONS);
     all.find(|c| (c.group, c.version, c.kind) == (group, version, kind)).map(|c| (c.to, c.from))
@@ -32,7 +32,7 @@ struct Conversion {
     from: Convert,
 }
 
-/// Versions that differ in nothing but their name: group, served version, stored version, kind.
+/// Versions that differ only in name: group, served version, stored version, kind.
 macro_rules! renamed {
     ($group:literal, $version:literal => $stored:literal, $kind:literal) => {
         Conversion {
@@ -45,8 +45,8 @@ macro_rules! renamed {
     };
 }
 
-/// Versions that differ in more: group and served version, stored version, in another group or in the same, kind, and what
-/// becomes of the object before it is named otherwise.
+/// Versions that also differ in fields: group and served version, stored version (and group, if different), kind, and
+/// the changes that are made before the type is set.
 macro_rules! converted {
     ($group:literal, $version:literal => $stored:literal, $kind:literal, $to:expr, $from:expr) => {
         converted!($group, $version => $group, $stored, $kind, $to, $from)
@@ -68,6 +68,7 @@ macro_rules! converted {
     };
 }
 
+mod old_workloads;
 // It needs the macros.
 mod removed;
 
@@ -80,7 +81,7 @@ const CONVERSIONS: &[Conversion] = &[
         from: autoscaling::from_v2,
     },
     Conversion { group: "events.k8s.io", version: "v1", kind: "Event", to: events::to_core, from: events::from_core },
-    // Policies are stored in v1beta1, so that the release before can read them.
+    // Policies are stored as v1beta1, so that the previous release can read them.
     renamed!("admissionregistration.k8s.io", "v1" => "v1beta1", "MutatingAdmissionPolicy"),
     renamed!("admissionregistration.k8s.io", "v1" => "v1beta1", "MutatingAdmissionPolicyBinding"),
     renamed!("admissionregistration.k8s.io", "v1alpha1" => "v1beta1", "MutatingAdmissionPolicy"),
@@ -119,14 +120,14 @@ const CONVERSIONS: &[Conversion] = &[
     renamed!("storage.k8s.io", "v1beta1" => "v1", "VolumeAttributesClass"),
 ];
 
-/// Names another version without looking at the rest.
+/// Sets `apiVersion` and `kind` and leaves all other members unchanged.
 fn set_type(object: &mut Value, api_version: &'static str, kind: &'static str) {
     let members = object.make_object();
     members.insert("kind", kind);
     members.insert("apiVersion", api_version);
 }
 
-/// Names another version and brings what the conversion has made into that version's form.
+/// Sets the type of a converted object and brings it into the canonical form of that version.
 fn finish(object: &mut Value, group: &'static str, version: &'static str, kind: &'static str) {
     let members = object.make_object();
     members.insert("kind", kind);
@@ -137,7 +138,7 @@ fn finish(object: &mut Value, group: &'static str, version: &'static str, kind: 
     }
 }
 
-/// Gives a member another name.
+/// Renames a member.
 fn rename(object: &mut Value, from: &str, to: &'static str) {
     let Some(members) = object.as_object_mut() else { return };
     if let Some(value) = members.remove(from) {

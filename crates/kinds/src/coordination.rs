@@ -1,4 +1,4 @@
-//! `coordination.k8s.io`: leases, by which one of many takes the lead.
+//! `coordination.k8s.io`: leases and candidates for leader election.
 
 mod lease;
 mod lease_candidate;
@@ -12,10 +12,10 @@ use crate::checks::invalid_each;
 pub(crate) const STRATEGIES: &[Entry] =
     &[("Lease", &lease::Lease), ("LeaseCandidate", &lease_candidate::LeaseCandidate)];
 
-/// The one way of choosing who leads that Kubernetes knows itself.
+/// The only election strategy that Kubernetes defines.
 const STRATEGY: &str = "OldestEmulationVersion";
 
-/// The rule for the name of a way to choose: a known one, or one with a domain.
+/// Validates the name of an election strategy: a known one, or one with a domain.
 fn strategy_name(path: &FieldPath, strategy: &str, errors: &mut FieldErrors) {
     let path = path.child("strategy");
     if strategy.contains('/') {

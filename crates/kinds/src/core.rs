@@ -1,4 +1,4 @@
-//! The core group: pods and what they need.
+//! The core group: pods and the objects that they use.
 
 mod config_map;
 mod endpoints;

@@ -1,4 +1,4 @@
-//! The difference of two structs as messages show it: a unified diff of their internal JSON, by the algorithm of
+//! The difference between two structs as messages show it: a unified diff of their internal JSON, by the algorithm of
 //! Python's `difflib`, which kube-apiserver uses.
 
 use std::collections::HashMap;
@@ -9,15 +9,15 @@ use crate::internal::internal;
 
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// From this many lines on, frequent ones are no anchors.
+/// From this number of lines on, frequent lines do not begin a match.
 const FREQUENT_FROM: usize = 200;
 
-/// The lines that make the second struct of a definition out of the first.
+/// Returns the diff between two structs of a definition.
 pub(crate) fn of(definition: &str, old: Option<&Value>, new: Option<&Value>) -> String {
     of_values(&internal(definition, old), &internal(definition, new))
 }
 
-/// The lines that make the second value out of the first.
+/// Returns the diff between two values.
 pub(crate) fn of_values(old: &Value, new: &Value) -> String {
     let (old, new) = (pretty(old), pretty(new));
     let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
@@ -45,7 +45,7 @@ pub(crate) fn of_values(old: &Value, new: &Value) -> String {
     text
 }
 
-/// Lines of the one that become lines of the other: the same ones, or changed.
+/// A range of old lines and the range of new lines in its place: equal, or changed.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     same: bool,
@@ -68,7 +68,7 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
     changes
 }
 
-/// Changes that stand close together, with their surroundings.
+/// Returns groups of nearby changes with the lines around them.
 fn groups(changes: &[Change]) -> Vec<Vec<Change>> {
     let mut changes = changes.to_vec();
     if let Some(first) = changes.first_mut().filter(|change| change.same) {
@@ -101,7 +101,7 @@ fn groups(changes: &[Change]) -> Vec<Vec<Change>> {
     groups
 }
 
-/// Blocks of lines that are alike, in order; an empty one ends the list.
+/// Returns the blocks of equal lines in order, followed by an empty one.
 fn matching_blocks(old: &[&str], new: &[&str]) -> Vec<(usize, usize, usize)> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (j, line) in new.iter().enumerate() {
@@ -145,7 +145,7 @@ fn longest_match(
     (new_from, new_to): (usize, usize),
 ) -> (usize, usize, usize) {
     let mut best = (old_from, new_from, 0);
-    // How long the run of equal lines is that ends at a line of the new text.
+    // The lengths of runs of equal lines, by the index of the last line in the new text.
     let mut runs: HashMap<usize, usize> = HashMap::new();
     for (i, line) in old.iter().enumerate().take(old_to).skip(old_from) {
         let mut next = HashMap::new();
@@ -164,7 +164,7 @@ fn longest_match(
         }
         runs = next;
     }
-    // Frequent lines extend a match that others began.
+    // Frequent lines can extend a match, but not begin one.
     while best.0 > old_from && best.1 > new_from && old[best.0 - 1] == new[best.1 - 1] {
         best = (best.0 - 1, best.1 - 1, best.2 + 1);
     }
@@ -182,7 +182,7 @@ fn range(from: usize, to: usize) -> String {
     }
 }
 
-/// JSON as `json.MarshalIndent` writes it, one space deep.
+/// Returns JSON as `json.MarshalIndent` writes it, indented by one space.
 fn pretty(value: &Value) -> String {
     let mut text = String::new();
     write(value, 0, &mut text);

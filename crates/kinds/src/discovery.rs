@@ -1,4 +1,4 @@
-//! `discovery.k8s.io`: where services are.
+//! `discovery.k8s.io`: the endpoints of services.
 
 mod endpoint_slice;
 mod validation;

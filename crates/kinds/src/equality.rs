@@ -1,12 +1,12 @@
-//! Whether two values mean the same to the API: apimachinery's `equality.Semantic`, which decides whether a change of
-//! a spec starts a new generation and whether an immutable field was touched.
+//! Semantic equality of values: apimachinery's `equality.Semantic`, which decides whether a change of a spec starts a
+//! new generation and whether an immutable field was changed.
 
 use binnacle_meta::Quantity;
 use binnacle_schema::{Field, Message, Object, Presence, Ty, Value};
 
 use crate::tables;
 
-/// Whether two values of a definition (`io.k8s.api.core.v1.PodSpec`) mean the same; `None` is the zero value.
+/// Returns true if two values of a definition (`io.k8s.api.core.v1.PodSpec`) are equal; `None` is the zero value.
 pub(crate) fn equal(definition: &str, a: Option<&Value>, b: Option<&Value>) -> bool {
     let (a, b) = (present(a), present(b));
     if a == b {
@@ -20,12 +20,12 @@ pub(crate) fn equal(definition: &str, a: Option<&Value>, b: Option<&Value>) -> b
     }
 }
 
-/// Whether the values at a path of two objects mean the same; `definition` is that of the values.
+/// Returns true if the values at a path of two objects are equal; `definition` is the definition of the values.
 pub(crate) fn equal_at(definition: &str, a: &Value, b: &Value, path: &[&str]) -> bool {
     equal(definition, a.at(path), b.at(path))
 }
 
-/// Maps of texts, such as labels: nil is the empty map.
+/// Returns true if two maps of texts, such as labels, are equal; nil equals the empty map.
 pub(crate) fn equal_maps(a: Option<&Value>, b: Option<&Value>) -> bool {
     let size = |value: Option<&Value>| value.and_then(Value::as_object).map_or(0, Object::len);
     (size(a) == 0 && size(b) == 0) || present(a) == present(b)
@@ -36,7 +36,7 @@ fn present(value: Option<&Value>) -> Option<&Value> {
 }
 
 fn structs(a: &Object, b: &Object, message: &Message) -> bool {
-    // An embedded object's own kind and version say nothing (claim templates may go without), and are not stored.
+    // The type of an embedded object is implied (claim templates may omit it) and not stored.
     let says_something = |field: &&Field| field.tag != 0 || !matches!(field.name.as_str(), "kind" | "apiVersion");
     message
         .fields
@@ -53,8 +53,8 @@ fn members(a: Option<&Value>, b: Option<&Value>, field: &Field) -> bool {
     }
 }
 
-/// Whether a value that one side has is what the absent one means: lists and maps are alike nil and empty, pointers
-/// are not, and what is no pointer has its zero value.
+/// Returns true if a value equals an absent one: true for empty lists and maps, false for pointers, and otherwise true
+/// for the zero value.
 fn is_empty(value: &Value, field: &Field) -> bool {
     match value {
         Value::List(items) => items.is_empty(),

@@ -1,5 +1,4 @@
-//! Expressions within objects: what those of admission and of device selectors can use, and what is said of those that
-//! do not compile.
+//! CEL expressions in objects: the environments for admission and for device selectors, and compilation errors.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -12,7 +11,7 @@ use binnacle_cel::{
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text};
 use binnacle_schema::Value;
 
-/// What the expressions of one policy or webhook can use beside the objects of a request.
+/// The variables and types that expressions of a policy or webhook may use besides the objects of the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Uses {
     /// `params`
@@ -27,14 +26,14 @@ pub struct Uses {
 #[derive(Debug, Default)]
 pub struct Compiler {
     uses: Uses,
-    /// The types of `variables.x`; `None` where the object has no variables at all.
+    /// The types of `variables.x`; `None` if the object cannot have variables.
     variables: Option<Variables>,
-    /// Expressions that the stored object holds already may use all that this server knows.
+    /// Expressions of the stored object, which may use all features of this server.
     stored: HashSet<String>,
 }
 
 impl Compiler {
-    /// For an object with or without `params` and `variables`, which replaces a stored one.
+    /// Returns the compiler for an object with or without `params` and `variables`, which replaces `old`.
     pub fn new(params: bool, variables: bool, old: Option<&Value>) -> Self {
         let mut stored = HashSet::new();
         if let Some(old) = old {
@@ -43,7 +42,7 @@ impl Compiler {
         Self { uses: Uses { params, ..Uses::default() }, variables: variables.then(Variables::default), stored }
     }
 
-    /// The rule for an expression: it compiles, and its result is of one of these types. `value` is what is shown.
+    /// Validates an expression: it must compile, with a result of one of these types. Errors show `value`.
     pub fn check(
         &self,
         path: &FieldPath,
@@ -58,7 +57,8 @@ impl Compiler {
         }
     }
 
-    /// Compiles the expression of a variable, which later expressions can use from then on, whatever comes of it.
+    /// Compiles the expression of a variable and declares the variable for later expressions, even if this one is
+    /// invalid.
     pub fn variable(&mut self, path: &FieldPath, name: &str, expression: &str, uses: Uses, errors: &mut FieldErrors) {
         let ty = match self.compile(expression, expression, uses, &[]) {
             Ok(program) => data_type(program.output_type()),
@@ -82,7 +82,7 @@ impl Compiler {
 #[derive(Debug, Default)]
 struct Variables {
     named: HashMap<Text, DeclType>,
-    /// Those whose name is no identifier. Each is an error, so there are few before validation stops.
+    /// Variables whose name is no identifier. Each is an error, so there are few before validation stops.
     others: Vec<(Text, DeclType)>,
 }
 
@@ -95,8 +95,8 @@ impl Variables {
         }
     }
 
-    /// Those that an expression can mean, as it has their names in it. The others are not declared for it: declaring all
-    /// for each makes a square of the number of variables.
+    /// Returns the variables whose names occur in an expression. Others are not declared for it: declaring all
+    /// variables for each expression takes quadratic time.
     fn named_in(&self, expression: &str) -> Vec<(Text, DeclType)> {
         let words = expression.split(|c: char| !(c.is_ascii() && is_part_of_identifier(c as u8)));
         let words: HashSet<&str> = words.filter(|word| !word.is_empty()).collect();
@@ -109,8 +109,8 @@ fn is_part_of_identifier(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The environment of expressions of admission. Those of one policy that use an authorizer and those that do not give all
-/// other variables the same numbers.
+/// Returns the environment of admission expressions. Within one policy, all variables but `authorizer` have the same
+/// numbers with and without it.
 pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclType)]>) -> Environment {
     static KNOWN: OnceLock<Mutex<HashMap<(Version, Uses), Environment>>> = OnceLock::new();
     let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,8 +129,8 @@ pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclTy
     env
 }
 
-/// The environment in which expressions of a policy are checked against one of the kinds that it is for. Programs are not
-/// made of what is compiled here.
+/// Returns the environment in which expressions of a policy are type-checked against a kind that it matches.
+/// Expressions compiled here do not become programs.
 pub fn type_checking(object: &DeclType, params: Option<&DeclType>, variables: &[(Text, DeclType)]) -> Environment {
     let mut env = Environment::new(Version::STORED)
         .with_data("namespaceObject", &namespace_type())
@@ -144,16 +144,16 @@ pub fn type_checking(object: &DeclType, params: Option<&DeclType>, variables: &[
     env.with_data("variables", &variables_type(variables))
 }
 
-/// The environment of selectors of devices.
+/// Returns the environment of device selectors.
 pub fn devices() -> &'static Environment {
     static DEVICES: OnceLock<Environment> = OnceLock::new();
     DEVICES.get_or_init(|| Environment::new(Version::COMPATIBLE).with_bind().with_data("device", &device_type()))
 }
 
-/// What a selector may cost for one device.
+/// The highest cost of evaluating a selector for one device.
 const SELECTOR_COST_MAX: u64 = 1_000_000;
 
-/// The rule for the selector of a device.
+/// Validates the selector of a device.
 pub fn device_selector(path: &FieldPath, expression: &str, errors: &mut FieldErrors) {
     let checked =
         devices().compile(expression).map_err(|errors| format!("compilation failed: {errors}")).and_then(|ast| {
@@ -173,8 +173,7 @@ pub fn device_selector(path: &FieldPath, expression: &str, errors: &mut FieldErr
     }
 }
 
-/// The program of an expression whose result is of one of these types, of any where there are none, or what is wrong with
-/// it.
+/// Compiles an expression whose result is of one of these types, or of any type if there are none.
 pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Program, String> {
     let ast = env.compile(expression).map_err(|errors| format!("compilation failed: {errors}"))?;
     let found = ast.output_type();
@@ -184,10 +183,11 @@ pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Pr
     ast.program().map_err(|error| format!("{NO_PROGRAM}{error}"))
 }
 
-/// How what cannot be made a program of begins.
+/// The prefix of errors of expressions that compile but cannot be made a program.
 const NO_PROGRAM: &str = "program instantiation failed: ";
 
-/// An expression that compiles and cannot become a program counts as an error of the server, as in kube-apiserver.
+/// Returns the error of an expression. If it compiles but cannot become a program, this is an internal error, as in
+/// kube-apiserver.
 fn refused(path: &FieldPath, value: &str, detail: &str) -> FieldError {
     if detail.starts_with(NO_PROGRAM) {
         FieldError::internal(path, detail)
@@ -247,7 +247,7 @@ fn strings() -> DeclType {
     DeclType::list(string())
 }
 
-/// The request as expressions of admission see it.
+/// Returns the type of the request in admission expressions.
 pub fn request_type() -> DeclType {
     let kind = || {
         DeclType::object(
@@ -284,7 +284,7 @@ pub fn request_type() -> DeclType {
     )
 }
 
-/// The namespace as expressions of admission see it.
+/// Returns the type of the namespace in admission expressions.
 pub fn namespace_type() -> DeclType {
     let condition = DeclType::object(
         "kubernetes.NamespaceCondition",
@@ -321,7 +321,7 @@ pub fn namespace_type() -> DeclType {
     DeclType::object("kubernetes.Namespace", [("metadata", metadata), ("spec", spec), ("status", status)])
 }
 
-/// A device as selectors see it: attributes and capacities by domain and identifier.
+/// Returns the type of a device in selectors: attributes and capacities by domain and identifier.
 fn device_type() -> DeclType {
     const DOMAIN_MAX: u64 = 63;
     const IDENTIFIER_MAX: u64 = 32;
@@ -351,7 +351,8 @@ fn variables_type(variables: &[(Text, DeclType)]) -> DeclType {
     of(Shape::Object(Arc::new(ObjectType { name: "kubernetes.variables".into(), fields, keywords: false })))
 }
 
-/// The type of a variable whose expression has this one: messages and values of libraries are seen when they are used.
+/// Returns the type of a variable from the type of its expression. Messages and library values are dynamic, so they are
+/// checked at run time.
 pub fn data_type(ty: &Type) -> DeclType {
     match ty {
         Type::Any => of(Shape::Any),
@@ -375,7 +376,7 @@ pub fn data_type(ty: &Type) -> DeclType {
 mod tests {
     use super::*;
 
-    /// What is said behind the value that is shown.
+    /// Returns the detail of an error, which follows the value.
     fn detail(error: &FieldError) -> String {
         let body = error.body();
         body.split_once("\": ").map_or(body, |(_, detail)| detail).to_owned()

@@ -1,4 +1,4 @@
-//! `flowcontrol.apiserver.k8s.io`: how requests share the server.
+//! `flowcontrol.apiserver.k8s.io`: priority and fairness of requests.
 
 mod flow_schema;
 mod priority_level;
@@ -26,10 +26,10 @@ fn prepare_for_update(object: &mut Value, old: &Value) {
     put_back(object, old, "status");
 }
 
-/// A status update changes nothing else, of the metadata only who manages which fields.
+/// Keeps everything but the status and, of the metadata, the managed fields.
 fn prepare_for_status(object: &mut Value, old: &Value) {
     let managed_fields = object.at(&["metadata", "managedFields"]).cloned();
-    // The registry has compared the version already and needs it unchanged.
+    // The registry has already compared the resourceVersion and needs it unchanged.
     let version = object.at(&["metadata", "resourceVersion"]).cloned();
     put_back(object, old, "metadata");
     put_back(object, old, "spec");
@@ -42,7 +42,7 @@ fn prepare_for_status(object: &mut Value, old: &Value) {
     }
 }
 
-/// Conditions have types, each another one.
+/// Requires conditions to have a type, which must be unique.
 fn status_errors(object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let status = member(object, "status");

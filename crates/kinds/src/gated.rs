@@ -1,17 +1,17 @@
-//! Fields that belong to features: while a feature is off, its fields are dropped from what clients send, unless the
-//! old object has one of them already (so that turning a feature off breaks nothing that uses it).
+//! Fields that belong to feature gates: while a gate is off, its fields are dropped from written objects, unless the
+//! old object has one of them (so that turning a gate off does not break objects that use it).
 
 use binnacle_schema::Value;
 
 use crate::Features;
 
-/// A feature and the fields that are its own, as paths; `*` stands for every item of a list and every value of a map.
+/// A feature gate and the paths of its fields; `*` is every item of a list and every value of a map.
 pub(crate) struct Gated {
     pub(crate) feature: &'static str,
     pub(crate) fields: &'static [&'static [&'static str]],
 }
 
-/// Drops the fields of features that are off and not in use.
+/// Drops the fields of features that are off and not in use by the old object.
 pub(crate) fn drop_disabled(features: &Features, object: &mut Value, old: Option<&Value>, gated: &[Gated]) {
     drop_unless(object, old, gated, |gate| features.enabled(gate));
 }
@@ -24,7 +24,7 @@ fn drop_unless(object: &mut Value, old: Option<&Value>, gated: &[Gated], enabled
     }
 }
 
-/// Whether something stands at a path; an empty list is nothing.
+/// Returns true if there is a value at a path, other than an empty list.
 pub(crate) fn in_use(value: &Value, path: &[&str]) -> bool {
     match (path, value) {
         ([], Value::Null) => false,

@@ -1,17 +1,17 @@
-//! Structs as kube-apiserver shows them in messages: JSON of its internal types, which have Go's names for fields,
-//! leave nothing out and show nil as `null`. Types that are not internal, such as selectors, show as in the API.
+//! Structs as kube-apiserver shows them in messages: JSON of its internal types, with Go's field names, all fields
+//! present, and nil as `null`. Types without an internal form, such as selectors, are shown as in the API.
 
 use binnacle_meta::{ErrorValue, Text};
 use binnacle_schema::{Field, Message, Object, Presence, Ty, Value, canonical, json};
 
 use crate::tables;
 
-/// A struct of a definition (`io.k8s.api.core.v1.Toleration`) as a message shows it; `None` shows as `null`.
+/// Returns a struct of a definition (`io.k8s.api.core.v1.Toleration`) as a message shows it; `None` shows as `null`.
 pub(crate) fn shown(definition: &str, value: Option<&Value>) -> ErrorValue {
     ErrorValue::raw(json::to_string(&internal(definition, value)))
 }
 
-/// A struct in its internal form.
+/// Returns the internal form of a struct.
 pub(crate) fn internal(definition: &str, value: Option<&Value>) -> Value {
     match (tables::message(definition), value) {
         (Some(message), Some(Value::Object(object))) => internal_struct(object, message).into(),
@@ -19,7 +19,7 @@ pub(crate) fn internal(definition: &str, value: Option<&Value>) -> Value {
     }
 }
 
-/// Definitions whose Go types have names for JSON, so that they show as in the API.
+/// Returns true for definitions whose Go types have JSON tags, so that they are shown as in the API.
 fn is_api_type(message: &Message) -> bool {
     message.name.starts_with("io.k8s.apimachinery")
 }
@@ -35,7 +35,7 @@ fn internal_struct(object: &Object, message: &Message) -> Object {
     let fields = message.fields.iter().filter(|field| field.tag != 0 || !field.embedded_in.is_empty());
     for field in fields.filter(|field| !is_moved(short, &field.name)) {
         let value = object.get(&field.name);
-        // Metadata is embedded: its members stand among those of the struct, in their API form.
+        // Metadata is embedded: its members are inlined in the struct, in their API form.
         if field.ty.message().is_some_and(|inner| inner.name.ends_with(".meta.v1.ObjectMeta")) {
             let metadata = value.and_then(Value::as_object).into_iter().flat_map(|metadata| metadata.iter());
             metadata.for_each(|(name, value)| drop(shown.insert(name.clone(), value.clone())));
@@ -52,7 +52,7 @@ fn internal_struct(object: &Object, message: &Message) -> Object {
     shown
 }
 
-/// Fields of a pod's spec that are part of its security context internally, or are not there at all.
+/// Returns true for fields of a pod's spec that the internal type has in the security context, or not at all.
 fn is_moved(short: &str, field: &str) -> bool {
     short == "PodSpec" && (field == "serviceAccount" || HOST_FIELDS.contains(&field))
 }
@@ -72,7 +72,7 @@ fn move_host_fields(spec: &Object, message: &Message, shown: &mut Object) {
 const HOST_FIELDS: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
 #[rustfmt::skip]
-/// Where internal structs have another order than the API's.
+/// The fields of internal structs whose order is different in the API.
 const ORDERS: [(&str, &[&str]); 5] = [
     (
         "PodSpec",
@@ -126,7 +126,7 @@ const ORDERS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Names that Go has another word for: struct (empty for any), JSON name, Go name.
+/// Fields with another name in Go: struct (empty for any), JSON name, Go name.
 const RENAMED: [(&str, &str, &str); 38] = [
     ("", "$ref", "Ref"),
     ("", "$schema", "Schema"),
@@ -235,7 +235,7 @@ fn zero(ty: &Ty) -> Value {
     }
 }
 
-/// Go's name of a field: another word, an initial, or initials that Go writes in capitals.
+/// Returns Go's name of a field: a different name, or one with initials in capitals.
 fn go_name(short: &str, name: &str) -> Text {
     const INITIALS: [(&str, &str); 22] = [
         ("api", "API"),
@@ -302,7 +302,7 @@ mod tests {
             (
                 "io.k8s.api.rbac.v1.RoleRef",
                 value!({"apiGroup": "g", "kind": "K", "name": "n"}),
-                r#"{"APIGroup":"g","Kind":"K","Name":"n"}"#,
+                r#"{"APIGroup":"g","KindMessage":"K","Name":"n"}"#,
             ),
             (
                 "io.k8s.api.resource.v1.ResourceClaimTemplateSpec",

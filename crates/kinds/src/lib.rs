@@ -1,6 +1,6 @@
-//! The built-in kinds: field tables, computed defaults, validation, what create and update reset.
+//! The built-in kinds: field tables, computed defaults, validation, and the fields that create and update reset.
 //!
-//! Knows nothing of storage, of HTTP or of who is asking.
+//! This crate is independent of storage, HTTP and callers.
 
 mod admissionregistration;
 mod all;

@@ -1,4 +1,4 @@
-//! `networking.k8s.io`: ingress, network policies, and the addresses that services draw from.
+//! `networking.k8s.io`: ingress, network policies, and the address ranges of services.
 
 mod ingress;
 mod ingress_class;

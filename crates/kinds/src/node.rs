@@ -10,7 +10,7 @@ use crate::checks::items;
 
 pub(crate) const STRATEGIES: &[Entry] = &[("RuntimeClass", &runtime_class::RuntimeClass)];
 
-/// What is to be said of a label that nodes should no longer be chosen by.
+/// Returns the deprecation warning of a node label that selectors should no longer use.
 pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
@@ -31,7 +31,7 @@ pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Warnings for deprecated labels in a label selector of nodes.
+/// Returns warnings about deprecated labels in a label selector of nodes.
 pub(crate) fn deprecated_labels_in_selector(selector: Option<&Value>, path: &FieldPath) -> Vec<String> {
     let Some(selector) = selector else { return Vec::new() };
     let mut warnings = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn deprecated_labels_in_selector(selector: Option<&Value>, path: &Fie
     warnings
 }
 
-/// Warnings for deprecated labels in a term of a node selector.
+/// Returns warnings about deprecated labels in a term of a node selector.
 pub(crate) fn deprecated_labels_in_term(term: &Value, path: &FieldPath) -> Vec<String> {
     let expressions = items(term, "matchExpressions", path);
     let deprecated = expressions.filter_map(|(at, expression)| {

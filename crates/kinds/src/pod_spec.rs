@@ -1,4 +1,4 @@
-//! What all kinds share that hold a pod or a template for pods: defaults, and what this version drops.
+//! Rules for all kinds with a pod or a pod template: defaults and dropped fields.
 
 pub(crate) mod app_armor;
 mod containers;

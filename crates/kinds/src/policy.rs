@@ -1,4 +1,4 @@
-//! `policy`: how many pods may be away at once.
+//! `policy`: limits on voluntary disruption.
 
 mod pod_disruption_budget;
 

@@ -1,8 +1,8 @@
-//! What most strategies do when they prepare an object: fields that an endpoint does not write are put back.
+//! Preparation steps that most strategies share: they restore fields that an endpoint does not write.
 
 use binnacle_schema::{Object, Value};
 
-/// Puts a member back to what is stored, absence included.
+/// Restores a member to its stored state, present or absent.
 pub(crate) fn put_back(object: &mut Value, old: &Value, member: &'static str) {
     let members = object.make_object();
     match old.get(member) {
@@ -15,17 +15,17 @@ pub(crate) fn put_back(object: &mut Value, old: &Value, member: &'static str) {
     }
 }
 
-/// Clients do not create a status.
+/// Removes the status, which clients cannot create.
 pub(crate) fn clear_status(object: &mut Value) {
     object.make_object().remove("status");
 }
 
-/// Objects begin with generation 1.
+/// Sets the generation of a new object to 1.
 pub(crate) fn first_generation(object: &mut Value) {
     object.make_at(&["metadata"]).insert("generation", 1i64);
 }
 
-/// A change of any of these members makes a new generation.
+/// Increases the generation if one of these members has changed.
 pub(crate) fn next_generation(object: &mut Value, old: &Value, members: &[&str]) {
     if members.iter().any(|member| !semantically_equal(object.get(member), old.get(member))) {
         let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0) + 1;
@@ -33,8 +33,8 @@ pub(crate) fn next_generation(object: &mut Value, old: &Value, members: &[&str])
     }
 }
 
-/// As [`next_generation`], for kinds whose strategy compares like Go's `reflect`: a list that is empty is another than
-/// one that is absent.
+/// Like [`next_generation`], for kinds whose strategy compares like Go's `reflect`: an empty list is different from an
+/// absent one.
 pub(crate) fn next_generation_exact(object: &mut Value, old: &Value, member: &str) {
     if !exactly_equal(object.get(member), old.get(member)) {
         let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0) + 1;
@@ -55,14 +55,14 @@ fn exactly_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-/// What `status` endpoints of newer kinds put back of the metadata: nearly all that is not bookkeeping.
+/// Restores the metadata that `status` endpoints of newer kinds do not write: nearly all except system fields.
 pub(crate) fn put_back_metadata(object: &mut Value, old: &Value) {
     const MEMBERS: [&str; 6] =
         ["deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences"];
     put_back_in(object, old, &["metadata"], &MEMBERS);
 }
 
-/// Puts members of the struct at a path back.
+/// Restores members of the struct at a path.
 pub(crate) fn put_back_in(object: &mut Value, old: &Value, path: &[&str], members: &[&'static str]) {
     let target = object.make_at(path);
     for member in members {
@@ -77,14 +77,14 @@ pub(crate) fn put_back_in(object: &mut Value, old: &Value, path: &[&str], member
     }
 }
 
-/// Removes a member of the struct at a path: a field whose feature is off.
+/// Removes a member of the struct at a path, for fields of disabled gates.
 pub(crate) fn remove_at(object: &mut Value, path: &[&str], member: &str) {
     if let Some(members) = object.at_mut(path).and_then(Value::as_object_mut) {
         members.remove(member);
     }
 }
 
-/// Whether something stands at a path.
+/// Returns true if there is a value other than null at a path.
 pub(crate) fn is_set(object: &Value, path: &[&str]) -> bool {
     object.at(path).is_some_and(|value| !value.is_null())
 }
@@ -110,12 +110,13 @@ pub(crate) fn default_zero_to(members: &mut Object, name: &'static str, value: i
     }
 }
 
-/// The objects in the list at a path, to be changed.
+/// Returns the objects in the list at a path, mutably.
 pub(crate) fn objects_at<'a>(object: &'a mut Value, path: &[&str]) -> impl Iterator<Item = &'a mut Object> {
     object.at_mut(path).and_then(Value::as_list_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Equality in which no list and an empty list are the same, as in kube-apiserver's semantic comparison.
+/// Returns true if two values are equal; an absent list equals an empty one, as in kube-apiserver's semantic
+/// comparison.
 pub(crate) fn semantically_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     let something = |value: &&Value| !matches!(value, Value::Null) && value.as_list() != Some(&[]);
     match (a.filter(something), b.filter(something)) {

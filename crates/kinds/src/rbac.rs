@@ -1,4 +1,4 @@
-//! `rbac.authorization.k8s.io`: roles and who has them.
+//! `rbac.authorization.k8s.io`: roles and their bindings.
 
 mod binding;
 mod role;
@@ -12,7 +12,7 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("RoleBinding", &binding::RoleBinding),
 ];
 
-/// Names of roles and bindings may hold whatever a path segment may (`system:node`).
+/// Accepts any path segment as the name of a role or binding (`system:node`).
 fn validate_name(name: &str, prefix: bool) -> Vec<String> {
     binnacle_validation::names::path_segment(name, prefix)
 }

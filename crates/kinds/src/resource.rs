@@ -1,4 +1,4 @@
-//! `resource.k8s.io`: devices, and the claims by which pods get them.
+//! `resource.k8s.io`: devices, and the claims through which pods get them.
 
 mod capacity_validation;
 mod claim_validation;
@@ -29,12 +29,12 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("ResourceSlice", &resource_slice::ResourceSlice),
 ];
 
-/// Taints begin when they are first seen. A default by its nature, set while preparing since it asks for the time.
+/// Sets the time of a new taint. This is a default, but it needs the current time and so belongs to preparation.
 fn date_taint(taint: &mut Object, now: i64) {
     default_to(taint, "timeAdded", Time::from_unix(now, 0).to_string());
 }
 
-/// The rules for a selector of the nodes on which devices are.
+/// Validates a selector of the nodes that have the devices.
 fn node_selector(selector: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     scheduling::node_selector(selector, false, path, errors);
 }

@@ -1,4 +1,4 @@
-//! `scheduling.k8s.io`: the order in which pods are placed, and groups of pods that are placed together.
+//! `scheduling.k8s.io`: priorities of pods, and groups of pods that are scheduled together.
 
 mod group_validation;
 mod pod_group;
@@ -14,7 +14,7 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("Workload", &workload::Workload),
 ];
 
-/// The fields of pod groups and their templates that come with features, each with its own past.
+/// The gated fields of pod groups and their templates. Each is kept on its own if the old object has it.
 const GATED: &[Gated] = &[
     Gated { feature: "TopologyAwareWorkloadScheduling", fields: &[&["schedulingConstraints"]] },
     Gated { feature: "DRAWorkloadResourceClaims", fields: &[&["resourceClaims"]] },

@@ -1,4 +1,4 @@
-//! `storage.k8s.io`: classes of volumes, their drivers and where they are attached.
+//! `storage.k8s.io`: classes, drivers and attachments of volumes.
 
 mod csi_driver;
 mod csi_node;
@@ -28,7 +28,7 @@ const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_SIZE_MAX: usize = 256 * 1024;
 const DRIVER_MAX: usize = 63;
 
-/// The rules for the name of what makes volumes of a class.
+/// Validates the name of the provisioner of a class.
 fn provisioner(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -37,7 +37,7 @@ fn provisioner(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for parameters that go to a driver.
+/// Validates the parameters of a driver.
 fn parameters(object: &Value, required: bool, errors: &mut FieldErrors) {
     let path = FieldPath::new("parameters");
     let parameters = object.object_at(&["parameters"]);
@@ -61,7 +61,7 @@ fn parameters(object: &Value, required: bool, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for the name of a driver, which may be in any case.
+/// Validates the name of a driver, which may be in any case.
 pub(crate) fn driver_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));

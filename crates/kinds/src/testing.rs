@@ -1,13 +1,13 @@
-//! What tests of strategies share.
+//! Shared parts of the tests of strategies.
 
 use std::sync::LazyLock;
 
 use crate::{Features, StrategyContext};
 
-/// The features of the release.
+/// The default features of the release.
 pub(crate) static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
 
-/// A request at the beginning of time, with the features of the release.
+/// Returns a request at time zero, with the default features.
 pub(crate) fn situation(namespace: &'static str) -> StrategyContext<'static> {
     StrategyContext { now: 0, namespace, api_version: "", dry_run: false, features: &FEATURES }
 }

@@ -1,13 +1,13 @@
-//! Small steps over object trees that rules of kinds are made of, with Go's notions of nil and zero.
+//! Accessors for object trees that the rules of kinds use, with Go's notions of nil and zero.
 
 use binnacle_schema::{Object, Value};
 
-/// Go's nil: the member is absent or null.
+/// Returns true if a member is absent or null, Go's nil.
 pub(crate) fn is_nil(object: &Object, name: &str) -> bool {
     object.get(name).is_none_or(Value::is_null)
 }
 
-/// Go's zero value of a text or number: nil, `""` or `0`.
+/// Returns true if a text or number is nil, `""` or `0`, Go's zero values.
 pub(crate) fn is_zero(object: &Object, name: &str) -> bool {
     match object.get(name) {
         None | Some(Value::Null) => true,
@@ -17,47 +17,47 @@ pub(crate) fn is_zero(object: &Object, name: &str) -> bool {
     }
 }
 
-/// A member that is there and not null.
+/// Returns a member that is present and not null.
 pub(crate) fn member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     value.get(name).filter(|value| !value.is_null())
 }
 
-/// The default of a pointer field.
+/// Sets the default of a pointer field.
 pub(crate) fn default_nil(object: &mut Object, name: &str, value: impl Into<Value>) {
     if is_nil(object, name) {
         object.insert(name, value);
     }
 }
 
-/// The default of a text or number that is no pointer.
+/// Sets the default of a text or number that is not a pointer in Go.
 pub(crate) fn default_zero(object: &mut Object, name: &str, value: impl Into<Value>) {
     if is_zero(object, name) {
         object.insert(name, value);
     }
 }
 
-/// The struct or map under `name` if it is there.
+/// Returns the struct or map under `name`, if present.
 pub(crate) fn struct_mut<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     object.get_mut(name).and_then(Value::as_object_mut)
 }
 
-/// The structs of the list under `name`.
+/// Returns the structs of the list under `name`.
 pub(crate) fn structs_mut<'a>(object: &'a mut Object, name: &str) -> impl Iterator<Item = &'a mut Object> {
     let items = object.get_mut(name).and_then(Value::as_list_mut);
     items.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// The text under `name`, `""` where there is none.
+/// Returns the text under `name`, or `""`.
 pub(crate) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Makes a member what it is in the old object: what this endpoint may not change.
+/// Restores a member to its value in the old object, for endpoints that may not change it.
 pub(crate) fn keep(object: &mut Value, old: &Value, member: &str) {
     keep_at(object, old, &[member]);
 }
 
-/// Makes the member at a path what it is in the old object.
+/// Restores the member at a path to its value in the old object.
 pub(crate) fn keep_at(object: &mut Value, old: &Value, path: &[&str]) {
     let Some((member, parents)) = path.split_last() else { return };
     match old.at(path).filter(|value| !value.is_null()) {
@@ -68,7 +68,7 @@ pub(crate) fn keep_at(object: &mut Value, old: &Value, path: &[&str]) {
     }
 }
 
-/// Removes the member at a path if it is there.
+/// Removes the member at a path, if present.
 pub(crate) fn remove_at(object: &mut Value, path: &[&str]) {
     let Some((member, parents)) = path.split_last() else { return };
     if let Some(parent) = object.at_mut(parents).and_then(Value::as_object_mut) {

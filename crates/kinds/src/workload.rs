@@ -1,4 +1,4 @@
-//! What kinds that make pods from a template share.
+//! Rules for all kinds that make pods from a template.
 
 pub(crate) mod validation;
 
@@ -12,14 +12,14 @@ use crate::pod_spec::{drop_disabled_spec_fields, warnings};
 use crate::tree::keep;
 use crate::{Features, Strategy, StrategyContext, spec_generation};
 
-/// The usual create: no status, the first generation, a template without what is off.
+/// Prepares the usual create: no status, the first generation, a template without disabled fields.
 pub(crate) fn prepare_create(features: &Features, object: &mut Value, template: &[&str]) {
     object.make_object().remove("status");
     spec_generation(object, None, |_, _| true);
     drop_disabled_template_fields(features, object, None, template);
 }
 
-/// The usual update: the status stays, and a new spec is a new generation.
+/// Prepares the usual update: keeps the status, and increases the generation if the spec changed.
 pub(crate) fn prepare_update(
     features: &Features,
     object: &mut Value,
@@ -32,8 +32,8 @@ pub(crate) fn prepare_update(
     spec_generation(object, Some(old), |object, old| !equal(spec_definition, object.get("spec"), old.get("spec")));
 }
 
-/// Prepares what comes through a subresource of a workload: a scale is an update of the replicas and of nothing else, a
-/// status leaves the spec alone. True for a scale, which needs no more.
+/// Prepares an update through a subresource of a workload: `scale` changes only the replicas, `status` keeps the spec.
+/// Returns true for `scale`, which needs no further preparation.
 pub(crate) fn prepare_subresource(
     workload: &dyn Strategy,
     subresource: &str,
@@ -55,7 +55,8 @@ pub(crate) fn prepare_subresource(
     true
 }
 
-/// The rules for what comes through a subresource of a workload: those of an update for a scale, else those of the status.
+/// Validates an update through a subresource of a workload: as any update for `scale`, by the rules of the status
+/// otherwise.
 pub(crate) fn validate_subresource(
     workload: &dyn Strategy,
     subresource: &str,
@@ -69,11 +70,11 @@ pub(crate) fn validate_subresource(
     }
 }
 
-/// Counts that come with a feature, in the status of deployments and replica sets.
+/// The gated counts in the status of deployments and replica sets.
 pub(crate) const REPLICAS_GATED: &[Gated] =
     &[Gated { feature: "DeploymentReplicaSetTerminatingReplicas", fields: &[&["status", "terminatingReplicas"]] }];
 
-/// Drops from the template at a path what is off in this version.
+/// Drops disabled fields from the template at a path.
 pub(crate) fn drop_disabled_template_fields(
     features: &Features,
     object: &mut Value,
@@ -86,7 +87,7 @@ pub(crate) fn drop_disabled_template_fields(
     }
 }
 
-/// What is said of the template at a path, where a write makes a new generation of the object.
+/// Returns warnings about the pod template at a path, for writes that increase the generation of the object.
 pub(crate) fn template_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -> Vec<String> {
     let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
     if old.is_some_and(|old| generation(old) == generation(object)) {
@@ -97,7 +98,7 @@ pub(crate) fn template_warnings(object: &Value, old: Option<&Value>, path: &[&st
     warnings::of_template(template, &at)
 }
 
-/// The same for the spec of a job; with a warning for jobs that are too wide to be counted.
+/// Returns the same warnings for the spec of a job, and one for jobs with more indexes than can be tracked.
 pub(crate) fn job_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -> Vec<String> {
     const COMPLETIONS: i64 = 100_000;
     const PARALLELISM: i64 = 10_000;
@@ -119,7 +120,7 @@ pub(crate) fn job_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -
     warnings
 }
 
-/// Names that pods are called after should be host names.
+/// Warns about a name that is not a host name, as pods are named after it.
 pub(crate) fn dns_label_recommended(object: &Value) -> Vec<String> {
     let problems = names::dns1123_label(object.str_at(&["metadata", "name"]));
     if problems.is_empty() {

@@ -1,5 +1,5 @@
-//! How much memory a document may take: what bodies of hostile clients are refused, and that no object that a cluster has
-//! comes near the bound.
+//! Limits on the memory of a document: large bodies of hostile clients are rejected, and objects of real clusters are
+//! far below the limit.
 
 use std::fmt::Write as _;
 
@@ -47,14 +47,14 @@ fn bodies_of_too_many_elements_are_refused() {
         let error = decode::json(text.as_bytes(), message, &Limits::default()).err();
         assert!(error.is_some_and(|error| error.too_many_elements().is_some()), "{}", message.name);
     }
-    // YAML counts nodes as well.
+    // YAML also counts nodes.
     for (item, many) in [("{}", "too many elements: "), ("null", "exceeded max of 500000 nodes")] {
         let text = repeated("{'spec': {'containers': [", item, if item == "{}" { 130_000 } else { 500_000 }, "]}}");
         let error = decode::yaml(text.as_bytes(), pod, &Limits::default()).err();
         assert!(error.is_some_and(|error| error.to_string().contains(many)), "{item}");
     }
 
-    // Without a schema, as patches are read.
+    // Without a schema, as for patches.
     for text in [repeated(r#"{"spec":["#, "{}", 200_000, "]}"), repeated("[", r#"{"":0}"#, 200_000, "]")] {
         assert!(matches!(json::parse(text.as_bytes(), &Limits::default()), Err(JsonError::TooManyElements(_))));
         let tree = json::parse(text.as_bytes(), &Limits { max_memory: usize::MAX, ..Limits::default() });
@@ -66,7 +66,7 @@ fn bodies_of_too_many_elements_are_refused() {
     );
     assert!(matches!(decode::value(tree.expect("JSON"), pod), Err(DecodeError::TooManyElements(_))));
 
-    // Protobuf: an empty container takes two bytes, an empty entry of a map as well.
+    // In protobuf, an empty container takes two bytes, and so does an empty map entry.
     for (message, list) in [(pod, vec![0x12, 0x80, 0xff, 0xb0, 0x01]), (map, Vec::new())] {
         let item = [0x12, 0x00];
         let mut bytes = list;
@@ -82,7 +82,7 @@ fn bodies_of_too_many_elements_are_refused() {
             let decoded = proto::decode_within(&bytes, message, &Limits::default());
             assert!(matches!(decoded, Err(ProtoError::TooManyElements(_))));
         } else {
-            // All entries have the same key: they are one.
+            // All entries have the same key, so one remains.
             proto::decode_within(&bytes, message, &Limits::default()).expect("one entry");
         }
     }
@@ -109,7 +109,7 @@ fn large_objects_of_real_clusters_are_read() {
     }
     slice.push_str("]}");
 
-    // A definition of 1.5 MB in which nearly all is structure.
+    // A definition of 1.5 MB that is nearly all structure.
     let mut definition = String::from(
         r#"{"spec":{"group":"a.io","names":{"kind":"A","plural":"as"},"scope":"Namespaced","versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"#,
     );
@@ -122,7 +122,7 @@ fn large_objects_of_real_clusters_are_read() {
     }
     definition.push_str("}}}}]}}");
 
-    // Objects that carry many numbers, such as a controller's data.
+    // Objects with many numbers, such as a controller's data.
     let numbers = repeated(r#"{"data":{"numbers":["#, "0", 1_400_000, "]}}");
 
     for (message, text) in [

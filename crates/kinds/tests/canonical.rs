@@ -1,9 +1,9 @@
-//! Laws of the typed codec, tried on generated objects of every built-in kind.
+//! Properties of the typed codec, tested with generated objects of every built-in kind.
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, Message, Object, Ty, Value, canonical, decode, json, yaml};
 
-/// A small generator: the same seed makes the same case.
+/// A small generator of random numbers, deterministic for a seed.
 struct Random(u64);
 
 impl Random {
@@ -18,7 +18,8 @@ impl Random {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// An object of that table as a client might write it: any order, some fields, zero values and nulls among them.
+    /// Returns an object of a table as a client might write it: in any order, with some of the fields, zero values and
+    /// nulls among them.
     fn object(&mut self, message: &Message, depth: u64) -> Value {
         let mut members = Vec::new();
         for field in message.fields.iter() {
@@ -101,7 +102,7 @@ impl Random {
     }
 }
 
-/// Decoding alone keeps an empty list of managers, because a client resets them with it.
+/// Removes empty `managedFields`, which decoding keeps because clients reset the managers with them.
 fn without_empty_managers(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -144,7 +145,7 @@ fn typed_objects() {
             canonical::sort_free_form(&mut shuffled);
             canonical::canonicalize(&mut shuffled, kind.message);
             let mut once = text.clone();
-            // Free-form parts keep the order they were given.
+            // Free-form parts keep their order.
             if value != shuffled || json::to_string(&shuffled) != text {
                 let sorted = |value: &Value| {
                     let mut value = value.clone();

@@ -1,11 +1,11 @@
-//! Every fixture of kube-apiserver's round-trip data, decoded against its table and encoded again.
+//! Every fixture of kube-apiserver's round-trip data is decoded with its table and encoded again.
 
 use std::path::PathBuf;
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Decoded, Limits, Message, Value, canonical, decode, json, yaml};
 
-/// The fixtures: name, JSON, YAML and table of each; none where the reference data is absent.
+/// Returns the fixtures: name, JSON, YAML and table of each; `None` without the reference data.
 fn fixtures() -> Option<Vec<(String, String, String, &'static Message)>> {
     let shared = std::env::var_os("BINNACLE_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
@@ -92,7 +92,7 @@ fn decoded_objects_are_canonical() {
         let mut again = value.clone();
         canonical::canonicalize(&mut again, message);
         same(name, &json::to_string(&again), &json::to_string(&value))?;
-        // And from any order of members.
+        // Members may be in any order.
         let mut shuffled = json::parse(text.as_bytes(), &Limits::default()).map_err(|e| e.to_string())?;
         canonical::sort_free_form(&mut shuffled);
         let tree = decoded(name, decode::value(shuffled.clone(), message))?;

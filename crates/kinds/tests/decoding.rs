@@ -1,4 +1,4 @@
-//! What Go's decoder says about documents that are not quite right, against the tables of the built-in kinds.
+//! The errors of Go's decoder for malformed documents, against the tables of the built-in kinds.
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
@@ -14,7 +14,7 @@ fn table(kind: &str) -> &'static Message {
     tables::kind(group, version, kind).unwrap_or_else(|| panic!("no table of {kind}"))
 }
 
-/// The decoded document as JSON, or the error.
+/// Returns the decoded document as JSON, or the error.
 fn outcome(kind: &str, text: &str) -> Result<String, String> {
     decode::json(text.as_bytes(), table(kind), &Limits::default())
         .map(|decoded| json::to_string(&decoded.value))
@@ -122,7 +122,8 @@ fn errors() {
             r#"{"data":[]}"#,
             "json: cannot unmarshal array into Go struct field Secret.data of type map[string][]uint8",
         ),
-        // The first wrong type is told, a value that cannot be read before it, malformed JSON before anything.
+        // The first wrong type is reported. A value that cannot be parsed takes precedence over it, malformed JSON over
+        // both.
         (
             "Pod",
             r#"{"spec":{"hostNetwork":1,"hostPID":2}}"#,
@@ -170,7 +171,7 @@ fn findings() {
             r#"{"spec":{"containers":[{"name":"a","x":1},{"y":1,"y":2}]}}"#,
             Some(r#"unknown field "spec.containers[0].x", unknown field "spec.containers[1].y""#),
         ),
-        // What reads itself is not looked into.
+        // Fields of types with their own unmarshaler are not checked.
         ("ControllerRevision", r#"{"data":{"a":1,"a":2}}"#, Some("")),
         (
             "CustomResourceDefinition",
@@ -196,7 +197,7 @@ fn values() {
             r#"{"data":{"b":"2","a":null,"b":"3"},"kind":"ConfigMap","metadata":null,"apiVersion":"v1"}"#,
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{},"data":{"a":"","b":"3"}}"#,
         ),
-        // A repeated struct or map goes on where the first one ended, a scalar starts anew, null unsets pointers.
+        // A repeated struct or map is merged into the first one, a repeated scalar replaces it, null unsets pointers.
         (
             "ConfigMap",
             r#"{"data":{"a":"1","b":"2"},"data":{"b":"3"},"immutable":true,"immutable":null}"#,
@@ -245,7 +246,7 @@ fn values() {
         ),
     ] {
         assert_eq!(outcome(kind, text).as_deref(), Ok(want), "{text}");
-        // The same document as a tree, as far as a tree can tell it.
+        // The same document as a tree, unless a tree cannot represent it.
         if !text.contains("\"data\":{\"a\":\"1\"") && !text.contains("},\"spec\"") && !text.contains("],\"containers\"")
         {
             let tree = json::parse(text.as_bytes(), &Limits::default()).expect("the document was read before");
@@ -255,7 +256,7 @@ fn values() {
     }
 }
 
-/// The bytes of a `RawExtension` count where kube-apiserver compares them, and never show.
+/// The bytes of a `RawExtension` count where kube-apiserver compares them, and are never visible.
 #[test]
 fn free_form_parts_keep_their_text() {
     let message = table("ControllerRevision");
@@ -285,7 +286,7 @@ fn free_form_parts_keep_their_text() {
         let mut streamed = Vec::new();
         proto::to_json(&stored, message, "", "", proto::Overrides::default(), &mut streamed).unwrap();
         assert_eq!(String::from_utf8(streamed).unwrap(), json::to_string(&read));
-        // In YAML and to whoever looks inside it is a tree.
+        // It is a tree in YAML, and once it is accessed.
         let mut tree = decoded.clone();
         json::unpack(&mut tree);
         assert!(!matches!(tree.get("data"), Some(Value::Raw(_))), "{sent}");

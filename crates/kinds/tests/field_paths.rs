@@ -1,8 +1,8 @@
-//! Every field path that the sources spell out leads through a message of the field tables.
+//! Every literal field path in the sources leads through a message of the field tables.
 //!
-//! A rule that reads `object.str_at(&["spec", "replica"])` compiles and never fires. This test reads the sources of the
-//! crates that look into objects of the built-in kinds, and walks each literal path. In `kinds` and `columns` it walks
-//! through the messages of the group that the folder is named after.
+//! A rule that reads `object.str_at(&["spec", "replica"])` compiles and never applies. This test scans the crates that
+//! read objects of the built-in kinds, and follows each literal path. In `kinds` and `columns` it follows it through
+//! the messages of the group that the folder is named after.
 
 #[path = "field_paths/exceptions.rs"]
 mod exceptions;
@@ -18,16 +18,16 @@ use exceptions::EXCEPTIONS;
 use source::Form;
 use walk::Messages;
 
-/// The crates whose sources are read, and the forms of paths in them that are of built-in kinds.
+/// The crates that are scanned, and the forms in which they write paths of built-in kinds.
 const CRATES: [(&str, &[Form]); 7] = [
     ("kinds", &[Form::Path, Form::Chain, Form::Member, Form::List]),
     ("admission", &[Form::Path, Form::Chain, Form::Member, Form::List]),
     ("admission-policies", &[Form::Path, Form::Chain, Form::List]),
     ("columns", &[Form::Path, Form::Chain, Form::Member, Form::List]),
-    // Names of members alone are used for other maps there.
+    // There, single names of members are also used for other maps.
     ("controlplane", &[Form::Path, Form::Chain, Form::List]),
     ("unstored", &[Form::Path, Form::Chain, Form::List]),
-    // Lists name the members that a subresource resets.
+    // Lists are the names of members that a subresource resets.
     ("resources", &[Form::Path]),
 ];
 
@@ -67,7 +67,7 @@ fn literal_paths_are_in_the_tables() {
     assert!(walked > 4000, "only {walked} paths were found");
 }
 
-/// All Rust sources below a folder that are not tests.
+/// Returns all Rust sources below a folder, except for tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();

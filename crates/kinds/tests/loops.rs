@@ -1,5 +1,5 @@
-//! Rules end their walks over lists once there are more errors than can be told: a test over the sources, as nothing in
-//! the types keeps a rule from going on.
+//! Rules stop walking lists once there are more errors than are reported. This test scans the sources, because the
+//! types do not enforce it.
 
 use std::path::{Path, PathBuf};
 
@@ -33,10 +33,10 @@ fn walks_are_found() {
     }
 }
 
-/// The lines of loops whose bodies add errors and that go on whatever has been found: all but those over `errors.while_room`,
-/// over a literal or constant, and over what is short by its name.
+/// Returns the lines of loops that add errors and never stop early: all except loops over `errors.while_room`, over a
+/// literal or constant, and over names that are known to be short.
 fn open_walks(text: &str) -> Vec<usize> {
-    // Names of fields and lists that a rule knows, messages about one value, and lists that were cut before.
+    // Fixed names of fields and lists, messages about one value, and lists that were truncated before.
     const SHORT: [&str; 17] = [
         "0..misfits(",
         "fields",

@@ -1,5 +1,5 @@
-//! The filled objects that kube-apiserver's round-trip tests keep, one per kind, in protobuf and JSON: every
-//! reader and writer must agree with them byte for byte.
+//! The filled objects of kube-apiserver's round-trip tests, one per kind, in protobuf and JSON: every reader and writer
+//! must agree with them byte for byte.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, decode, json, proto};
 
-/// The folder of the fixtures, `None` where the project stands alone.
+/// Returns the folder of the fixtures; `None` without the reference data.
 fn folder() -> Option<PathBuf> {
     let folder = match std::env::var_os("BINNACLE_ROUNDTRIP_DIR") {
         Some(folder) => PathBuf::from(folder),
@@ -20,11 +20,11 @@ fn folder() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// What does not agree about one fixture.
+/// Compares one fixture; the error is the difference.
 fn check(name: &str, pb: &[u8], fixture: &[u8]) -> Result<(), String> {
     let envelope = proto::unwrap(pb).map_err(|e| e.to_string())?;
     let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
-    // The frame of a watch is no object, and its envelope does not say what it is.
+    // A watch event is not an object, and its envelope does not name its type.
     let message = match (&*envelope.kind, name.rsplit('.').next()) {
         ("", Some("WatchEvent")) => tables::message("io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent"),
         (kind, _) => tables::kind(group, version, kind),
@@ -47,7 +47,7 @@ fn check(name: &str, pb: &[u8], fixture: &[u8]) -> Result<(), String> {
         return Err("the envelope differs".to_owned());
     }
 
-    // Raw extensions keep the white space of the text that is read.
+    // Raw extensions keep the white space of the text.
     let compact = json::compact(fixture, &Limits::default()).map_err(|e| e.to_string())?;
     let from_json =
         decode::json(compact.as_bytes(), message, &Limits::default()).map_err(|e| format!("JSON: {e}"))?.value;

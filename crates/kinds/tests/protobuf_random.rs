@@ -1,4 +1,4 @@
-//! Random objects of every kind: what is encoded decodes to the same tree, and streams to the same JSON.
+//! Random objects of every kind: encoded objects decode to the same tree, and convert to the same JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use binnacle_kinds::tables;
 use binnacle_meta::{GoDuration, MicroTime, Time};
 use binnacle_schema::{Field, Limits, Message, Object, Presence, Ty, Value, decode, json, proto};
 
-/// Numbers that are the same in every run.
+/// A generator of random numbers, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -55,8 +55,8 @@ impl Random {
     }
 }
 
-/// Members of a struct in the order of its fields; what a canonical tree must have is there, the rest by chance, and
-/// less of it the deeper.
+/// Returns a struct with members in field order. Members that canonical trees require are always present; others are
+/// random, and fewer at greater depth.
 fn object(random: &mut Random, message: &Message, depth: u64) -> Value {
     let mut object = Object::new();
     for field in message.fields.iter().filter(|field| field.tag != 0) {
@@ -98,7 +98,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether Go's zero value of the type is anything but `null`.
+/// Returns true if Go's zero value of the type is anything but `null`.
 fn never_null(ty: &Ty) -> bool {
     matches!(
         ty,
@@ -240,12 +240,12 @@ fn random_objects() {
 }
 
 #[track_caller]
-fn assert_same(a: &Value, b: &Value, kind: &tables::Kind) {
+fn assert_same(a: &Value, b: &Value, kind: &tables::KindMessage) {
     assert!(a == b, "{kind:?}:\n{}\n{}", json::to_string(a), json::to_string(b));
 }
 
-/// Bytes in another order that mean the same: records of different fields change places, messages come in parts. The
-/// order of records of one field stays, as it means something.
+/// Returns different bytes with the same meaning: records of different fields change order, and messages are split.
+/// Records of one field keep their order, which has a meaning.
 fn shuffled(random: &mut Random, bytes: &[u8], message: &Message) -> Vec<u8> {
     let mut queues: Vec<(u64, std::collections::VecDeque<Vec<u8>>)> = Vec::new();
     for (key, content) in records(bytes) {
@@ -253,7 +253,7 @@ fn shuffled(random: &mut Random, bytes: &[u8], message: &Message) -> Vec<u8> {
         let parts = match field.map(|field| &field.ty) {
             Some(Ty::Message(inner)) => {
                 let content = shuffled(random, &content, inner);
-                // Its records may be split between two records of the message.
+                // The records of a message may be split between two records.
                 let inner = records(&content);
                 let at = random.below(inner.len() as u64 + 1) as usize;
                 let [first, second] = [&inner[..at], &inner[at..]].map(|part| part.iter().flat_map(record).collect());
@@ -282,7 +282,7 @@ fn shuffled(random: &mut Random, bytes: &[u8], message: &Message) -> Vec<u8> {
     out
 }
 
-/// Key and content of each record; of numbers the content is the number as it stands.
+/// Returns key and content of each record; the content of a number is its encoding.
 fn records(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     fn varint(rest: &mut &[u8]) -> u64 {
         let n = rest.iter().take_while(|b| **b >= 0x80).count() + 1;
@@ -342,7 +342,7 @@ fn objects_in_any_order() {
     }
 }
 
-/// Damaged bytes: an answer or an error, the same from both readers, and never a panic.
+/// Damaged bytes result in an object or an error, the same from both readers, and never in a panic.
 #[test]
 fn damaged_objects() {
     let mut random = Random(0xda_3a9e);

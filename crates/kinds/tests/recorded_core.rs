@@ -1,7 +1,7 @@
-//! Replays recorded requests through the rules of their kinds: what defaults and writes make of an object, and what
-//! validation says of it, must be what kube-apiserver answered.
+//! Replays recorded requests through the rules of their kinds: the objects after defaults and preparation, and the
+//! validation errors, must be those of kube-apiserver's answers.
 //!
-//! There is no storage, admission or allocation here: what these add to an object is taken from the answer.
+//! There is no storage, admission or allocation here: the parts of objects that these add are taken from the answers.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -39,11 +39,11 @@ const VALIDATED: [&str; 18] = [
     "PersistentVolumeClaim",
 ];
 
-/// Recorded answers that are not of the kinds' making: admission plugins and webhooks that refuse or change what they
-/// see, or a state of the cluster that they need.
+/// Recorded answers that the kinds do not decide: admission plugins and webhooks refuse or change objects, or the
+/// answer depends on other state of the cluster.
 const FOREIGN_AREAS: [&str; 3] = ["admission", "policies", "webhooks"];
 
-/// Cases that the options of the request, the registry, admission, or the allocation of addresses and ports decide.
+/// Cases that depend on the options of the request, the registry, admission, or the allocation of addresses and ports.
 const FOREIGN_CASES: [&str; 15] = [
     "apply/force-not-apply",
     "builtin-crud/controllerrevisions",
@@ -84,7 +84,7 @@ fn writes_are_answered_as_recorded() {
     assert!(replay.failures.is_empty(), "{} differ:\n{}", replay.failures.len(), replay.failures.join("\n"));
 }
 
-/// The recorded areas; none where the recordings are absent.
+/// Returns the recorded areas; `None` without the recordings.
 fn areas() -> Option<Vec<(String, Value)>> {
     let shared = std::env::var_os("BINNACLE_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
@@ -117,8 +117,8 @@ struct Replay {
     failures: Vec<String>,
 }
 
-/// A kind, its rules and where its objects stand.
-struct Kind {
+/// A kind with its rules, its group and its version.
+struct RecordedKind {
     group: String,
     version: String,
     kind: String,
@@ -133,7 +133,7 @@ impl Replay {
         if FOREIGN_CASES.contains(&label.as_str()) {
             return;
         }
-        // The objects of the case by path, as the rules left them.
+        // The objects of the case by path, as prepared by the rules.
         let mut objects: HashMap<String, Value> = HashMap::new();
         for (i, step) in case.list_at(&["steps"]).iter().enumerate() {
             let path = step.str_at(&["path"]).to_owned();
@@ -152,7 +152,7 @@ impl Replay {
             objects.remove(&format!("{}/{}", target.collection, target.name));
         }
         let Some(body) = step.get("body") else { return Ok(()) };
-        // Captured values are not known, managed fields are another crate's.
+        // Captured values are unknown, and managed fields belong to another crate.
         let text = json::to_string(body);
         if text.contains("{{") || text.contains("managedFields") {
             return Ok(());
@@ -160,12 +160,12 @@ impl Replay {
         let dry_run = step.at(&["query", "dryRun"]).is_some();
         match verb {
             "POST" if target.name.is_empty() && (status == 201 || status == 422) => {
-                let Some(kind) = Kind::of(body) else { return Ok(()) };
+                let Some(kind) = RecordedKind::of(body) else { return Ok(()) };
                 let mut object = kind.decode(body)?;
                 kind.set_defaults(&mut object);
                 kind.prepare_create(&mut object, step.at(&["expect", "body"]));
                 let errors = kind.validate_create(&object);
-                // Answers show the object as it is read back.
+                // Answers have the object as read back from the store.
                 kind.strategy.complete_stored(&mut object);
                 canonical::canonicalize(&mut object, kind.message);
                 self.compare(&kind, &object, errors, step)?;
@@ -179,12 +179,12 @@ impl Replay {
             "PUT" | "PATCH" if status == 200 || status == 422 => {
                 let key = format!("{}/{}", target.collection, target.name);
                 let Some(old) = objects.get(&key).cloned() else { return Ok(()) };
-                let Some(kind) = Kind::of(&old) else { return Ok(()) };
+                let Some(kind) = RecordedKind::of(&old) else { return Ok(()) };
                 let mut sent = match (verb, content_type) {
                     ("PUT", _) => body.clone(),
                     (_, "application/merge-patch+json") => merge(&old, body),
                     _ => {
-                        // Other patches are another crate's: the object is unknown from here on.
+                        // Other patches belong to another crate: the object is unknown from here on.
                         objects.remove(&key);
                         return Ok(());
                     }
@@ -224,7 +224,7 @@ impl Replay {
 
     fn compare(
         &mut self,
-        kind: &Kind,
+        kind: &RecordedKind,
         object: &Value,
         errors: binnacle_meta::FieldErrors,
         step: &Value,
@@ -285,7 +285,7 @@ impl Replay {
     }
 }
 
-impl Kind {
+impl RecordedKind {
     fn of(object: &Value) -> Option<Self> {
         let api_version = object.str_at(&["apiVersion"]);
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -311,7 +311,7 @@ impl Kind {
             .map_err(|error| error.to_string())
     }
 
-    /// The recorded answer where it is whole: it has what admission and allocation added.
+    /// Returns the recorded object if it is complete, because it has the additions of admission and allocation.
     fn as_answered(&self, object: Value, step: &Value) -> Value {
         match step.at(&["expect", "body"]) {
             Some(answer) if step.str_at(&["compare"]).is_empty() && answer.str_at(&["kind"]) == self.kind => {
@@ -326,7 +326,8 @@ impl Kind {
         self.strategy.set_defaults(&self.version, object);
     }
 
-    /// System fields as in the answer, then the rules; then what reading it back from the store would add.
+    /// Prepares a create: copies system fields from the answer, applies the rules, and completes the object as if read
+    /// back from the store.
     fn prepare_create(&self, object: &mut Value, answer: Option<&Value>) {
         let metadata = object.make_at(&["metadata"]);
         if self.namespaced {
@@ -346,7 +347,7 @@ impl Kind {
         canonical::canonicalize(object, self.message);
     }
 
-    /// The version of the request, on which some rules depend.
+    /// Returns the version of the request, on which some rules depend.
     fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
@@ -400,7 +401,7 @@ impl Target {
     }
 }
 
-/// Removes from both what admission and allocation add, which the answer shows and the rules do not make.
+/// Removes the additions of admission and allocation from both objects.
 fn forget_admission(kind: &str, got: &mut Value, want: &mut Value) {
     let paths: &[&[&str]] = match kind {
         "Pod" => &[
@@ -469,7 +470,7 @@ fn differ(path: &str, got: Option<&Value>, want: Option<&Value>, out: &mut Vec<S
     }
 }
 
-/// Whether a text is the recorded one, in which `<ip:1>`, `<nodeport:1>` and the like stand for any text.
+/// Returns true if a text matches the recorded one, in which `<ip:1>`, `<nodeport:1>` and the like match any text.
 fn glob(pattern: &str, text: &str) -> bool {
     const MARKS: [&str; 5] = ["<rv", "<generated:", "<ip:", "<nodeport:", "<age>"];
     let Some(start) = MARKS.iter().filter_map(|mark| pattern.find(mark)).min() else { return pattern == text };

@@ -1,4 +1,4 @@
-//! Requests that the recorded reference server could not decode: the same words come out here.
+//! Requests that kube-apiserver could not decode result in the same messages here.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use binnacle_kinds::tables;
 use binnacle_schema::{Limits, decode, json, yaml};
 use serde_json::Value;
 
-/// All recorded request steps; none where the recordings are absent.
+/// Returns all recorded request steps; `None` without the recordings.
 fn steps() -> Option<Vec<Value>> {
     let shared = std::env::var_os("BINNACLE_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
@@ -26,7 +26,7 @@ fn steps() -> Option<Vec<Value>> {
     Some(steps)
 }
 
-/// The bytes that the step sends.
+/// Returns the body that the step sends.
 fn body(step: &Value) -> Option<Vec<u8>> {
     match (&step["raw"], &step["body"]) {
         (Value::String(raw), _) => Some(raw.clone().into_bytes()),
@@ -47,7 +47,7 @@ fn objects_that_cannot_be_handled() {
         let message = step["expect"]["body"]["message"].as_str().unwrap_or_default();
         let Some((head, want)) = message.split_once(" cannot be handled as a ") else { continue };
         let Some((kind, want)) = want.split_once(": ") else { continue };
-        // `ConfigMap in version "v1"`, and the kind that the path asks for.
+        // `ConfigMap in version "v1"`, and the kind of the path.
         let version = head.rsplit(' ').next().unwrap_or_default().trim_matches('"');
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let group = match step["path"].as_str().unwrap_or_default().split('/').collect::<Vec<_>>()[..] {
@@ -55,7 +55,7 @@ fn objects_that_cannot_be_handled() {
             _ => group,
         };
         let Some(table) = tables::kind(group, version, kind) else { continue };
-        // Another kind than the path's, or protobuf: no matter of the decoder.
+        // Another kind than the path's, or protobuf: not an error of the decoder.
         let (Some(bytes), true) = (body(&step), head.starts_with(&format!("{kind} "))) else { continue };
         let decoded = match is_yaml(&step) {
             true => decode::yaml(&bytes, table, &Limits::default()),
@@ -91,7 +91,7 @@ fn documents_without_version_and_kind() {
             continue;
         };
         let got = got.expect_err("the reference refused it");
-        // kube-apiserver repeats the document behind its complaint.
+        // kube-apiserver appends the document to its message.
         assert!(want.starts_with(&got), "{got:?} for {want:?}");
         compared += 1;
     }
@@ -120,7 +120,7 @@ fn warnings() {
             decoded.expect("the reference took it").findings.warnings().into_iter().map(quoted).collect();
         let want = step["expect"]["headers"]["Warning"].as_array().cloned().unwrap_or_default();
         let mut want: Vec<String> = want.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        // The recorder sorts headers of one name.
+        // The recorder sorts headers with the same name.
         got.sort();
         want.sort();
         assert_eq!(got, want, "{step}");

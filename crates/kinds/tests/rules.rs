@@ -1,4 +1,4 @@
-//! The rules of the kinds, one case each: an object that passes, a change that breaks it, and what is said then.
+//! The rules of the kinds, one case each: a valid object, a change that makes it invalid, and the errors.
 //!
 //! `test_data/rules` holds the cases, one file per group:
 //!
@@ -11,8 +11,8 @@
 //! update spec.ingressClassName="b"
 //! ```
 //!
-//! A case without lines below passes. `create` changes the base before it is created; `update` and the name of a
-//! subresource change what the base became. `BINNACLE_WRITE_RULES=1` writes what is said now, to be read as a diff.
+//! A case without lines below it has no errors. `create` changes the base before it is created; `update` and the name
+//! of a subresource change the created base. `BINNACLE_WRITE_RULES=1` writes the present errors, for review as a diff.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -50,7 +50,7 @@ fn every_rule_says_what_it_should() {
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-/// The text of a file with what is said now.
+/// Returns the text of a file with the present errors.
 fn replay(text: &str) -> String {
     let mut now = String::new();
     let mut subject: Option<Subject> = None;
@@ -77,7 +77,7 @@ fn differences(text: &str, now: &str) -> Vec<String> {
     pairs.filter(|(old, new)| old != new).map(|(old, new)| format!("expected\n{old}\nbut now\n{new}")).collect()
 }
 
-/// The kind that cases are about.
+/// The kind of some cases.
 struct Subject(&'static ResourceDescription);
 
 impl Subject {
@@ -89,7 +89,7 @@ impl Subject {
 
     fn run(&self, verb: &str, base: &str, changes: &str) -> FieldErrors {
         let strategy = self.strategy();
-        // The text of free-form parts counts, white space and all: both sides are written by the same hand.
+        // The text of free-form parts counts, including white space, so both sides are formatted the same way.
         let base = &changed(base, "-");
         if verb == "create" {
             let mut object = self.decode(&changed(base, changes));
@@ -98,7 +98,7 @@ impl Subject {
         }
         let mut old = self.decode(base);
         strategy.prepare_for_create(&self.situation(), &mut old);
-        // What nodes and controllers report is there after the create.
+        // The status of nodes and controllers is kept by create.
         let reported = serde_json::from_str::<Json>(base).is_ok_and(|base| base.get("status").is_some());
         if let Some(status) = self.decode(base).get("status").filter(|_| reported) {
             old.make_object().insert("status", status.clone());
@@ -123,7 +123,7 @@ impl Subject {
         StrategyContext { now: 1_767_225_600, namespace, api_version: "", dry_run: false, features: &FEATURES }
     }
 
-    /// An object as the registry sees it: with defaults, in the stored version.
+    /// Decodes an object as the registry does: with defaults, in the stored version.
     fn decode(&self, text: &str) -> Value {
         let (group, version, kind) = (&self.0.group, &self.0.version, &self.0.kind);
         let message = tables::kind(group, version, kind).unwrap();
@@ -146,7 +146,7 @@ impl Subject {
     }
 }
 
-/// A document with `path=json` assigned, each `;` one more; null removes.
+/// Returns a document with values assigned by `path=json`, separated by `;`; null removes.
 fn changed(base: &str, changes: &str) -> String {
     let mut document: Json = serde_json::from_str(base).unwrap_or_else(|error| panic!("{error}: {base}"));
     for change in changes.split(" ; ").filter(|change| *change != "-") {
@@ -167,7 +167,7 @@ fn changed(base: &str, changes: &str) -> String {
     document.to_string()
 }
 
-/// `spec.ports[0].name` and `metadata.labels[a.b/c]`.
+/// Splits paths such as `spec.ports[0].name` and `metadata.labels[a.b/c]`.
 fn segments(path: &str) -> Vec<String> {
     let mut segments = Vec::new();
     for part in path.split('[') {

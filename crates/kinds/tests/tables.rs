@@ -1,7 +1,7 @@
-//! The field tables against what kube-apiserver publishes and what it writes.
+//! The field tables, compared with the documents that kube-apiserver publishes and the objects that it writes.
 //!
-//! Recorded facts are found in the folder `shared` beside the project or where `BINNACLE_SHARED` says, round-trip
-//! fixtures there or where `BINNACLE_ROUNDTRIP_DIR` says.
+//! Recorded facts are in the folder `shared` beside the project or in `BINNACLE_SHARED`, round-trip fixtures in the
+//! same folder or in `BINNACLE_ROUNDTRIP_DIR`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

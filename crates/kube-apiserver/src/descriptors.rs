@@ -1,12 +1,12 @@
-//! How many files and sockets the process may have open.
+//! The limit on open files and sockets of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is asked for where there is no upper limit, unless the system names one.
+/// The limit to set if there is no hard limit and none of the system.
 const PLENTY: u64 = 1 << 20;
 
-/// Raises the limit as far as it may be, and says what it is then. Each connection takes one, and the store must never be
-/// without.
+/// Raises the limit as far as possible and returns it. Each connection uses a descriptor, and the store must always
+/// have some.
 pub(crate) fn raise() -> u64 {
     let before = getrlimit(Resource::Nofile);
     let most = before.maximum.unwrap_or_else(most_of_system);

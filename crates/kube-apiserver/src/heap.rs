@@ -1,6 +1,6 @@
-//! Profiles of the memory in use: jemalloc takes samples where its environment variable asks for them.
+//! Profiles of the memory in use: jemalloc takes samples if its environment variable says so.
 
-/// The memory in use by where it was taken, in pprof's format.
+/// Returns the memory in use by call stack, in pprof's format.
 pub(crate) fn profile() -> Result<Vec<u8>, String> {
     let Some(allocator) = jemalloc_pprof::PROF_CTL.as_ref() else {
         return Err(

@@ -1,5 +1,5 @@
-//! The log: on standard error or split over both outputs, as klog's text or as JSON, as much of it as `--v` and
-//! `--vmodule` ask for.
+//! The log: on standard error or split over both outputs, in klog's text format or as JSON, filtered by `--v` and
+//! `--vmodule`.
 
 mod format;
 mod levels;
@@ -18,14 +18,14 @@ use format::LogLayer;
 use levels::Levels;
 use output::Output;
 
-/// What can be asked of the log while it is written.
+/// A handle that changes the verbosity of the log and flushes it.
 pub(crate) struct Logging {
-    /// How much is logged; `/debug/flags/v` changes it.
+    /// The verbosity; `/debug/flags/v` changes it.
     levels: Arc<Levels>,
     output: Arc<Output>,
 }
 
-/// Sends events to their outputs from here on.
+/// Installs the log for all events from here on.
 pub(crate) fn start(logs: &Logs) -> Logging {
     let levels = Arc::new(Levels::new(logs.verbosity, &logs.modules));
     let output = Arc::new(Output::new(logs.split, logs.info_buffer));
@@ -33,13 +33,13 @@ pub(crate) fn start(logs: &Logs) -> Logging {
         flush_every(output.clone(), logs.flush_every);
     }
     let layer = LogLayer::new(logs.format, output.clone());
-    // Only a second call in the same process could fail, and there is none.
+    // Fails only on a second call in the same process, and there is none.
     let _ = tracing_subscriber::registry().with(levels.clone().filter()).with(layer).try_init();
     Logging { levels, output }
 }
 
 impl Logging {
-    /// `/debug/flags/v`.
+    /// Returns the flag `/debug/flags/v`.
     pub(crate) fn level_flag(&self) -> DebugFlag {
         let levels = self.levels.clone();
         DebugFlag::new("v", move |text| {
@@ -49,13 +49,13 @@ impl Logging {
         })
     }
 
-    /// Writes what is held back.
+    /// Writes the buffered lines.
     pub(crate) fn flush(&self) {
         self.output.flush();
     }
 }
 
-/// A thread of its own: an output that blocks holds up nothing else.
+/// Flushes on its own thread: an output that blocks delays nothing else.
 fn flush_every(output: Arc<Output>, interval: Duration) {
     let flusher = std::thread::Builder::new().name("log-flush".to_owned());
     let begun = flusher.spawn(move || {

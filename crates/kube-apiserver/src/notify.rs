@@ -1,4 +1,4 @@
-//! What systemd is told of the server: that it is ready, that it stops, that it is alive (`sd_notify`).
+//! Notifications for systemd: ready, stopping, watchdog (`sd_notify`).
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,16 +7,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The way to the supervisor that started this process, if it wants to be told.
+/// The connection to the supervisor of this process, if it wants notifications.
 pub(crate) struct Notify {
     to: SocketAddr,
     socket: UnixDatagram,
-    /// How soon after a sign of life the next is due.
+    /// The watchdog timeout.
     watchdog: Option<Duration>,
 }
 
 impl Notify {
-    /// As the environment names it.
+    /// Returns the connection that the environment names.
     pub(crate) fn of_environment() -> Option<Self> {
         let place = std::env::var_os("NOTIFY_SOCKET").filter(|place| !place.is_empty())?;
         let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -31,7 +31,7 @@ impl Notify {
         }
     }
 
-    /// A path, or an abstract name behind `@`.
+    /// Connects to a path, or to an abstract name after `@`.
     fn new(place: &OsStr, watchdog: Option<Duration>) -> io::Result<Self> {
         let to = match place.as_bytes().strip_prefix(b"@") {
             Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -50,7 +50,7 @@ impl Notify {
         self.tell("STOPPING=1\n");
     }
 
-    /// Says that the server is alive, for as long as it is: twice in the time after which nobody would believe it.
+    /// Sends watchdog notifications as long as the server runs, two per timeout.
     pub(crate) async fn keep_alive(&self) {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
         loop {

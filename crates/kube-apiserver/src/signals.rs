@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first stops the server in order, the second ends the process at once.
+//! SIGTERM and SIGINT: the first shuts the server down, the second ends the process at once.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -1,10 +1,10 @@
-//! Which APIs and features a server has: `--runtime-config`, `--feature-gates`, `--emulated-version`.
+//! Enabled APIs and features: `--runtime-config`, `--feature-gates`, `--emulated-version`.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use binnacle_testkit::Server;
 
-/// Starts a server and tells the status of each path.
+/// Starts a server and returns the status of each path.
 async fn statuses(arguments: &[&str], paths: &[&str]) -> Vec<u16> {
     let arguments = [&["--ephemeral"], arguments].concat();
     let server = Server::start(&arguments);

@@ -1,4 +1,4 @@
-//! What operators look into and turn while the server runs: the log, metrics, `/debug`, `/logs`.
+//! Debugging of a running server by operators: the log, metrics, `/debug`, `/logs`.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -59,14 +59,14 @@ async fn without_profiling_nothing_can_be_turned() {
     assert_eq!(client.get("/debug/pprof/").await.unwrap().status, 404);
 }
 
-/// An answer whose body is no text: its status, its kind, and the body.
+/// Returns an answer with a binary body: status, media type and body.
 async fn fetch(client: &mut Client, path: &str) -> (u16, String, Vec<u8>) {
     let (parts, body) = client.open("GET", path, &[], "").await.unwrap().into_parts();
     let kind = parts.headers.get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
     (parts.status.as_u16(), kind.unwrap_or_default(), body.collect().await.unwrap().to_bytes().to_vec())
 }
 
-/// What `go tool pprof` finds in a profile; nothing, with a line printed, where there is no Go.
+/// Returns the functions that `go tool pprof` finds in a profile; without Go, prints a line and returns `None`.
 fn top(temp: &TempDir, profile: &[u8]) -> Option<String> {
     let path = temp.join("profile");
     std::fs::write(&path, profile).unwrap();
@@ -104,7 +104,7 @@ async fn profiles_are_read_by_pprof() {
         fetch(&mut second, "/debug/pprof/profile?seconds=2")
     );
     working.abort();
-    // One at a time.
+    // Only one profile at a time.
     let (profile, refused) = if both.0.0 == 200 { (both.0, both.1) } else { (both.1, both.0) };
     assert_eq!((profile.0, profile.1.as_str()), (200, "application/octet-stream"));
     assert_eq!(
@@ -145,7 +145,7 @@ async fn profiles_are_read_by_pprof() {
 async fn a_socket_for_debugging_asks_nobody_who_they_are() {
     let temp = TempDir::new();
     let path = temp.join("debug.sock");
-    // What is in the way is replaced.
+    // A file at the path of the socket is replaced.
     std::fs::write(&path, "").unwrap();
     let server = Server::start(&["--ephemeral", "--profiling=false", "--debug-socket-path", &path]);
     let ask = |request: &str| {

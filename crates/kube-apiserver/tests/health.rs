@@ -1,10 +1,10 @@
-//! What `/healthz`, `/livez` and `/readyz` list, and how single checks are asked for and left out.
+//! The checks that `/healthz`, `/livez` and `/readyz` list, single checks, and excluded checks.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use binnacle_testkit::{Server, wait_until};
 
-/// The names that an endpoint lists, in its order, without those that only this server has.
+/// Returns the checks that an endpoint lists, in order, without those that only this server has.
 async fn names(server: &Server, endpoint: &str) -> Vec<String> {
     let answer = wait_until("it is ready", async || {
         let answer = server.client().await.get(&format!("/{endpoint}?verbose")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Certificates that end while the server runs, and authorities that will.
+//! Renewal of expired certificates, and of authorities that expire.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -16,7 +16,7 @@ use rustls_pki_types::pem::PemObject;
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// The files of a server's own authority.
+/// The directory of a server's own CA.
 struct Pki(PathBuf);
 
 impl Pki {
@@ -33,7 +33,7 @@ impl Pki {
         Issuer::from_ca_cert_pem(&self.read(&format!("{name}.crt")), key).unwrap()
     }
 
-    /// Puts a certificate in the place of one that is there, for the same subject, which ends at another time.
+    /// Replaces a certificate by one for the same subject with another end.
     fn shorten(&self, name: &str, ends: OffsetDateTime) {
         let der = CertificateDer::from_pem_slice(self.read(&format!("{name}.crt")).as_bytes()).unwrap();
         let (_, old) = X509Certificate::from_der(&der).unwrap();
@@ -73,7 +73,7 @@ fn leaf(ends: OffsetDateTime) -> CertificateParams {
     params
 }
 
-/// The PEM text behind a name in a kubeconfig.
+/// Returns the PEM text under a name in a kubeconfig.
 fn in_kubeconfig(server: &Server, name: &str) -> String {
     let text = fs::read_to_string(server.kubeconfig()).unwrap();
     let encoded = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": ")).unwrap();
@@ -86,7 +86,7 @@ async fn certificates_are_renewed_while_the_server_runs() {
     let data = temp.join("data");
     drop(Server::start(&["--data-dir", &data]));
     let pki = Pki::of(&data);
-    // They are renewed 30 days before they end. A slow machine may take so long to start that they are renewed before.
+    // Certificates are renewed 30 days before their end. On a slow machine this may happen during the start.
     let mut started = None;
     for seconds in [5, 20, 60] {
         let due = OffsetDateTime::now_utc() + Duration::seconds(seconds);
@@ -138,7 +138,7 @@ async fn an_authority_near_its_end_is_joined_by_another() {
     let both = format!("{old}{second}");
     assert_eq!(in_kubeconfig(&server, "certificate-authority-data"), both);
     assert_eq!(pki.read("ca-bundle.crt"), both);
-    // Who knows only the first is at home, and who has a certificate of the second is one of us.
+    // A client that trusts only the first CA can connect, and a certificate of the second is accepted.
     let mut handshake = admin(data.as_ref());
     handshake.authority.clone_from(&old);
     let mut client = server.connect(&handshake).await;
@@ -160,7 +160,7 @@ async fn an_authority_near_its_end_is_joined_by_another() {
     assert_eq!(server.connect(&handshake).await.get("/metrics").await.unwrap().status, 200);
 }
 
-/// What an earlier start has put into `--cert-dir` is the server's own, and not the operator's.
+/// A certificate that an earlier start wrote into `--cert-dir` counts as the server's own, not the operator's.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_in_the_certificate_directory_is_renewed_too() {
     let temp = TempDir::new();

@@ -1,4 +1,4 @@
-//! What the running program answers: health, version, index, metrics, refusals.
+//! Answers of the running program: health, version, index, metrics, refusals.
 
 use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{Server, TempDir, admin, somebody, wait_until};
@@ -56,7 +56,7 @@ async fn refusals() {
     let tokens = data.file("tokens", TOKENS);
     let server = Server::start(&["--data-dir", &data.join("d"), "--token-auth-file", &tokens]);
     let handshake = somebody(&data.path().join("d"));
-    // Anonymous users may ask for it as soon as the bootstrap roles are there.
+    // Anonymous users may ask for it once the bootstrap roles exist.
     wait_until("the bootstrap roles", async || {
         let answer = server.connect(&handshake).await.get("/readyz").await.unwrap();
         (answer.status == 200).then_some(())
@@ -117,7 +117,7 @@ async fn modes_of_authorization() {
     }
 }
 
-/// What the index names is there to be asked for, discovery included, and only for those who may.
+/// Paths in the index are served, discovery included, and only to users with permission.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_index() {
     let server = Server::start(&["--ephemeral"]);
@@ -130,7 +130,7 @@ async fn the_index() {
     {
         assert!(paths.contains(&path), "{path}");
     }
-    // One that kube-apiserver names and does not serve, either.
+    // Except for one that kube-apiserver lists but does not serve either.
     for path in paths.iter().filter(|path| **path != "/openapi/v3/") {
         assert_eq!(client.get(path).await.unwrap().status, 200, "{path}");
     }

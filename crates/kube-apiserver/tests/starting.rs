@@ -1,4 +1,4 @@
-//! How the program starts, starts again, and refuses to start.
+//! Starts of the program: the first, later ones, and refused ones.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -18,7 +18,7 @@ fn fails(arguments: &[&str]) -> Output {
     output
 }
 
-/// What a failed start says: one line.
+/// Returns the error of a failed start, which is one line.
 fn complaint(arguments: &[&str]) -> String {
     let text = String::from_utf8(fails(arguments).stderr).unwrap();
     let line = text.strip_suffix('\n').unwrap_or_else(|| panic!("{text:?}"));
@@ -214,7 +214,7 @@ async fn certificates_of_the_operator() {
     ]);
     assert!(!Path::new(&data).join("admin.kubeconfig").exists());
     assert!(server.lines[2].contains("--certificate-authority"), "{}", server.lines[2]);
-    // The other server's administrator is one here, ours is not.
+    // The other server's administrator is one here, and ours is not.
     let theirs = admin(other.path().join("d").as_ref());
     assert_eq!(server.connect(&theirs).await.get("/metrics").await.unwrap().status, 200);
     let mut ours = admin(data.as_ref());

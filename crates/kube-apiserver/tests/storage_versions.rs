@@ -1,4 +1,4 @@
-//! StorageVersion objects tell in which versions a server stores, where the gate is on.
+//! StorageVersion objects show the versions in which a server stores, if the gate is on.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -54,7 +54,7 @@ async fn servers_tell_what_they_store() {
     assert_eq!(made.status, 201, "{}", made.body);
 }
 
-/// Without the API of StorageVersions nothing can be told, and nothing may be written.
+/// Without the API for StorageVersions nothing can be published, so writes are refused.
 #[tokio::test]
 async fn writes_wait_for_what_cannot_be_told() {
     let server = Server::start(&["--ephemeral", "--feature-gates=StorageVersionAPI=true"]);
@@ -66,7 +66,7 @@ async fn writes_wait_for_what_cannot_be_told() {
     assert_eq!(answer.status, 503, "{}", answer.body);
     let want = "wait for storage version registration to complete for resource: namespaces, last seen error: ";
     assert!(answer.body.contains(want), "{}", answer.body);
-    // What is not stored need not wait.
+    // Requests for objects that are not stored do not wait.
     let review = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     assert_eq!(client.send("POST", reviews, &json_body, review).await.unwrap().status, 201);

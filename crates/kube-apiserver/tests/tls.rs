@@ -1,4 +1,4 @@
-//! What the server shows on its port: certificates by name and after a change, versions, and headers for browsers.
+//! TLS of the server's port: certificates by name and after a change, versions, and headers for browsers.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -8,7 +8,7 @@ use binnacle_testkit::https::{Client, Handshake};
 use binnacle_testkit::{Server, TempDir, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// Writes a certificate for a domain, and says who signed it.
+/// Writes a certificate for a domain. Returns its files and its CA.
 fn certificate(directory: &Path, name: &str, domain: &str) -> (String, String, String) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
@@ -50,7 +50,7 @@ async fn certificates() {
     let old = Handshake::new(&authority).version(&rustls::version::TLS12);
     assert!(Client::connect(server.address, &old).await.is_err());
 
-    // A new certificate of another authority: newcomers see it, who is connected notices nothing.
+    // A new certificate of another CA: new connections get it, open ones are not affected.
     let (_, _, renewed) = certificate(temp.path(), "default", "localhost");
     let handshake = Handshake::new(&renewed);
     wait_until("the new certificate to be shown", async || Client::connect(server.address, &handshake).await.ok())

@@ -30,7 +30,7 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// The collector, and the file that names it.
+    /// Starts the collector and writes the file that names it.
     async fn start(temp: &TempDir, per_million: u32) -> (Self, String) {
         let collector = Self::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

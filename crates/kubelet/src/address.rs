@@ -1,8 +1,8 @@
-//! Which of a node's addresses is used.
+//! The choice among a node's addresses.
 
 use binnacle_schema::Value;
 
-/// The first address of the most preferred type that the node has.
+/// Returns the first address of the most preferred type that the node has.
 pub fn preferred_address(node: &Value, types: &[String]) -> Result<String, String> {
     let addresses = node.list_at(&["status", "addresses"]);
     let kind = |address: &Value| address.str_at(&["type"]).to_owned();

@@ -1,6 +1,6 @@
-//! How to reach the kubelet of a node: its address, its port, and the TLS that both sides insist on.
+//! Connections to the kubelet of a node: address, port, and mutual TLS.
 //!
-//! Knows nothing of HTTP and does not look nodes up: who holds a node asks [`Kubelets::of_node`].
+//! Independent of HTTP and of the lookup of nodes: callers pass a node to [`Kubelets::of_node`].
 
 mod address;
 
@@ -15,19 +15,19 @@ use rustls_pki_types::pem::PemObject;
 
 pub use address::preferred_address;
 
-/// The feature that a kubelet declares which takes WebSockets itself (KEP-4006), so that nothing has to be translated.
+/// The declared feature of kubelets that accept WebSockets (KEP-4006), so that no translation is needed.
 const EXTEND_WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 
 /// The `--kubelet-*` flags.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The certificate and the key that are shown to kubelets.
+    /// The files of the client certificate and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Who signs kubelets' certificates. Without one they are not verified.
+    /// The authority of kubelets' serving certificates. Without one they are not verified.
     pub authority: Option<PathBuf>,
-    /// Types of node addresses, the best first.
+    /// Types of node addresses, in order of preference.
     pub preferred_address_types: Vec<String>,
-    /// Where kubelets listen that do not say in their node's status.
+    /// The port for kubelets whose node status has none.
     pub port: u16,
 }
 
@@ -43,7 +43,7 @@ impl Default for Config {
     }
 }
 
-/// Why kubelets cannot be reached at all.
+/// Errors of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("open {path}: {error}")]
@@ -54,7 +54,7 @@ pub enum ConfigError {
     Unusable(String),
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// One of the two flags alone.
+    /// Only one of two flags that belong together is set.
     #[error("missing {0}: --kubelet-client-certificate and --kubelet-client-key belong together")]
     Half(&'static str),
 }
@@ -72,14 +72,14 @@ pub struct Kubelets {
 #[derive(Clone, Debug)]
 pub struct Kubelet {
     pub target: Target,
-    /// The same without looking at the certificate, for callers who were told not to.
+    /// The target without verification of the certificate, for callers that request that.
     pub unverified: Target,
-    /// Whether it takes WebSockets that others cannot be handed.
+    /// True if the kubelet accepts WebSockets directly.
     pub takes_websockets: bool,
 }
 
 impl Kubelets {
-    /// Reads the files that are named.
+    /// Reads the configured files.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let unusable = |error: rustls::Error| ConfigError::Unusable(error.to_string());
         let identity = match &config.identity {
@@ -100,18 +100,18 @@ impl Kubelets {
         })
     }
 
-    /// The same, reached in this way.
+    /// Sets the way on which kubelets are reached.
     #[must_use]
     pub fn by(self, way: Way) -> Self {
         Self { way, ..self }
     }
 
-    /// How kubelets are reached, as are the pods and services beside them.
+    /// Returns the way to kubelets, and to pods and services.
     pub fn way(&self) -> &Way {
         &self.way
     }
 
-    /// Where the kubelet of a node listens. The error is kube-apiserver's sentence.
+    /// Returns the address of a node's kubelet. Errors are in kube-apiserver's words.
     pub fn of_node(&self, node: &Value) -> Result<Kubelet, String> {
         let host = preferred_address(node, &self.preferred_address_types)?;
         let said = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);

@@ -1,9 +1,9 @@
-//! IPv6 addresses that stand for one of IPv4.
+//! IPv4 addresses embedded in IPv6 addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The address that packets to `address` reach in the end: the one of IPv4 that it embeds, if it does. Rules about
-/// addresses must judge that one, or they are passed by writing it another way.
+/// Returns the address that packets to `address` finally reach: the embedded IPv4 address, if there is one. Rules about
+/// addresses must check this address, or another notation evades them.
 #[must_use]
 pub fn effective_address(address: IpAddr) -> IpAddr {
     match address {
@@ -12,12 +12,12 @@ pub fn effective_address(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The IPv4 address in a mapped (`::ffff:a.b.c.d`), compatible (`::a.b.c.d`) or translated (`64:ff9b::/96`) one.
+/// Returns the IPv4 address in a mapped, compatible or translated one: `::ffff:a.b.c.d`, `::a.b.c.d`, `64:ff9b::/96`.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, high, low] = address.segments();
     match (a, b, c, d, e, f) {
         (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => {}
-        // `::`, `::1` and their neighbours are addresses of IPv6: nothing begins with 0.0 in IPv4 that a packet reaches.
+        // `::`, `::1` and their neighbours are IPv6 addresses: no reachable IPv4 address begins with 0.0.
         (0, 0, 0, 0, 0, 0) if high > 0 => {}
         _ => return None,
     }

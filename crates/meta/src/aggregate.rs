@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
-/// Several errors as one, as apimachinery's aggregates print them: each text once, in order; brackets around more than
-/// one, nothing for none.
+/// Joins several errors like apimachinery's aggregates: each text once, in order; brackets around more than one, an
+/// empty text for none.
 pub fn aggregate<T: Display>(errors: impl IntoIterator<Item = T>) -> String {
     let mut seen = HashSet::new();
     let mut texts = errors.into_iter().map(|error| error.to_string()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Lengths of time: Go's `time.Duration` as `metav1.Duration` writes it, and the ages of table columns.
+//! Durations: Go's `time.Duration` in the notation of `metav1.Duration`, and the ages of table columns.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// Nanoseconds, read and written as Go does: `1h15m30.5s`.
+/// A duration in nanoseconds, in Go's notation: `1h15m30.5s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub i64);
 
-/// A text that is no duration, with Go's words.
+/// The error of an invalid duration, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseDurationError(String);
 
 impl GoDuration {
-    /// Go's `time.ParseDuration`.
+    /// Parses a duration like Go's `time.ParseDuration`.
     pub fn parse(text: &str) -> Result<Self, ParseDurationError> {
         let invalid = || ParseDurationError(format!("time: invalid duration {}", quote(text.as_bytes())));
         let mut rest = text.as_bytes();
@@ -28,7 +28,7 @@ impl GoDuration {
         if matches!(rest.first(), Some(b'-' | b'+')) {
             rest = &rest[1..];
         }
-        // Zero is the only number that may stand without a unit.
+        // Zero is the only number that needs no unit.
         if rest == b"0" {
             return Ok(Self(0));
         }
@@ -91,7 +91,7 @@ impl GoDuration {
 }
 
 impl fmt::Display for GoDuration {
-    /// Go's `Duration.String`.
+    /// Formats the duration like Go's `Duration.String`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0.unsigned_abs();
         if self.0 < 0 {
@@ -115,7 +115,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// A duration for people, two or three significant figures: `42s`, `3m20s`, `5d12h`, `2y45d`.
+/// Formats a duration for people with two or three significant figures: `42s`, `3m20s`, `5d12h`, `2y45d`.
 pub fn human_duration(nanos: i128) -> String {
     let seconds = nanos / i128::from(SECOND);
     let (minutes, hours) = (seconds / 60, seconds / 3600);
@@ -139,7 +139,7 @@ pub fn human_duration(nanos: i128) -> String {
     }
 }
 
-/// A duration for people in one unit: `42s`, `3m`, `5d`.
+/// Formats a duration for people in one unit: `42s`, `3m`, `5d`.
 pub fn short_human_duration(nanos: i128) -> String {
     let seconds = nanos / i128::from(SECOND);
     let (minutes, hours) = (seconds / 60, seconds / 3600);
@@ -158,14 +158,14 @@ fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
-/// Up to 2^63, so that the smallest `i64` can be told.
+/// Parses digits up to 2^63, the magnitude of the smallest `i64`.
 fn leading_int(digits: &[u8]) -> Option<u64> {
     digits
         .iter()
         .try_fold(0u64, |value, b| value.checked_mul(10)?.checked_add(u64::from(b - b'0')).filter(|v| *v <= 1 << 63))
 }
 
-/// The digits behind the point and the power of ten to divide by; digits that do not fit are dropped.
+/// Parses the digits after the point, and returns them with the power of ten to divide by; excess digits are dropped.
 fn leading_fraction(digits: &[u8]) -> (u64, f64) {
     let (mut value, mut scale) = (0u64, 1f64);
     for b in digits {

@@ -1,4 +1,4 @@
-//! Paths into objects and the errors that validation reports at them, in the words of apimachinery's `field` package.
+//! Field paths, and the errors that validation reports for them, in the words of apimachinery's `field` package.
 
 mod errors;
 
@@ -12,9 +12,8 @@ pub use self::errors::{FieldErrors, WhileRoom};
 
 /// A path such as `spec.containers[0].ports[1].name` or `metadata.labels[app.kubernetes.io/name]`.
 ///
-/// Paths are built on the way down and shared with nobody, so a plain text serves. Rules make far more of them than they
-/// report: one of usual length needs no allocation. Its length is bounded: a key of a megabyte would otherwise be copied
-/// once for each of the elements below it.
+/// A path is a plain text, extended while rules descend into an object. Most paths are never reported: one of usual
+/// length needs no allocation. The length is limited, or a key of a megabyte would be copied for each element below it.
 #[derive(Clone)]
 pub struct FieldPath(Repr);
 
@@ -24,15 +23,15 @@ enum Repr {
     Long(String),
 }
 
-/// Paths up to this length are kept in place; most are shorter, those of a pod template included.
+/// Paths up to this length are stored inline; most are shorter, including those of a pod template.
 const SHORT: usize = 84;
-/// The longest path; what is beyond it is cut off and shown as an ellipsis.
+/// The maximum length of a path; the rest is replaced by an ellipsis.
 const MAX_PATH: usize = 4 << 10;
-/// The longest value that an error shows; the rest is told as a number of bytes.
+/// The maximum length of a value in an error; the rest is replaced by its number of bytes.
 const MAX_SHOWN: usize = 16 << 10;
 
 impl FieldPath {
-    /// The root: what is wrong is the object itself.
+    /// Returns the root: the path of the object itself.
     pub fn root() -> Self {
         Self(Repr::Short(ArrayString::new_const()))
     }
@@ -46,7 +45,7 @@ impl FieldPath {
     }
 
     pub fn index(&self, index: usize) -> Self {
-        // Lists are short: most of their places need no formatting.
+        // Lists are short, so most indices need no formatting.
         const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
         match DIGITS.get(index) {
             Some(digit) => self.key(digit),
@@ -58,14 +57,14 @@ impl FieldPath {
         self.with(["[", key, "]"])
     }
 
-    /// With more at its end.
+    /// Returns the path with `parts` appended.
     fn with(&self, parts: [&str; 3]) -> Self {
         let length = self.as_str().len() + parts.iter().map(|part| part.len()).sum::<usize>();
         if let Repr::Short(path) = &self.0
             && length <= SHORT
         {
             let mut path = *path;
-            // The length was looked at: nothing is refused.
+            // The length was checked, so this cannot fail.
             parts.iter().for_each(|part| path.push_str(part));
             return Self(Repr::Short(path));
         }
@@ -83,7 +82,7 @@ impl FieldPath {
         Self(Repr::Long(path))
     }
 
-    /// With as much more as a path may have.
+    /// Returns the path with `parts` appended up to the maximum length, and an ellipsis.
     fn cut(&self, parts: [&str; 3]) -> Self {
         const ELLIPSIS: &str = "...";
         if self.as_str().ends_with(ELLIPSIS) {
@@ -136,13 +135,13 @@ impl fmt::Debug for FieldPath {
 }
 
 impl fmt::Display for FieldPath {
-    /// The root prints as `<nil>`, as a nil path does in kube-apiserver.
+    /// Prints the root as `<nil>`, like a nil path in kube-apiserver.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.as_str().is_empty() { "<nil>" } else { self.as_str() })
     }
 }
 
-/// What kind of mistake a [`FieldError`] reports; the text forms are part of the API (`causes[].reason`).
+/// The type of a [`FieldError`]; the text forms are part of the API (`causes[].reason`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorType {
     NotFound,
@@ -158,7 +157,7 @@ pub enum FieldErrorType {
 }
 
 impl FieldErrorType {
-    /// The machine-readable reason in `Status.details.causes`.
+    /// Returns the machine-readable reason in `Status.details.causes`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -190,17 +189,17 @@ impl FieldErrorType {
     }
 }
 
-/// One mistake at one place of an object.
+/// An error of one field of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     pub kind: FieldErrorType,
     pub field: Box<FieldPath>,
-    /// Everything after `field: `.
+    /// The text after `field: `.
     body: String,
 }
 
 impl FieldError {
-    /// `field: Required value: detail`; an empty detail is left out.
+    /// `field: Required value: detail`; an empty detail is omitted.
     pub fn required(field: &FieldPath, detail: impl AsRef<str>) -> Self {
         Self::without_value(FieldErrorType::Required, field, detail.as_ref())
     }
@@ -210,12 +209,12 @@ impl FieldError {
         Self::without_value(FieldErrorType::Forbidden, field, detail.as_ref())
     }
 
-    /// `field: Invalid value: VALUE: detail`. `value` is shown as Go's `%v` or `%q` would: pass any [`ErrorValue`].
+    /// `field: Invalid value: VALUE: detail`. `value` is shown as by Go's `%v` or `%q`.
     pub fn invalid(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::Invalid, field, value.into(), detail.as_ref())
     }
 
-    /// `field: Invalid value: detail`, for values that would tell nothing.
+    /// `field: Invalid value: detail`, for values without meaning to clients.
     pub fn invalid_omitting(field: &FieldPath, detail: impl AsRef<str>) -> Self {
         Self::without_value(FieldErrorType::Invalid, field, detail.as_ref())
     }
@@ -230,7 +229,7 @@ impl FieldError {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), "")
     }
 
-    /// `field: Duplicate value`, for values that would tell nothing.
+    /// `field: Duplicate value`, for values without meaning to clients.
     pub fn duplicate_omitting(field: &FieldPath) -> Self {
         Self::without_value(FieldErrorType::Duplicate, field, "")
     }
@@ -250,7 +249,7 @@ impl FieldError {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), detail.as_ref())
     }
 
-    /// `field: Unsupported value: VALUE: supported values: "a", "b"`; the values are listed in the order given.
+    /// `field: Unsupported value: VALUE: supported values: "a", "b"`; values are listed in the given order.
     pub fn not_supported<S: AsRef<str>>(field: &FieldPath, value: impl Into<ErrorValue>, valid: &[S]) -> Self {
         let detail = if valid.is_empty() {
             String::new()
@@ -281,12 +280,12 @@ impl FieldError {
         }
     }
 
-    /// `field: Too long: value is too long`, for a bound that no text keeps to.
+    /// `field: Too long: value is too long`, without a limit in the message.
     pub fn too_long_without_bound(field: &FieldPath) -> Self {
         Self::without_value(FieldErrorType::TooLong, field, "value is too long")
     }
 
-    /// `field: Too many: ACTUAL: has too many items`, for a bound that no list keeps to.
+    /// `field: Too many: ACTUAL: has too many items`, without a limit in the message.
     pub fn too_many_without_bound(field: &FieldPath, actual: usize) -> Self {
         Self::with_value(FieldErrorType::TooMany, field, actual.into(), "has too many items")
     }
@@ -296,7 +295,7 @@ impl FieldError {
         Self::without_value(FieldErrorType::Internal, field, detail.as_ref())
     }
 
-    /// The text of a cause in a Status: the error without its path.
+    /// Returns the error without its path: the message of a cause in a Status.
     pub fn body(&self) -> &str {
         &self.body
     }
@@ -321,17 +320,17 @@ impl FieldError {
     }
 }
 
-/// The beginning of a text: no more than so many bytes, whole characters.
+/// Returns the longest prefix of a text that has at most `max` bytes and ends between characters.
 fn beginning(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// Appends what an error may show of a text.
+/// Appends a text up to the maximum length in an error.
 fn push_bounded(body: &mut String, text: &str) {
     body.push_str(&bounded_text(text, MAX_SHOWN));
 }
 
-/// A text as answers show it that must not grow with it: its beginning, and how much more there is.
+/// Cuts a text to its first `max` bytes, followed by the number of omitted ones.
 pub fn bounded_text(text: &str, max: usize) -> Cow<'_, str> {
     let shown = beginning(text, max);
     match text.len() - shown.len() {
@@ -346,12 +345,12 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// A value as an error message shows it: strings quoted as Go's `%q`, numbers and booleans bare, structures as JSON.
+/// A value in an error message: strings quoted as by Go's `%q`, numbers and booleans bare, structures as JSON.
 #[derive(Clone, Debug)]
 pub struct ErrorValue(String);
 
 impl ErrorValue {
-    /// Text that is shown as it stands (the caller has formatted it, or it is JSON).
+    /// Creates a value from a text that is shown unquoted (already formatted, or JSON).
     pub fn raw(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -405,7 +404,7 @@ impl From<f64> for ErrorValue {
     }
 }
 
-/// Quotes as Go's `strconv.Quote`.
+/// Quotes a text like Go's `strconv.Quote`.
 pub fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! Names of groups, versions, kinds and resources, each combination its own type so that they cannot be swapped.
+//! Names of groups, versions, kinds and resources: each combination is a type of its own, to prevent confusion.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ pub struct GroupVersion {
     pub version: Text,
 }
 
-/// A kind within a group, whatever the version.
+/// A kind within a group, of any version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupKind {
     pub group: Text,
     pub kind: Text,
 }
 
-/// A resource (the plural in paths) within a group, whatever the version.
+/// A resource (the plural in paths) within a group, of any version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     pub group: Text,
     pub resource: Text,
 }
 
-/// What an object says of itself in `apiVersion` and `kind`.
+/// The `apiVersion` and `kind` of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
     pub group: Text,
@@ -33,7 +33,7 @@ pub struct GroupVersionKind {
     pub kind: Text,
 }
 
-/// What a path names.
+/// The group, version and resource of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
     pub group: Text,
@@ -46,8 +46,8 @@ impl GroupVersion {
         Self { group: group.into(), version: version.into() }
     }
 
-    /// Reads an `apiVersion`: `v1` is the core group, `apps/v1` a named one.
-    /// `None` when there is more than one slash.
+    /// Parses an `apiVersion`: `v1` is in the core group, `apps/v1` in a named one.
+    /// Returns `None` if there is more than one slash.
     pub fn parse(api_version: &str) -> Option<Self> {
         match api_version.split_once('/') {
             None => Some(Self::new("", api_version)),
@@ -74,7 +74,7 @@ impl GroupVersionKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
 
-    /// The `apiVersion` text of objects of this kind.
+    /// Returns the `apiVersion` of objects of this kind.
     pub fn api_version(&self) -> Text {
         api_version(&self.group, &self.version)
     }
@@ -106,7 +106,7 @@ fn api_version(group: &Text, version: &Text) -> Text {
     if group.is_empty() { version.clone() } else { Text::from(format!("{group}/{version}")) }
 }
 
-// === Display: the forms that messages of kube-apiserver use ===
+// === Display: the notations in messages of kube-apiserver ===
 
 impl fmt::Display for GroupVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,8 +1,8 @@
-//! Numbers that are none, in Go's words, which are part of messages.
+//! Errors of parsing integers, in Go's words, which are part of messages.
 
 use std::num::{IntErrorKind, ParseIntError};
 
-/// What Go's `strconv` says of the same text.
+/// Returns the error text of Go's `strconv` for the same error.
 pub fn int_error(error: &ParseIntError) -> &'static str {
     match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",

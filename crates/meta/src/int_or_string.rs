@@ -9,7 +9,7 @@ pub enum IntOrString {
     Str(Text),
 }
 
-/// Why a value is no share of a total, with kube-apiserver's words.
+/// Errors of scaling, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScaleError {
     #[error("invalid value for IntOrString: {0}")]
@@ -17,12 +17,12 @@ pub enum ScaleError {
 }
 
 impl IntOrString {
-    /// A number where the text is one that fits 32 bits, the text otherwise.
+    /// Parses a number if it fits 32 bits; otherwise keeps the text.
     pub fn parse(text: &str) -> Self {
         go_int(text).and_then(|n| i32::try_from(n).ok()).map_or_else(|| Self::Str(text.into()), Self::Int)
     }
 
-    /// The number, or what the text says as a number, 0 where it says none.
+    /// Returns the number, or the one that the text parses to, or else 0.
     pub fn int_value(&self) -> i64 {
         match self {
             Self::Int(n) => i64::from(*n),
@@ -30,7 +30,7 @@ impl IntOrString {
         }
     }
 
-    /// The number itself, or that share of `total` which a percentage names, rounded as asked.
+    /// Returns the number itself, or the percentage of `total`, rounded up or down.
     pub fn scaled(&self, total: i64, round_up: bool) -> Result<i64, ScaleError> {
         let text = match self {
             Self::Int(n) => return Ok(i64::from(*n)),
@@ -46,7 +46,7 @@ impl IntOrString {
             let (text, digits) = (go_quote(text), go_quote(digits));
             ScaleError::Invalid(format!("invalid value {text}: strconv.Atoi: parsing {digits}: {why}"))
         })?;
-        // Go computes the share in floating point as well.
+        // Go computes it in floating point as well.
         let share = percent as f64 * total as f64 / 100.0;
         Ok(if round_up { share.ceil() } else { share.floor() } as i64)
     }
@@ -61,7 +61,7 @@ impl std::fmt::Display for IntOrString {
     }
 }
 
-/// Go's `strconv.Atoi`: an optional sign and digits.
+/// Parses an optional sign and digits like Go's `strconv.Atoi`.
 fn go_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }

@@ -2,14 +2,14 @@
 
 use std::io::{Error, ErrorKind};
 
-/// Why a file could not be read: `open PATH: no such file or directory`.
+/// Formats the error of reading a file: `open PATH: no such file or directory`.
 pub fn read_error(path: &str, error: &Error) -> String {
-    // Go opens a directory as well, and finds out when it reads.
+    // Go can open a directory, and fails when it reads.
     let step = if error.kind() == ErrorKind::IsADirectory { "read" } else { "open" };
     format!("{step} {path}: {}", io_error(error))
 }
 
-/// The error without the system's number for it.
+/// Formats the error without the system's error number.
 pub fn io_error(error: &Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "no such file or directory".to_owned(),

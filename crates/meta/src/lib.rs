@@ -1,6 +1,6 @@
-//! The vocabulary of the Kubernetes API: plain values that every other crate speaks in.
+//! The vocabulary of the Kubernetes API: plain values that all other crates use.
 //!
-//! Nothing here knows a socket, a clock or a particular kind of object.
+//! Independent of sockets, clocks and particular kinds of objects.
 
 mod address;
 mod aggregate;
@@ -34,5 +34,5 @@ pub use status::{ForeignStatus, Status, StatusCause, StatusDetails, StatusReason
 pub use time::{MicroTime, ParseTimeError, Time};
 pub use version::compare_kube_versions;
 
-/// A short immutable string: field names, map keys, names of objects. Up to 23 bytes live inline, longer ones are shared.
+/// A short immutable string: field names, map keys, names of objects. Up to 23 bytes are inline, longer ones shared.
 pub type Text = smol_str::SmolStr;

@@ -1,6 +1,6 @@
-//! Media types: the encodings of objects, and what an Accept header asks for.
+//! Media types: the encodings of objects, and Accept headers.
 
-/// How bytes are made of an object.
+/// The encoding of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     Json,
@@ -17,11 +17,11 @@ pub struct AcceptClause<'a> {
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-/// More clauses, and more parameters of one, than a sensible client sends are not looked at.
+/// The maximum number of clauses, and of parameters of a clause; the rest is ignored.
 const MAX_CLAUSES: usize = 64;
 
 impl Encoding {
-    /// In the order in which a wildcard picks them.
+    /// In the order of preference for wildcards.
     pub const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     pub fn media_type(self) -> &'static str {
@@ -36,19 +36,19 @@ impl Encoding {
         Self::ALL.map(Self::media_type)
     }
 
-    /// The encoding of a media type without parameters.
+    /// Returns the encoding of a media type without parameters.
     pub fn of(media_type: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|encoding| encoding.media_type() == media_type)
     }
 
-    /// The encoding of a body: an absent type is JSON; `None` for others and for malformed parameters.
+    /// Returns the encoding of a body: JSON for an absent type; `None` for unknown types and malformed parameters.
     pub fn of_content_type(header: &str) -> Option<Self> {
         let mut parts = header.split(';');
         let media_type = parts.next().unwrap_or("").trim();
         if header.is_empty() {
             return Some(Self::Json);
         }
-        // A semicolon may end the header, and a quoted value may hold some.
+        // The header may end in a semicolon, and a quoted value may contain some.
         let mut quoted = false;
         let mut rest = parts.peekable();
         while let Some(part) = rest.next() {
@@ -64,10 +64,9 @@ impl Encoding {
     }
 }
 
-/// The alternatives of an Accept header in the order in which kube-apiserver tries them.
+/// Returns the clauses of an Accept header in the order in which kube-apiserver tries them.
 ///
-/// Its sort is not by quality alone: a clause that comes right behind a wildcard goes before it, whatever the two say
-/// about quality.
+/// Clauses are not sorted by quality alone: one directly after a wildcard precedes it, regardless of both qualities.
 pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
     let mut clauses: Vec<AcceptClause<'_>> =
         header.split(',').take(MAX_CLAUSES).filter_map(AcceptClause::parse).collect();
@@ -81,8 +80,8 @@ pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
     clauses
 }
 
-/// Whether kube-apiserver's router lets a request through to a handler that makes these media types: it compares bare
-/// types, and knows no wildcard but `*/*`.
+/// Returns true if kube-apiserver's router accepts a request for a handler that produces these media types: it compares
+/// types without parameters, with `*/*` as the only wildcard.
 pub fn accept_names(header: &str, produced: &[&str]) -> bool {
     header.is_empty()
         || header.split(',').take(MAX_CLAUSES).any(|clause| {
@@ -97,7 +96,7 @@ impl<'a> AcceptClause<'a> {
         let range = parts.next()?;
         let (main, sub) = match range.split_once('/') {
             Some((main, rest)) if !rest.is_empty() => (main, rest.strip_suffix('/').unwrap_or(rest)),
-            // A lonely `*` stands for everything.
+            // A single `*` means `*/*`.
             other => (other.map_or(range, |(main, _)| main), "*"),
         };
         let (main, sub) = (main.trim_matches(' '), sub.trim_matches(' '));
@@ -120,7 +119,7 @@ impl<'a> AcceptClause<'a> {
         Some(clause)
     }
 
-    /// The last parameter of that name.
+    /// Returns the last parameter of this name.
     pub fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| *value)
     }
@@ -156,7 +155,7 @@ mod tests {
             ("a/b;q=0.1, c/d", "c/d a/b"),
             ("a/b;q=0.5,c/d;q=x", "a/b c/d"),
             ("a/b;q=0.5,c/d;q=0.5", "a/b c/d"),
-            // Behind a wildcard, and so before it.
+            // A clause directly after a wildcard precedes it.
             ("*/*,a/b;q=0.1", "a/b */*"),
             ("a/*,a/b;q=0.1", "a/b a/*"),
             ("a/b;q=0.1,*/*", "*/* a/b"),

@@ -1,7 +1,7 @@
 //! `resource.Quantity`: fixed-point numbers with a suffix, as in `500m`, `1536Mi`, `12e6`.
 //!
-//! Small amounts are an `i64` with a decimal scale, all others a big integer with one. Which of the two a text becomes
-//! follows kube-apiserver, because the answers of [`Quantity::value`] at the edges depend on it.
+//! Small amounts are an `i64` with a decimal scale, others a big integer with a scale. The choice between them is
+//! kube-apiserver's, because the results of [`Quantity::value`] in edge cases depend on it.
 
 mod amount;
 mod text;
@@ -16,7 +16,7 @@ use self::amount::{Amount, big_scaled_value, small_round_up, small_times_power};
 use self::text::{Parts, binary, decimal, parse_small, read_suffix, split};
 use crate::Text;
 
-/// How a quantity shows itself.
+/// The format of a quantity's suffix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// `12e6`
@@ -28,16 +28,16 @@ pub enum Format {
     DecimalSI,
 }
 
-/// A number with the format in which it shows itself. Equality and order are those of the number.
+/// A number with the format of its text. Equality and order only compare the number.
 #[derive(Clone, Debug, Default)]
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The text it was read from, where kube-apiserver would write it back unchanged.
+    /// The text that was parsed, if kube-apiserver would write it unchanged.
     text: Option<Text>,
 }
 
-/// Why a text is no quantity, with kube-apiserver's words.
+/// Errors of parsing a quantity, in kube-apiserver's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
@@ -51,7 +51,7 @@ pub enum ParseQuantityError {
 const NANO: i32 = -9;
 const MILLI: i32 = -3;
 
-/// Bounds on what one quantity can cost: kube-apiserver has none, but no amount of anything comes near.
+/// Limits on the cost of one quantity: kube-apiserver has none, but real amounts are far smaller.
 const MAX_DIGITS: usize = 4096;
 const MAX_EXPONENT: i32 = 10_000;
 
@@ -60,12 +60,12 @@ impl Quantity {
         Self::scaled(value, 0, format)
     }
 
-    /// `value / 1000`.
+    /// Returns `value / 1000`.
     pub fn milli(value: i64, format: Format) -> Self {
         Self::scaled(value, MILLI, format)
     }
 
-    /// `value * 10^scale`.
+    /// Returns `value * 10^scale`.
     pub fn scaled(value: i64, scale: i32, format: Format) -> Self {
         Self { amount: Amount::Small { value, scale }, format, text: None }
     }
@@ -95,7 +95,7 @@ impl Quantity {
             value <<= exponent.unsigned_abs();
         }
         let mut format = format;
-        // Whoever asks for a little gets at least the smallest amount there is.
+        // A smaller amount is rounded up to the smallest possible one.
         let mut amount = Amount::Big { value, scale };
         if !amount.is_zero() {
             amount = amount.round_up(NANO).0;
@@ -115,7 +115,7 @@ impl Quantity {
         Ok(Self { amount, format, text: None })
     }
 
-    /// Adds in place. Zero takes over the format of the other.
+    /// Adds in place. Zero takes the format of the other quantity.
     pub fn add(&mut self, other: &Self) {
         self.text = None;
         if self.is_zero() {
@@ -124,7 +124,7 @@ impl Quantity {
         self.amount = self.amount.sum(&other.amount);
     }
 
-    /// Subtracts in place. Zero takes over the format of the other.
+    /// Subtracts in place. Zero takes the format of the other quantity.
     pub fn sub(&mut self, other: &Self) {
         self.text = None;
         if self.is_zero() {
@@ -150,7 +150,7 @@ impl Quantity {
         self.amount = self.amount.negated();
     }
 
-    /// Rounds away from zero to a multiple of `10^scale`; false where that changed the number.
+    /// Rounds away from zero to a multiple of `10^scale`; returns false if that changed the number.
     pub fn round_up(&mut self, scale: i32) -> bool {
         let (rounded, exact) = self.amount.round_up(scale);
         if !exact {
@@ -168,7 +168,7 @@ impl Quantity {
         self.amount.is_zero()
     }
 
-    /// -1, 0 or 1.
+    /// Returns -1, 0 or 1.
     pub fn sign(&self) -> i32 {
         match self.amount.unscaled_sign() {
             Ordering::Less => -1,
@@ -177,17 +177,17 @@ impl Quantity {
         }
     }
 
-    /// The number as an integer, rounded up.
+    /// Returns the number as an integer, rounded up.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// A thousand times the number as an integer, rounded up.
+    /// Returns a thousand times the number as an integer, rounded up.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(MILLI)
     }
 
-    /// The number divided by `10^scale`, rounded up. What does not fit overflows as in kube-apiserver.
+    /// Returns the number divided by `10^scale`, rounded up. Overflows as in kube-apiserver.
     pub fn scaled_value(&self, scale: i32) -> i64 {
         match &self.amount {
             Amount::Small { value, scale: own } if *own < scale => small_round_up(*value, scale.saturating_sub(*own)).0,
@@ -196,7 +196,7 @@ impl Quantity {
         }
     }
 
-    /// The number where it is an integer that is held without a big number.
+    /// Returns the number if it is an integer that is stored without a big integer.
     pub fn as_i64(&self) -> Option<i64> {
         match &self.amount {
             Amount::Small { value, scale: 0 } => Some(*value),
@@ -222,7 +222,7 @@ impl Quantity {
             let kilo = |value| Amount::Small { value, scale: 0 };
             let below = self.amount.compare(&kilo(1024)) == Ordering::Less
                 && self.amount.compare(&kilo(-1024)) == Ordering::Greater;
-            // Small numbers and fractions would lose precision or confuse as powers of two.
+            // As multiples of powers of two, small numbers and fractions would lose precision or be confusing.
             match self.amount.round_up(0) {
                 (whole, true) if !below => return binary(&whole),
                 _ => format = Format::DecimalSI,
@@ -241,7 +241,7 @@ impl FromStr for Quantity {
 }
 
 impl fmt::Display for Quantity {
-    /// The canonical form: no fraction, the largest suffix that loses nothing.
+    /// Writes the canonical form: no fraction, and the largest suffix without loss.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.text {
             Some(text) => f.write_str(text),
@@ -313,7 +313,7 @@ mod tests {
             ("100Ei", "9223372036854775807"),
             ("7Ei", "7Ei"),
             ("12e6", "12e6"),
-            // A few texts are written back as they were read.
+            // Some texts are written unchanged.
             ("12E6", "12E6"),
             ("12e7", "120e6"),
             ("1e-3", "1e-3"),

@@ -1,6 +1,6 @@
-//! Label and field selectors: which objects a list or a watch is about.
+//! Label and field selectors, which select the objects of a list or watch.
 //!
-//! Grammar, messages and text forms are those of apimachinery's `labels` and `fields` packages.
+//! Grammar, messages and notation are those of apimachinery's `labels` and `fields` packages.
 
 mod fields;
 mod label_lexer;
@@ -11,13 +11,13 @@ mod labels;
 pub use fields::{FieldSelector, FieldTerm};
 pub use labels::{LabelSelector, Operator, Requirement};
 
-/// The longest selector text that is looked at. A URL cannot carry more, so only a caller that is not HTTP meets it.
+/// The maximum length of a selector's text. URLs are shorter, so only callers that do not use HTTP can exceed it.
 pub const MAX_SELECTOR_BYTES: usize = 64 * 1024;
 
-/// The most terms, the values of sets counted, that a selector may have: each is kept for as long as a watch lasts.
+/// The maximum number of terms in a selector, including the values of sets: a watch keeps each while it lasts.
 pub(crate) const MAX_SELECTOR_TERMS: usize = 1024;
 
-/// Why a selector was refused, in kube-apiserver's words.
+/// The error of an invalid selector, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);

@@ -1,11 +1,11 @@
-//! Semantic versions, read and compared as `github.com/blang/semver` does it.
+//! Semantic versions, parsed and compared as by `github.com/blang/semver`.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use crate::go_quote;
 
-/// `1.2.3-alpha.1`. What stands behind a `+` is only for display.
+/// A version such as `1.2.3-alpha.1`. Build metadata after a `+` is only displayed.
 #[derive(Clone, Debug, Default)]
 pub struct SemanticVersion {
     numbers: [u64; 3],
@@ -13,7 +13,7 @@ pub struct SemanticVersion {
     text: String,
 }
 
-/// Numbers come before words.
+/// An identifier of a prerelease. Numbers sort before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Identifier {
     Number(u64),
@@ -21,7 +21,7 @@ enum Identifier {
 }
 
 impl SemanticVersion {
-    /// A version as semver.org describes them, or why it is none.
+    /// Parses a version by the rules of semver.org; the error is the reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
@@ -46,7 +46,7 @@ impl SemanticVersion {
         Ok(Self { numbers, prerelease, text: text.to_owned() })
     }
 
-    /// As [`SemanticVersion::parse`], with missing numbers filled in, and without a `v` and zeroes before numbers.
+    /// Like [`SemanticVersion::parse`], but fills in missing numbers, and drops a leading `v` and leading zeros.
     pub fn parse_tolerant(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
@@ -67,7 +67,7 @@ impl SemanticVersion {
         Self::parse(&parts.join("."))
     }
 
-    /// Major, minor and patch.
+    /// Returns major, minor and patch number.
     pub fn numbers(&self) -> [u64; 3] {
         self.numbers
     }
@@ -75,7 +75,7 @@ impl SemanticVersion {
 
 impl Ord for SemanticVersion {
     fn cmp(&self, other: &Self) -> Ordering {
-        // A version comes after its previews.
+        // A version sorts after its prereleases.
         let released = self.prerelease.is_empty().cmp(&other.prerelease.is_empty());
         self.numbers.cmp(&other.numbers).then(released).then_with(|| self.prerelease.cmp(&other.prerelease))
     }

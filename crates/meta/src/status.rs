@@ -1,5 +1,5 @@
-//! `Status`, the answer to every request that failed (and to deletes that succeeded), with one constructor per reason
-//! so that code, reason, message and details always agree.
+//! `Status`, the response to every failed request (and to successful deletes), with one constructor for each reason, so
+//! that code, reason, message and details always agree.
 
 mod details;
 mod foreign;
@@ -11,22 +11,22 @@ pub use self::foreign::ForeignStatus;
 pub use self::reason::StatusReason;
 use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
 
-/// How many bytes of errors a refusal tells; each stands in the message and once more as a cause.
+/// The maximum size of a refusal's errors; each is written to the message and to a cause.
 const MAX_ERROR_BYTES: usize = 256 << 10;
 
-/// The errors that a refusal tells.
+/// Returns the errors that a refusal lists.
 fn told(errors: &FieldErrors) -> &[FieldError] {
     let mut bytes = 0;
     let fits = |error: &FieldError| {
         bytes += error.field.as_str().len() + error.body().len();
         bytes <= MAX_ERROR_BYTES
     };
-    // One error always fits: its parts are bounded.
+    // One error always fits: its size is limited.
     let count = errors.iter().take(FieldErrors::SHOWN).map(fits).take_while(|fits| *fits).count();
     &errors[..count]
 }
 
-/// `metav1.Status`. A failure can only be made by the constructors; the success of a delete by [`Status::success`].
+/// `metav1.Status`. Failures are only created by the constructors, the success of a delete by [`Status::success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// `None` for success.
@@ -35,15 +35,15 @@ pub struct Status {
     message: String,
     /// Boxed: most handlers return `Result<_, Status>`, which should stay small.
     details: Option<Box<StatusDetails>>,
-    /// `metadata.continue`: where an expired list may go on.
+    /// `metadata.continue`: the token with which an expired list can be continued.
     continue_token: String,
     tells_code: bool,
-    /// What a status that somebody else made says beyond that.
+    /// The further members of another server's Status.
     foreign: Option<Box<ForeignStatus>>,
 }
 
 impl Status {
-    /// What a delete answers when the object is gone.
+    /// Creates the response to a delete that removed the object.
     pub fn success(details: StatusDetails) -> Self {
         Self {
             reason: None,
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// What an order answers that was carried out (a binding, an eviction).
+    /// Creates the response to a completed action (a binding, an eviction).
     pub fn carried_out() -> Self {
         Self {
             reason: None,
@@ -74,7 +74,7 @@ impl Status {
         Self::about(StatusReason::NotFound, 404, format!("{resource} {name:?} not found"), resource, name)
     }
 
-    /// A path that no part of the server claims.
+    /// 404 for a path that no handler serves.
     pub fn path_not_found() -> Self {
         Self::plain(StatusReason::NotFound, 404, "the server could not find the requested resource")
             .with_details(StatusDetails::default())
@@ -84,7 +84,7 @@ impl Status {
         Self::about(StatusReason::AlreadyExists, 409, format!("{resource} {name:?} already exists"), resource, name)
     }
 
-    /// `generateName` met an existing name too often: 409 with a hint to try again (or 429 where no name was left).
+    /// `generateName` produced existing names too often: 409 with a hint to retry (or 429 if no name was left).
     pub fn generate_name_conflict(resource: &GroupResource, name: &str, retry_after_seconds: u32) -> Self {
         let mut status = Self::about(
             StatusReason::AlreadyExists,
@@ -107,7 +107,7 @@ impl Status {
         Self::plain(StatusReason::Unauthorized, 401, message)
     }
 
-    /// `resource "name" is forbidden: why`; the empty resource and name are left out of the sentence.
+    /// `resource "name" is forbidden: why`; an empty resource or name is omitted.
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl std::fmt::Display) -> Self {
         let message = if resource.resource.is_empty() && resource.group.is_empty() {
             format!("forbidden: {why}")
@@ -119,7 +119,7 @@ impl Status {
         Self::about(StatusReason::Forbidden, 403, message, resource, name)
     }
 
-    /// A refusal of another server, passed on as it came.
+    /// The refusal of another server, passed on unchanged.
     pub fn forbidden_elsewhere(message: impl Into<String>) -> Self {
         Self::plain(StatusReason::Forbidden, 403, message)
     }
@@ -134,7 +134,7 @@ impl Status {
         )
     }
 
-    /// Server-side apply met fields that others own.
+    /// Conflict of server-side apply with fields of other managers.
     pub fn apply_conflict(causes: Vec<StatusCause>, message: impl Into<String>) -> Self {
         Self::plain(StatusReason::Conflict, 409, message)
             .with_details(StatusDetails { causes, ..StatusDetails::default() })
@@ -144,15 +144,15 @@ impl Status {
         Self::plain(StatusReason::Gone, 410, message)
     }
 
-    /// A resource version or continue token too old to be served.
+    /// A resourceVersion or continue token that is too old.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::plain(StatusReason::Expired, 410, message)
     }
 
-    /// Validation failed: one cause per error; equal errors are told once in the message.
+    /// Failed validation: one cause for each error; equal errors are only once in the message.
     ///
-    /// The Go server tells all errors however many there are. Here the first ones are told, up to a number and a size, and
-    /// a last sentence and cause say that there are more.
+    /// Go lists all errors, however many there are. Here the number and size of the listed errors are limited, and a
+    /// last sentence and cause say that there are more.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
         let told = told(errors);
         let cut = told.len() < errors.len();
@@ -220,7 +220,7 @@ impl Status {
         )
     }
 
-    /// 406 in the words of kube-apiserver's router, which compares bare types before any handler looks.
+    /// 406 in the words of kube-apiserver's router, which compares types without parameters before it calls a handler.
     pub fn router_not_acceptable(available: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
         Self::plain(StatusReason::NotAcceptable, 406, message).with_details(StatusDetails::default())
@@ -247,13 +247,13 @@ impl Status {
         Self::plain(StatusReason::RequestEntityTooLarge, 413, format!("Request entity too large: {message}"))
     }
 
-    /// 504: the server could not do it in the time it had.
+    /// 504: the request exceeded its time limit.
     pub fn timeout(message: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
         Self::plain(StatusReason::Timeout, 504, format!("Timeout: {message}"))
             .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
     }
 
-    /// 504 with the cause that tells clients a resource version is newer than anything this server has seen.
+    /// 504 with the cause for a resourceVersion that is newer than any that this server has seen.
     pub fn too_large_resource_version(requested: u64, current: u64, retry_after_seconds: u32) -> Self {
         let message = format!("Too large resource version: {requested}, current: {current}");
         Self::plain(StatusReason::Timeout, 504, format!("Timeout: {message}")).with_details(StatusDetails {
@@ -272,7 +272,7 @@ impl Status {
             .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
     }
 
-    /// 429 for who asks too often, which tells no more than why.
+    /// 429 for too many requests, with no details but the reason.
     pub fn rate_limited(why: impl std::fmt::Display) -> Self {
         Self::plain(StatusReason::TooManyRequests, 429, format!("Too many requests: {why}"))
     }
@@ -281,7 +281,7 @@ impl Status {
         Self::plain(StatusReason::ServiceUnavailable, 503, message)
     }
 
-    /// 500 with what went wrong, for the client to report; must not hold anything that the client may not know.
+    /// 500 with the error, which clients see: it must not contain secrets.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         let text = error.to_string();
         Self::plain(StatusReason::InternalError, 500, format!("Internal error occurred: {text}")).with_details(
@@ -292,7 +292,7 @@ impl Status {
         )
     }
 
-    /// 500 of a list that met objects which cannot be read; `with_cause` names them.
+    /// 500 for a list with unreadable objects; `with_cause` adds their names.
     pub fn store_read_error(resource: &GroupResource) -> Self {
         let message = format!("failed to read one or more {resource} from the storage");
         Self::plain(StatusReason::StoreReadError, 500, message).with_details(StatusDetails {
@@ -303,18 +303,18 @@ impl Status {
         })
     }
 
-    /// A failure without a reason: an error that kube-apiserver passes on as it came.
+    /// A failure without a reason: an error that kube-apiserver passes on unchanged.
     pub fn unknown(code: u16, message: &str) -> Self {
         Self::plain(StatusReason::Unknown, code.max(400), message)
     }
 
-    /// 422 without a word of why: what kube-apiserver answers where a JSON patch does not apply.
+    /// 422 without an explanation: kube-apiserver's response to a JSON patch that does not apply.
     pub fn unprocessable() -> Self {
         Self::plain(StatusReason::Invalid, 422, "the server rejected our request due to an error in our request")
             .with_details(StatusDetails::default())
     }
 
-    /// 406 with a sentence of its own.
+    /// 406 with the given message.
     pub fn not_acceptable_text(message: &str) -> Self {
         Self::plain(StatusReason::NotAcceptable, 406, message)
     }
@@ -326,20 +326,20 @@ impl Status {
         self
     }
 
-    /// Replaces the message, keeping what programs read.
+    /// Replaces the message, but not the machine-readable members.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// Replaces the reason of a failure and its code, keeping what it is about.
+    /// Replaces the reason and the code of a failure, but not its details.
     #[must_use]
     pub fn because(self, reason: StatusReason, code: u16) -> Self {
         Self { reason: Some(reason), code, ..self }
     }
 
-    /// Offers a token with which an expired list can go on, at the price of consistency.
+    /// Sets a token with which an expired list can be continued, without consistency.
     #[must_use]
     pub fn with_continue(mut self, token: impl Into<String>) -> Self {
         self.continue_token = token.into();
@@ -357,7 +357,7 @@ impl Status {
         self
     }
 
-    /// A success that tells its code, which most leave out.
+    /// Includes the code in the JSON of a success, which most successes omit.
     #[must_use]
     pub fn with_code(self) -> Self {
         Self { tells_code: true, ..self }
@@ -367,7 +367,7 @@ impl Status {
         self.reason.is_none()
     }
 
-    /// The HTTP status code.
+    /// Returns the HTTP status code.
     pub fn code(&self) -> u16 {
         self.code
     }
@@ -376,7 +376,7 @@ impl Status {
         self.reason
     }
 
-    /// The reason as it is told, which may be one that somebody else thought of; empty without any.
+    /// Returns the text of the reason, which may be another server's own; empty if there is none.
     pub fn reason_text(&self) -> &str {
         match &self.foreign {
             Some(foreign) => &foreign.reason,
@@ -384,7 +384,7 @@ impl Status {
         }
     }
 
-    /// `Success`, `Failure`, or what somebody else called it.
+    /// Returns `Success`, `Failure`, or another server's word.
     pub fn outcome(&self) -> &str {
         match &self.foreign {
             Some(foreign) => &foreign.status,
@@ -409,7 +409,7 @@ impl Status {
         self.details.as_deref()
     }
 
-    /// The JSON document, fields in the order in which kube-apiserver writes them.
+    /// Encodes the Status as JSON, with members in kube-apiserver's order.
     pub fn to_json(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = String::with_capacity(192 + self.message.len());

@@ -1,9 +1,9 @@
-//! The order of API version names: `v2` before `v1`, `v1` before `v1beta2`, those before `v3alpha1`, other names last.
+//! The order of API version names: `v2` before `v1`, `v1` before `v1beta2`, then `v3alpha1`, then other names.
 
 use std::cmp::Ordering;
 
-/// Compares version names by stability, then by number; the greater one is preferred. Names that are no Kubernetes
-/// versions are less than all that are, and among themselves in reverse alphabetical order.
+/// Compares version names by stability, then by number; the greater one is preferred. All other names are less than
+/// Kubernetes versions, and are in reverse alphabetical order among themselves.
 pub fn compare_kube_versions(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -13,7 +13,7 @@ pub fn compare_kube_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Stability, major and minor number.
+/// Parses stability, major and minor number.
 fn parse(version: &str) -> Option<(u8, i64, i64)> {
     let (major, rest) = number(version.strip_prefix('v')?)?;
     let (stability, minor) = match (rest, rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
@@ -28,7 +28,7 @@ fn parse(version: &str) -> Option<(u8, i64, i64)> {
     }
 }
 
-/// A number, and what follows it.
+/// Parses a number, and returns it with the rest of the text.
 fn number(text: &str) -> Option<(i64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, rest) = text.split_at(digits);

@@ -1,18 +1,18 @@
-//! How families are shown where operators asked for something else: some left out, others under their old names too,
-//! labels held to a list of values.
+//! Metric families as operators configure them: some disabled, some also shown under deprecated names, and labels
+//! limited to lists of values.
 //!
-//! All of it happens when somebody asks for the families, so counting costs the same with and without.
+//! All of this happens when the families are read, so it does not affect the cost of counting.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use parking_lot::Mutex;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
-/// The value that stands for all those which a list does not have.
+/// The replacement for values that are not in a list.
 const UNEXPECTED: &str = "unexpected";
 
 /// Families that are hidden since the release that deprecated them: the old name, the release, the help, and the family
-/// that has the same numbers.
+/// with the same numbers.
 const HIDDEN: [(&str, &str, &str, &str); 6] = [
     (
         "apiserver_flowcontrol_request_concurrency_in_use",
@@ -54,22 +54,22 @@ const HIDDEN: [(&str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// What operators ask for.
+/// The options for exposed metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExposedOptions {
-    /// Names of families that are left out.
+    /// Names of disabled families.
     pub disabled: HashSet<String>,
-    /// True where hidden families are shown.
+    /// True to show hidden families.
     pub show_hidden: bool,
-    /// Values that a label may have, by family and label.
+    /// The allowed values of labels, by family and label.
     pub allowed: HashMap<String, HashMap<String, HashSet<String>>>,
 }
 
-/// Families as they are shown.
+/// Applies the options to metric families.
 #[derive(Default)]
 pub struct Exposed {
     options: ExposedOptions,
-    /// For each family with a list, how often a value was not on it when it was last counted.
+    /// The number of observations with values that are not allowed, at the last read, by family.
     unexpected: Mutex<HashMap<String, u64>>,
 }
 
@@ -78,7 +78,7 @@ impl Exposed {
         Self { options, unexpected: Mutex::default() }
     }
 
-    /// The families in the order of their names, with those that tell what was done to them.
+    /// Returns the families, sorted by name, with further ones that count the changes.
     pub fn families(&self, families: Vec<MetricFamily>) -> Vec<MetricFamily> {
         let mut families: BTreeMap<String, MetricFamily> =
             families.into_iter().map(|family| (family.name().to_owned(), family)).collect();
@@ -98,13 +98,13 @@ impl Exposed {
         families.into_values().collect()
     }
 
-    /// The families that are not left out, for an endpoint that tells nothing of what was done to them.
+    /// Returns the enabled families, for an endpoint that does not count the changes.
     pub fn enabled(&self, mut families: Vec<MetricFamily>) -> Vec<MetricFamily> {
         families.retain(|family| !self.options.disabled.contains(family.name()));
         families
     }
 
-    /// Puts values together that no list has.
+    /// Merges metrics whose label values are not allowed.
     fn limit(&self, families: &mut BTreeMap<String, MetricFamily>) {
         for (name, labels) in &self.options.allowed {
             let Some(family) = families.get_mut(name) else { continue };
@@ -135,7 +135,7 @@ impl Exposed {
         }
     }
 
-    /// The families about families.
+    /// Returns the families about families.
     fn told(&self, families: &BTreeMap<String, MetricFamily>) -> Vec<MetricFamily> {
         let unexpected = self.unexpected.lock().values().sum::<u64>();
         let hidden = if self.options.show_hidden { 0 } else { HIDDEN.len() };
@@ -179,7 +179,7 @@ impl Exposed {
     }
 }
 
-/// Stability and the release that deprecated the family, as its help begins with them.
+/// Parses stability and the deprecating release at the beginning of a family's help.
 fn kind_of(help: &str) -> Option<(String, String)> {
     let (stability, rest) = help.strip_prefix('[')?.split_once("] ")?;
     let deprecated =
@@ -211,7 +211,7 @@ fn counted(labels: Vec<LabelPair>, value: f64) -> Metric {
     metric
 }
 
-/// A label of a metric that is made by hand.
+/// Creates a label for a metric.
 pub fn pair(name: &str, value: &str) -> LabelPair {
     let mut pair = LabelPair::default();
     pair.set_name(name.to_owned());
@@ -219,7 +219,7 @@ pub fn pair(name: &str, value: &str) -> LabelPair {
     pair
 }
 
-/// How often something was counted; a gauge says nothing of that.
+/// Returns the number of observations; a gauge has none.
 fn observations(metric: &Metric, kind: MetricType) -> u64 {
     match kind {
         MetricType::COUNTER => metric.get_counter().get_value() as u64,
@@ -255,7 +255,7 @@ fn add(to: &mut Metric, more: &Metric, kind: MetricType) {
             sum.set_bucket(buckets.collect());
             to.set_histogram(sum);
         }
-        // Quantiles cannot be added: the first of them stands for all.
+        // Quantiles cannot be added, so those of the first metric remain.
         MetricType::SUMMARY | MetricType::UNTYPED => {}
     }
 }

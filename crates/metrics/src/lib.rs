@@ -1,4 +1,4 @@
-//! How families of metrics are registered. Each part of the server has its own families, and all go into one registry.
+//! Registration of metric families. Each part of the server has its own families, all in one registry.
 
 mod exposed;
 mod summary;
@@ -11,9 +11,9 @@ pub use exposed::{Exposed, ExposedOptions, pair};
 pub use summary::{Summary, SummaryVec};
 pub use text::text;
 
-/// Registers a family and hands it back to be filled; clones fill the same family.
+/// Registers a family and returns it; clones share the metrics.
 ///
-/// Fails where the registry has a family of that name already.
+/// Fails if the registry already has a family with this name.
 pub fn keep<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> Result<C, prometheus::Error> {
     registry.register(Box::new(family.clone()))?;
     Ok(family)

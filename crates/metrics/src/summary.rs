@@ -1,7 +1,7 @@
-//! Summaries: durations told by quantiles of the last five hours. The metrics library has none.
+//! Summaries: quantiles of the durations in the last five hours. The metrics library has none.
 //!
-//! Durations are counted in buckets whose width is a thirty-second of what they hold, so that a quantile is off by at
-//! most that part; kube-apiserver's estimate is off by as much in rank instead. Counting takes no lock.
+//! Durations are counted in buckets whose width is 1/32 of their values, which is also the maximum error of a quantile;
+//! the error of kube-apiserver's estimate is in rank instead. Counting takes no lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -13,12 +13,12 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
 
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
-/// How many parts the last hours are kept in, the oldest of which is forgotten as a whole, and how long each is.
+/// The last hours are divided into this number of periods (ages), each this long; the oldest is dropped as a whole.
 const AGES: usize = 5;
 const AGE: Duration = Duration::from_secs(60 * 60);
-/// Buckets for each power of two, as a power of two.
+/// The binary logarithm of the number of buckets for each power of two.
 const STEPS: u32 = 5;
-/// Longer durations (an hour and a bit) all go into the last bucket.
+/// Longer durations (more than an hour) are all in the last bucket.
 const LONGEST_NANOS: u64 = (1 << 42) - 1;
 const BUCKETS: usize = bucket(LONGEST_NANOS) + 1;
 
@@ -34,17 +34,17 @@ pub struct SummaryVec {
 /// One summary.
 pub struct Summary {
     began: Instant,
-    /// How many were counted in ages that are forgotten.
+    /// The number of durations in dropped ages.
     forgotten: AtomicU64,
     sum_nanos: AtomicU64,
-    /// How many ages have passed.
+    /// The number of the current age.
     age: AtomicU64,
     turning: Mutex<()>,
-    /// Made when the age first counts something.
+    /// Allocated at the first observation in the age.
     ages: [OnceLock<Box<[AtomicU32]>>; AGES],
 }
 
-/// The bucket of a duration: its own up to the first `2^STEPS` nanoseconds, then by its highest bits.
+/// Returns the bucket of a duration: its own up to `2^STEPS` nanoseconds, then by its highest bits.
 const fn bucket(nanos: u64) -> usize {
     let bits = u64::BITS - nanos.leading_zeros();
     if bits <= STEPS {
@@ -55,7 +55,7 @@ const fn bucket(nanos: u64) -> usize {
     ((shift as usize + 1) << STEPS) + within
 }
 
-/// The middle of a bucket, in nanoseconds.
+/// Returns the middle of a bucket, in nanoseconds.
 fn middle(bucket: usize) -> f64 {
     let (power, within) = (bucket >> STEPS, bucket & ((1 << STEPS) - 1));
     match power.checked_sub(1) {
@@ -79,7 +79,7 @@ impl Summary {
         }
     }
 
-    /// Counts a duration that ended `now`.
+    /// Records a duration that ended at `now`.
     pub fn observe(&self, duration: Duration, now: Instant) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.sum_nanos.fetch_add(nanos, Relaxed);
@@ -88,7 +88,7 @@ impl Summary {
         counts[bucket(nanos.min(LONGEST_NANOS))].fetch_add(1, Relaxed);
     }
 
-    /// The place of the present age, emptied if it has just begun.
+    /// Returns the index of the current age, and clears the counts of a new age.
     fn turn(&self, now: Instant) -> usize {
         let age = now.saturating_duration_since(self.began).as_secs() / AGE.as_secs();
         if self.age.load(Relaxed) < age {
@@ -107,7 +107,7 @@ impl Summary {
 
     fn metric(&self, labels: Vec<LabelPair>, now: Instant) -> Metric {
         self.turn(now);
-        // What is being forgotten is not counted twice, nor left out.
+        // The lock keeps counts from moving to `forgotten`, so that each counts exactly once.
         let _turning = self.turning.lock();
         let mut counts = vec![0u64; BUCKETS];
         for age in self.ages.iter().filter_map(OnceLock::get) {
@@ -133,7 +133,7 @@ fn place(age: u64) -> usize {
     (age % AGES as u64) as usize
 }
 
-/// Seconds; not a number where nothing was counted.
+/// Returns the quantile in seconds; NaN without observations.
 fn at_quantile(counts: &[u64], quantile: f64) -> f64 {
     let total: u64 = counts.iter().sum();
     let rank = (total as f64 * quantile).ceil() as u64;
@@ -152,7 +152,7 @@ impl SummaryVec {
         Ok(Self { desc, labels: labels.into(), began: Instant::now(), children: Arc::default() })
     }
 
-    /// The summary with these label values, as many as there are labels.
+    /// Returns the summary with these label values, one for each label.
     pub fn with_label_values(&self, values: &[&str]) -> Arc<Summary> {
         assert_eq!(values.len(), self.labels.len(), "one value for each label");
         let values = values.iter().map(|value| (*value).to_owned()).collect();
@@ -219,7 +219,7 @@ mod tests {
         for (found, want) in quantiles.iter().zip([0.5, 0.9, 0.99]) {
             assert!((found - want).abs() < want / 32.0, "{found} {want}");
         }
-        // What is older does not count, and was counted.
+        // Older durations count in the total, but not in quantiles.
         let later = began + AGE * 3;
         summary.observe(Duration::from_secs(7), later);
         assert!(told(&summary, later).1[1] < 1.0);

@@ -1,10 +1,11 @@
-//! Families in Prometheus' text format, with numbers as Go writes them: `le="1e+06"` is a label that queries compare as text.
+//! Families in Prometheus' text format, with numbers in Go's notation, since queries compare labels such as
+//! `le="1e+06"` as text.
 
 use std::fmt::Write;
 
 use prometheus::proto::{LabelPair, Metric, MetricFamily, MetricType};
 
-/// The families as `/metrics` answers them.
+/// Formats the families for `/metrics`.
 pub fn text(families: &[MetricFamily]) -> String {
     let mut text = String::new();
     for family in families {
@@ -33,7 +34,7 @@ pub fn text(families: &[MetricFamily]) -> String {
     text
 }
 
-/// Where the lines of one metric go.
+/// A writer of one metric's lines.
 struct Lines<'a> {
     text: &'a mut String,
     name: &'a str,
@@ -45,7 +46,7 @@ impl Lines<'_> {
         match kind {
             MetricType::COUNTER => self.line("", None, metric.get_counter().get_value()),
             MetricType::GAUGE => self.line("", None, metric.get_gauge().get_value()),
-            // Nothing here makes metrics without a type.
+            // The server has no metrics without a type.
             MetricType::UNTYPED => {}
             MetricType::HISTOGRAM => {
                 let histogram = metric.get_histogram();
@@ -71,7 +72,7 @@ impl Lines<'_> {
         }
     }
 
-    /// `more` is a label beside those of the metric.
+    /// Writes a line. `more` is an additional label.
     fn line(&mut self, suffix: &str, more: Option<(&str, f64)>, value: f64) {
         self.text.push_str(self.name);
         self.text.push_str(suffix);
@@ -103,9 +104,9 @@ fn as_float(count: u64) -> f64 {
     count as f64
 }
 
-/// As Go's `strconv.FormatFloat(n, 'g', -1, 64)`: with an exponent of two digits at least below 1e-4 and from 1e6 on.
+/// Formats a number like Go's `strconv.FormatFloat(n, 'g', -1, 64)`: with a two-digit exponent below 1e-4 and from 1e6.
 fn number(text: &mut String, n: f64) {
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = match n.abs() {
         _ if n.is_nan() => write!(text, "NaN"),
         f64::INFINITY => write!(text, "{}Inf", if n < 0.0 { '-' } else { '+' }),

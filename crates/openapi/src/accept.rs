@@ -1,4 +1,4 @@
-//! The Accept header, read as kube-apiserver's OpenAPI handlers read it: the first clause that any form fits wins.
+//! Negotiation by the Accept header, as in kube-apiserver's OpenAPI handlers: the first clause with a known form wins.
 
 use binnacle_meta::{AcceptClause, accept_clauses};
 
@@ -9,17 +9,18 @@ pub(crate) enum Form {
     Protobuf,
 }
 
-/// The outcome of reading an Accept header.
+/// The outcome of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Form(Form),
-    /// There are clauses, but nothing fits them.
+    /// No clause has a known form.
     Nothing,
-    /// There is no clause at all that can be read.
+    /// No clause is valid.
     Unreadable,
 }
 
-/// Chooses among JSON and the two names of the protobuf form: `spec.v2.v1.0+protobuf` and the older `spec.v2@v1.0+protobuf`.
+/// Negotiates between JSON and the two names of the protobuf form: `spec.v2.v1.0+protobuf` and the older
+/// `spec.v2@v1.0+protobuf`.
 pub(crate) fn negotiate(accept: &str, protobuf: [&str; 2]) -> Wanted {
     if accept.is_empty() {
         return Wanted::Form(Form::Json);

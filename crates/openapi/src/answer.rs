@@ -1,4 +1,4 @@
-//! From path and headers to an answer, with every document made at most once for one set of what is served.
+//! Answers to requests by path and headers; each document is made at most once per snapshot of the served resources.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha512};
 use crate::accept::{Form, Wanted, negotiate};
 use crate::custom::WithCustom;
 use crate::definitions::BuiltIn;
-use crate::documents::{self, Place};
+use crate::documents::{self, DocumentName};
 use crate::gzip;
 use crate::json::Json;
 use crate::others::{self, Others};
@@ -20,7 +20,7 @@ use crate::protobuf::{self, Shape, shapes};
 use crate::v2::{CustomParts, Kept};
 use crate::{v2, v3};
 
-/// The OpenAPI documents of one immutable [`Served`]. When that changes, a new one takes its place.
+/// The OpenAPI documents of an immutable [`Served`]. A new value replaces them when that changes.
 #[derive(Debug)]
 pub struct OpenApi {
     served: Arc<Served>,
@@ -30,12 +30,12 @@ pub struct OpenApi {
     /// By their names in the index.
     v3: BTreeMap<String, Arc<Slot>>,
     v2: OnceLock<v2::Document>,
-    /// The parts of the custom resources, by the address of the description that each of them holds.
+    /// The parts of the custom resources, by the address of the description, which each of them keeps alive.
     custom: HashMap<usize, Arc<CustomParts>>,
     kept: Arc<Kept>,
 }
 
-/// The parts of a request that OpenAPI answers depend on. The method does not matter, as it does not to kube-apiserver.
+/// The parts of a request that OpenAPI answers depend on. As in kube-apiserver, the method does not matter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask<'a> {
     /// Decoded, without query.
@@ -53,21 +53,21 @@ pub struct Ask<'a> {
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// 200 with the index of version 3, whose type kube-apiserver leaves to guessing: `text/plain`.
+    /// 200 with the index of version 3, whose type kube-apiserver leaves to detection: `text/plain`.
     Index(Bytes),
     /// 200 with a document.
     Document(Document),
     /// 304: the client's copy is current.
     NotModified { etag: String, immutable: bool },
-    /// 301 without a body: the hash is not that of the document, which is to be had at `location`.
+    /// 301 without a body: the hash is not that of the document, which is at `location`.
     Moved { etag: String, content_type: &'static str, location: String },
     /// 404 without a body.
     NotFound,
     /// 406 without a body.
     NotAcceptable,
-    /// 200 without a body: the Accept header cannot be read.
+    /// 200 without a body: the Accept header is invalid.
     Nothing,
-    /// 503 without a body: the document cannot be had in this form.
+    /// 503 without a body: the document cannot be made in this form.
     Unavailable,
 }
 
@@ -77,9 +77,9 @@ pub struct Document {
     pub content_type: &'static str,
     /// Quoted, as in the header.
     pub etag: String,
-    /// The URL names the hash, so what it leads to never changes.
+    /// True if the URL has the hash, so that its document never changes.
     pub immutable: bool,
-    /// The body is compressed with gzip.
+    /// True if the body is compressed with gzip.
     pub packed: bool,
     pub body: Pieces,
 }
@@ -87,12 +87,12 @@ pub struct Document {
 /// A document of version 3.
 #[derive(Debug)]
 struct Slot {
-    place: Place,
+    place: DocumentName,
     hash: OnceLock<String>,
     json: OnceLock<Bytes>,
-    /// `None` if the document does not fit into that form.
+    /// `None` if the document has no such form.
     protobuf: OnceLock<Option<Bytes>>,
-    /// Its parts in the document of version 2, where it is about built-in resources.
+    /// Its parts in the document of version 2, for built-in resources.
     v2: OnceLock<Arc<PathParts>>,
 }
 
@@ -113,10 +113,10 @@ impl OpenApi {
         Self::of(served, Arc::default(), kinds, v3, custom, Arc::default())
     }
 
-    /// Returns the documents of what is served now; those whose resources are the same as before are kept.
+    /// Returns the documents of another snapshot; those with the same resources are reused.
     #[must_use]
     pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
-        let same = |slot: &Slot, place: &Place| {
+        let same = |slot: &Slot, place: &DocumentName| {
             let (before, now) = (slot.place.resources(&self.served), place.resources(&served));
             slot.place == *place && before.len() == now.len() && before.iter().zip(now).all(|(a, b)| Arc::ptr_eq(a, b))
         };
@@ -141,12 +141,12 @@ impl OpenApi {
         Self { served, kinds, others, index: OnceLock::new(), v3, v2: OnceLock::new(), custom, kept }
     }
 
-    /// The resources that the documents describe.
+    /// Returns the resources in the documents.
     pub fn served(&self) -> &Arc<Served> {
         &self.served
     }
 
-    /// The documents of other servers, which are served beside them.
+    /// Returns the documents of other servers.
     pub fn others(&self) -> &Arc<Others> {
         &self.others
     }
@@ -161,7 +161,7 @@ impl OpenApi {
         path == V2 || path.strip_prefix(V3).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The answer to a request for `/openapi/v2`, `/openapi/v3` or a document below; `None` for other paths.
+    /// Returns the answer to a request for `/openapi/v2`, `/openapi/v3` or a document below; `None` for other paths.
     pub fn answer(&self, ask: &Ask<'_>) -> Option<Answer> {
         if ask.path == V2 {
             return Some(self.answer_v2(ask));
@@ -233,7 +233,7 @@ impl OpenApi {
     }
 
     fn make_v2(&self) -> v2::Document {
-        let own = self.v3.values().filter(|slot| !matches!(slot.place, Place::Custom(..)));
+        let own = self.v3.values().filter(|slot| !matches!(slot.place, DocumentName::Custom(..)));
         let paths = |slot: &Slot| Arc::new(v2::path_parts(slot.place.paths(&self.served, &*self.kinds)));
         let own: Vec<Arc<PathParts>> = own.map(|slot| slot.v2.get_or_init(|| paths(slot)).clone()).collect();
         let custom = custom_resources(&self.v3, &self.served).filter_map(|known| self.custom.get(&address(known)));
@@ -248,7 +248,8 @@ impl OpenApi {
         }
     }
 
-    /// Names every document together with its hash. Documents are made for that and not kept: most are never asked for.
+    /// Makes the index, with the hash of every document. The documents made for it are not kept, as most are never
+    /// requested.
     fn make_index(&self) -> Bytes {
         let mut json = Json::new();
         json.object(|json| {
@@ -275,10 +276,10 @@ impl OpenApi {
         json.into_bytes().into()
     }
 
-    fn make_v3(&self, place: &Place) -> Bytes {
+    fn make_v3(&self, place: &DocumentName) -> Bytes {
         let paths = place.paths(&self.served, &*self.kinds);
         let built_in = BuiltIn::new(&*self.kinds, place.scope());
-        if let Place::Custom(..) = place {
+        if let DocumentName::Custom(..) = place {
             let definitions = WithCustom::new(built_in.for_custom(), &*self.kinds, place.resources(&self.served));
             return v3::document(&paths, &definitions, true).into();
         }
@@ -287,22 +288,22 @@ impl OpenApi {
 }
 
 impl Slot {
-    fn new(place: Place) -> Arc<Self> {
+    fn new(place: DocumentName) -> Arc<Self> {
         let (hash, json, protobuf, v2) = Default::default();
         Arc::new(Self { place, hash, json, protobuf, v2 })
     }
 }
 
-/// All custom resources.
+/// Returns all custom resources.
 fn custom_resources<'s>(
     slots: &'s BTreeMap<String, Arc<Slot>>,
     served: &'s Served,
 ) -> impl Iterator<Item = &'s Arc<ResourceDescription>> {
-    let custom = slots.values().filter(|slot| matches!(slot.place, Place::Custom(..)));
+    let custom = slots.values().filter(|slot| matches!(slot.place, DocumentName::Custom(..)));
     custom.flat_map(|slot| slot.place.resources(served)).filter(|resource| resource.published.is_some())
 }
 
-/// The parts of all custom resources: those that are known, and new ones.
+/// Returns the parts of all custom resources; known ones are reused.
 fn custom_parts(
     slots: &BTreeMap<String, Arc<Slot>>,
     served: &Served,
@@ -315,7 +316,7 @@ fn custom_parts(
     parts.collect()
 }
 
-/// Identifies a description, for as long as it is held.
+/// Returns the identity of a description, as long as it is alive.
 fn address(resource: &Arc<ResourceDescription>) -> usize {
     Arc::as_ptr(resource).addr()
 }

@@ -1,4 +1,4 @@
-//! Documents of version 3 made from those of version 2, for servers that have no others.
+//! Conversion of documents of version 2 to version 3, for servers without the latter.
 
 use serde_json::{Map, Value, json};
 
@@ -80,7 +80,7 @@ fn content(of: &Value, media_types: &[String]) -> Value {
     Value::Object(entries.collect())
 }
 
-/// A parameter that is no body: its type becomes a schema.
+/// Converts a parameter other than a body: its type becomes a schema.
 fn parameter(given: &Value, v2: &Value) -> Value {
     let mut made = resolved(given, v2).as_object().cloned().unwrap_or_default();
     let mut simple = Map::new();
@@ -94,13 +94,13 @@ fn parameter(given: &Value, v2: &Value) -> Value {
     Value::Object(made)
 }
 
-/// Returns the parameter that a reference leads to.
+/// Resolves a parameter that may be a reference.
 fn resolved<'a>(parameter: &'a Value, v2: &'a Value) -> &'a Value {
     let name = parameter["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/parameters/"));
     name.and_then(|name| v2["parameters"].get(name)).unwrap_or(parameter)
 }
 
-/// A schema whose references lead to where version 3 has schemas. What stands beside a reference would not count there.
+/// Converts the references in a schema to those of version 3. Members beside a reference would be ignored there.
 fn schema(of: &Value) -> Value {
     match of {
         Value::Object(members) => {
@@ -108,7 +108,7 @@ fn schema(of: &Value) -> Value {
                 members.iter().filter(|(key, _)| *key != "$ref").map(|(key, it)| (key.clone(), schema(it))).collect();
             let Some(reference) = members.get("$ref") else { return Value::Object(made) };
             let Some(text) = reference.as_str() else {
-                // A property of that name.
+                // A property with this name.
                 made.insert("$ref".to_owned(), schema(reference));
                 return Value::Object(made);
             };

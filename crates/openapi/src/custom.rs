@@ -1,5 +1,5 @@
-//! The paths and definitions of custom resources, which differ from those of built-in ones as apiextensions-apiserver's
-//! differ: no protobuf, no strategic merge patches, no watch paths, and options that are told as they are.
+//! The paths and definitions of custom resources. They differ from built-in ones as in apiextensions-apiserver: no
+//! protobuf, no strategic merge patches, no watch paths, and options with their actual fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 // === Definitions ===
 
-/// The definitions of custom resources beside those of the field tables, which have precedence.
+/// The definitions of custom resources and of the field tables, which have precedence.
 pub(crate) struct WithCustom<'a> {
     built_in: BuiltIn<'a>,
     kinds: &'a dyn Kinds,
@@ -29,10 +29,10 @@ pub(crate) struct WithCustom<'a> {
     custom: BTreeMap<Text, CustomDefinition<'a>>,
 }
 
-/// The definition of the objects of a resource or of lists of them.
+/// The definition of a resource's objects, or of their lists.
 struct CustomDefinition<'a> {
     published: &'a Arc<dyn Published>,
-    /// The name of the definition of the elements, if it is that of lists.
+    /// For a list, the name of the definition of its elements.
     element: Option<Text>,
 }
 
@@ -57,11 +57,11 @@ impl<'a> WithCustom<'a> {
     }
 }
 
-/// The definitions that those of custom resources refer to beside each other.
+/// The definitions that custom resources refer to.
 pub(crate) const REFERENCED: [&str; 2] =
     ["io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"];
 
-/// The definitions of one custom resource as JSON, with their names.
+/// Returns the definitions of a custom resource as JSON, with their names.
 pub(crate) fn shown(kinds: &dyn Kinds, resource: &ResourceDescription, version: OpenApiVersion) -> Vec<(Text, String)> {
     let Some(published) = &resource.published else { return Vec::new() };
     let object = (definition(resource, &resource.kind), published.object(version));
@@ -96,7 +96,7 @@ impl Definitions for WithCustom<'_> {
     }
 }
 
-/// The name of the definition of a kind of the resource: the parts of its group backwards, version and kind.
+/// Returns the name of the definition of a kind of the resource: its group reversed, version and kind.
 fn definition(resource: &ResourceDescription, kind: &str) -> Text {
     let group: Vec<&str> = resource.group.rsplit('.').collect();
     format!("{}.{}.{kind}", group.join("."), resource.version).into()
@@ -104,7 +104,7 @@ fn definition(resource: &ResourceDescription, kind: &str) -> Text {
 
 // === Paths ===
 
-/// The paths of the custom resources of one group version, in order.
+/// Returns the paths of the custom resources of one group version, in order.
 pub(crate) fn paths(kinds: &dyn Kinds, resources: &[Arc<ResourceDescription>]) -> Vec<Path> {
     let mut by_path = BTreeMap::new();
     for resource in resources {
@@ -119,10 +119,10 @@ struct Routes<'a> {
     by_path: &'a mut BTreeMap<String, Vec<Operation>>,
 }
 
-/// The path of operations, and their common parts.
-struct Place<'a> {
+/// A path, and the common parts of its operations.
+struct CustomPath<'a> {
     path: String,
-    /// With a capital; empty for the resource itself.
+    /// The capitalized subresource; empty for the resource itself.
     title: String,
     subresource: &'a str,
     parameters: Vec<Parameter>,
@@ -134,7 +134,7 @@ impl Routes<'_> {
     fn add_all(&mut self) {
         let resource = self.resource;
         let root = routes::root(&resource.group, &resource.version);
-        let place = |path: String, parameters: Vec<Parameter>| Place {
+        let place = |path: String, parameters: Vec<Parameter>| CustomPath {
             path,
             title: String::new(),
             subresource: "",
@@ -168,7 +168,7 @@ impl Routes<'_> {
                     message.map(|message| message.name.clone()).unwrap_or_default()
                 }
             };
-            self.item(&Place {
+            self.item(&CustomPath {
                 path: format!("{}/{}", item.path, subresource.name),
                 title: title(&subresource.name),
                 subresource: &subresource.name,
@@ -178,7 +178,7 @@ impl Routes<'_> {
         }
     }
 
-    fn list(&mut self, place: &Place<'_>, namespaced: bool, suffix: &str) {
+    fn list(&mut self, place: &CustomPath<'_>, namespaced: bool, suffix: &str) {
         let description = format!("list objects of kind {}", self.resource.kind);
         let mut operation = self.operation(place, "list", "list", ["", suffix], namespaced, description);
         operation.parameters.extend(self.options("ListOptions"));
@@ -187,7 +187,7 @@ impl Routes<'_> {
         self.add(place, operation);
     }
 
-    fn collection(&mut self, place: &Place<'_>) {
+    fn collection(&mut self, place: &CustomPath<'_>) {
         let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
         self.list(place, namespaced, "");
 
@@ -209,7 +209,7 @@ impl Routes<'_> {
     }
 
     /// Adds the operations on one object, or on one of its subresources.
-    fn item(&mut self, place: &Place<'_>) {
+    fn item(&mut self, place: &CustomPath<'_>) {
         let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
         let object = match place.subresource {
             "" => format!("the specified {kind}"),
@@ -237,7 +237,7 @@ impl Routes<'_> {
         self.add(place, operation);
     }
 
-    fn delete(&mut self, place: &Place<'_>) {
+    fn delete(&mut self, place: &CustomPath<'_>) {
         let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
         let description = format!("delete{}{kind}", article(kind));
         let mut operation = self.operation(place, "delete", "delete", ["", ""], namespaced, description);
@@ -247,10 +247,10 @@ impl Routes<'_> {
         self.add(place, operation);
     }
 
-    /// An operation to be completed; `around` stands before and after the kind in its id.
+    /// Returns an operation to be completed; `around` are the parts of its id before and after the kind.
     fn operation(
         &self,
-        place: &Place<'_>,
+        place: &CustomPath<'_>,
         verb: &'static str,
         action: &'static str,
         around: [&str; 2],
@@ -286,12 +286,12 @@ impl Routes<'_> {
         parameters::of_options(self.kinds, "", "v1", kind, &[])
     }
 
-    fn add(&mut self, place: &Place<'_>, operation: Operation) {
+    fn add(&mut self, place: &CustomPath<'_>, operation: Operation) {
         self.by_path.entry(place.path.clone()).or_default().push(operation);
     }
 }
 
-impl Place<'_> {
+impl CustomPath<'_> {
     fn body(&self) -> Body {
         Body { definition: self.definition.clone(), required: true }
     }

@@ -1,4 +1,4 @@
-//! Definitions: the structures behind kinds, written from the field tables in the dialect of either version.
+//! Definitions: the schemas of kinds, written from the field tables for either version of OpenAPI.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::{enum_words, words};
 /// The version of OpenAPI that a definition is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// References stand alone, defaults are left out.
+    /// References have no members beside them, and defaults are omitted.
     V2,
     V3,
 }
@@ -31,13 +31,13 @@ pub(crate) struct BuiltIn<'k> {
     known: &'k dyn Kinds,
     /// By the name of the definition.
     kinds: BTreeMap<&'k str, Vec<KnownKind<'k>>>,
-    /// The group version of the document; none for one that shows all.
+    /// The group version of the document; `None` for all.
     scope: Option<(Text, Text)>,
     /// True for documents of custom resources.
     for_custom: bool,
 }
 
-/// All names that are reachable from `roots`.
+/// Returns all names that are reachable from `roots`.
 pub(crate) fn reachable(definitions: &dyn Definitions, roots: impl IntoIterator<Item = Text>) -> BTreeSet<Text> {
     let mut known = BTreeSet::new();
     let mut open: Vec<Text> = roots.into_iter().collect();
@@ -58,7 +58,7 @@ impl Dialect {
         }
     }
 
-    /// A member that refers to a definition.
+    /// Writes a member with a reference to a definition.
     pub(crate) fn reference(self, name: &str, json: &mut Json) {
         json.text_member("$ref", &format!("{}{name}", self.prefix()));
     }
@@ -67,8 +67,8 @@ impl Dialect {
 // === impl BuiltIn ===
 
 impl<'k> BuiltIn<'k> {
-    /// `scope` is the group version of the document, if it is one's: of the kinds that exist in every group version it
-    /// shows only the own and that of the core group.
+    /// `scope` is the group version of the document, if it has one: of the kinds in every group version, only that of
+    /// the own group version and of the core group are shown.
     pub(crate) fn new(known: &'k dyn Kinds, scope: Option<(&str, &str)>) -> Self {
         let mut kinds: BTreeMap<&str, Vec<KnownKind<'_>>> = BTreeMap::new();
         for kind in known.all().into_iter().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
@@ -77,7 +77,7 @@ impl<'k> BuiltIn<'k> {
         Self { known, kinds, scope: scope.map(|(group, version)| (group.into(), version.into())), for_custom: false }
     }
 
-    /// As documents of custom resources show them: with the kinds that client-go knows.
+    /// Restricts the definitions to client-go's kinds, as in documents of custom resources.
     #[must_use]
     pub(crate) fn for_custom(self) -> Self {
         Self { for_custom: true, ..self }
@@ -171,12 +171,12 @@ impl Definitions for BuiltIn<'_> {
     }
 }
 
-/// Groups whose kinds never travel through a resource, and the one that only holds transformations of others.
+/// Groups with kinds of no resource, and the group of transformations.
 const UNPUBLISHED: [&str; 3] = ["apidiscovery.k8s.io", "audit.k8s.io", "meta.k8s.io"];
-/// Groups that client-go has no types of.
+/// Groups without types in client-go.
 const NOT_OF_CLIENTS: [&str; 4] =
     ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
-/// Kinds that exist in every group version and stand in definitions.
+/// Kinds of every group version that are in definitions.
 const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
 // === Fields ===
@@ -188,7 +188,7 @@ fn property(message: &Message, field: &Field, dialect: Dialect, json: &mut Json)
     }
     let default = default(field).filter(|_| dialect == Dialect::V3);
     if let Some(reference) = referenced(&field.ty, &message.name) {
-        // In version 3 nothing may stand beside a reference.
+        // In version 3 a reference must have no members beside it.
         let alone = description.is_none() && default.is_none() && !has_extensions(field);
         if let Some(default) = default {
             json.name("default").raw(default);
@@ -204,7 +204,7 @@ fn property(message: &Message, field: &Field, dialect: Dialect, json: &mut Json)
     extensions(field, json);
 }
 
-/// A type that is no reference itself.
+/// Writes the type of a field that is no reference.
 fn plain(ty: &Ty, field: &Field, default: Option<&str>, owner: &str, dialect: Dialect, json: &mut Json) {
     if let Some(reference) = referenced(ty, owner) {
         dialect.reference(&reference, json);
@@ -229,7 +229,7 @@ fn plain(ty: &Ty, field: &Field, default: Option<&str>, owner: &str, dialect: Di
     }
 }
 
-/// The default as JSON.
+/// Returns the default as JSON.
 fn default(field: &Field) -> Option<&str> {
     if let Some(default) = &field.default {
         return Some(default);
@@ -242,7 +242,7 @@ fn default(field: &Field) -> Option<&str> {
     })
 }
 
-/// The field's description; that of an enum ends with its values, one a line, and what they mean.
+/// Returns the field's description; for an enum it ends with its values and their meanings, one a line.
 fn described(message: &Message, field: &Field) -> Option<String> {
     let text = binnacle_descriptions::field(&message.name, &field.name)
         .or_else(|| if words::is_list(message) { words::list_field(&field.name) } else { None });
@@ -300,12 +300,12 @@ fn extensions(field: &Field, json: &mut Json) {
 
 // === Types ===
 
-/// The type of elements of elements.
+/// Returns the innermost element type of a list or map.
 fn innermost(ty: &Ty) -> &Ty {
     ty.element().or_else(|| ty.map_value()).map_or(ty, innermost)
 }
 
-/// JSON type and format of a type that is neither list, map nor reference.
+/// Returns the JSON type and format of a type other than a list, map or reference.
 fn scalar(ty: &Ty) -> (&'static str, &'static str) {
     match ty {
         Ty::String => ("string", ""),
@@ -318,7 +318,7 @@ fn scalar(ty: &Ty) -> (&'static str, &'static str) {
     }
 }
 
-/// The definition that a type is shown by; `owner` is the definition that the field belongs to.
+/// Returns the definition that a type refers to; `owner` is the definition with the field.
 fn referenced(ty: &Ty, owner: &str) -> Option<Text> {
     let beside_owner = |name: &str| {
         let package = owner.rsplit_once('.').map_or("", |(package, _)| package);
@@ -342,7 +342,7 @@ fn referenced(ty: &Ty, owner: &str) -> Option<Text> {
     }
 }
 
-/// A definition that is no message.
+/// Writes a definition without fields.
 fn scalar_definition(name: &str, dialect: Dialect, json: &mut Json) {
     let one_of = |json: &mut Json, types: [&str; 2]| {
         json.name("oneOf").list(|json| types.iter().for_each(|ty| json.object(|json| json.text_member("type", ty))));
@@ -363,7 +363,7 @@ fn scalar_definition(name: &str, dialect: Dialect, json: &mut Json) {
             one_of(json, ["integer", "string"]);
         }
         (RAW_EXTENSION | FIELDS_V1, _) => json.text_member("type", "object"),
-        // Any value: a schema within a schema.
+        // Any value: an empty schema.
         _ => {}
     }
 }

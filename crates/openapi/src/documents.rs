@@ -1,4 +1,4 @@
-//! The documents of version 3, and the paths that each of them shows.
+//! The documents of version 3, and their paths.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::routes::{self, OBJECTS};
 
 /// A document of version 3.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum DocumentName {
     OpenIdConfiguration,
     KeySet,
     /// `/version`.
@@ -27,30 +27,35 @@ pub(crate) enum Place {
     Custom(Text, Text),
 }
 
-/// All documents under the names they have in the index.
-pub(crate) fn all(served: &Served) -> Vec<(String, Place)> {
-    let mut all: Vec<(String, Place)> =
-        [Place::OpenIdConfiguration, Place::KeySet, Place::Version, Place::Core, Place::Groups]
-            .map(|place| (place.name(), place))
-            .into();
+/// Returns all documents with their names in the index.
+pub(crate) fn all(served: &Served) -> Vec<(String, DocumentName)> {
+    let mut all: Vec<(String, DocumentName)> = [
+        DocumentName::OpenIdConfiguration,
+        DocumentName::KeySet,
+        DocumentName::Version,
+        DocumentName::Core,
+        DocumentName::Groups,
+    ]
+    .map(|place| (place.name(), place))
+    .into();
     for group in served.groups() {
         let built_in = group.versions.iter().filter(|version| matches!(version.resources, Resources::BuiltIn(_)));
         let versions: Vec<_> =
-            built_in.map(|version| Place::GroupVersion(group.name.clone(), version.version.clone())).collect();
-        let whole = (!versions.is_empty() && !group.name.is_empty()).then(|| Place::Group(group.name.clone()));
+            built_in.map(|version| DocumentName::GroupVersion(group.name.clone(), version.version.clone())).collect();
+        let whole = (!versions.is_empty() && !group.name.is_empty()).then(|| DocumentName::Group(group.name.clone()));
         let custom = group
             .versions
             .iter()
             .filter(|version| matches!(&version.resources, Resources::Custom(resources) if !resources.is_empty()));
-        let custom = custom.map(|version| Place::Custom(group.name.clone(), version.version.clone()));
+        let custom = custom.map(|version| DocumentName::Custom(group.name.clone(), version.version.clone()));
         all.extend(whole.into_iter().chain(versions).chain(custom).map(|place| (place.name(), place)));
     }
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     all
 }
 
-impl Place {
-    /// The name in the index, which is also the path of what it describes.
+impl DocumentName {
+    /// Returns the name in the index, which is also the path of the resources.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::OpenIdConfiguration => ".well-known/openid-configuration".to_owned(),
@@ -65,7 +70,7 @@ impl Place {
         }
     }
 
-    /// Group and version, if the document is one's of built-in resources.
+    /// Returns the group and version of a document of built-in resources.
     pub(crate) fn scope(&self) -> Option<(&str, &str)> {
         match self {
             Self::GroupVersion(group, version) => Some((group, version)),
@@ -73,7 +78,7 @@ impl Place {
         }
     }
 
-    /// The resources that the document is about.
+    /// Returns the resources of the document.
     pub(crate) fn resources<'a>(&self, served: &'a Served) -> &'a [Arc<ResourceDescription>] {
         match self {
             Self::GroupVersion(group, version) | Self::Custom(group, version) => {
@@ -83,7 +88,7 @@ impl Place {
         }
     }
 
-    /// The paths of the document, in order.
+    /// Returns the paths of the document, in order.
     pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds) -> Vec<Path> {
         if let Self::Custom(..) = self {
             return custom::paths(kinds, self.resources(served));
@@ -139,7 +144,7 @@ impl Place {
     }
 }
 
-/// The resources that this server serves itself.
+/// Returns the resources of this server.
 pub(crate) fn resources(version: &ServedVersion) -> &[Arc<ResourceDescription>] {
     version.resources.own()
 }

@@ -1,9 +1,8 @@
-//! Words for the values of enums. The dependency has the sentences of fields without those of their values, so these are
-//! our own.
+//! Descriptions of the values of enums. The dependency has only those of fields, so these are our own.
 
 use binnacle_schema::{Field, Message};
 
-/// Returns the meaning of a field's value, if it is described.
+/// Returns the description of a field's value, if there is one.
 pub(crate) fn value(message: &Message, field: &Field, value: &str) -> Option<&'static str> {
     let kind = message.name.rsplit('.').next().unwrap_or(&message.name);
     let mut of_field = VALUES.iter().filter(|values| values.field == field.name);
@@ -12,7 +11,7 @@ pub(crate) fn value(message: &Message, field: &Field, value: &str) -> Option<&'s
     values.words.iter().find(|(known, _)| *known == value).map(|(_, words)| *words)
 }
 
-/// The values of a field, in one kind or in all that have no words of their own.
+/// The values of a field, in one kind or in all others.
 struct Values {
     kind: &'static str,
     field: &'static str,
@@ -469,7 +468,7 @@ mod tests {
 
     use super::*;
 
-    /// Every word has its place: a field of that name, in that kind, with that value.
+    /// Every description is of a value of a field in the tables.
     #[test]
     fn words_fit_the_tables() {
         for values in VALUES {

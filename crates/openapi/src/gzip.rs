@@ -1,9 +1,9 @@
-//! `/openapi/v2` leaves compressed where the client accepts it. Go wraps that one document into a handler of
-//! its own for this, with other rules than those for objects: quality values count, and so do small documents.
+//! Compression of `/openapi/v2`, if the client accepts it. Go wraps this document in a handler with other rules than
+//! for objects: quality values count, and small documents are compressed, too.
 
 /// Returns true if an Accept-Encoding header names gzip with a quality above 0.
 pub(crate) fn accepted(header: &str) -> bool {
-    // The last mention counts, as it does in kube-apiserver's map; one whose quality is no number counts for nothing.
+    // The last mention counts, as in kube-apiserver's map; one with an invalid quality is ignored.
     let quality = |mention: &str| {
         let mut parts = mention.split(';').map(str::trim);
         let coding = parts.next().unwrap_or_default();

@@ -1,10 +1,10 @@
-//! A writer of compact JSON that goes straight into bytes: documents have no tree.
+//! A writer of compact JSON, without a tree.
 
-/// JSON in the making.
+/// JSON that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct Json {
     bytes: Vec<u8>,
-    /// True where something stands before what is written first.
+    /// True if the first element needs a comma before it.
     follows: bool,
 }
 
@@ -13,7 +13,7 @@ impl Json {
         Self::default()
     }
 
-    /// JSON whose first element comes after another one.
+    /// Returns a writer whose first element follows another one.
     pub(crate) fn following() -> Self {
         Self { follows: true, ..Self::default() }
     }
@@ -23,7 +23,7 @@ impl Json {
         self.bytes
     }
 
-    /// A value: an object with the members that `fill` writes.
+    /// Writes an object with the members that `fill` writes.
     pub(crate) fn object(&mut self, fill: impl FnOnce(&mut Self)) {
         self.separate();
         self.bytes.push(b'{');
@@ -31,7 +31,7 @@ impl Json {
         self.bytes.push(b'}');
     }
 
-    /// A value: a list of the values that `fill` writes.
+    /// Writes a list with the values that `fill` writes.
     pub(crate) fn list(&mut self, fill: impl FnOnce(&mut Self)) {
         self.separate();
         self.bytes.push(b'[');
@@ -39,7 +39,7 @@ impl Json {
         self.bytes.push(b']');
     }
 
-    /// A value.
+    /// Writes a string.
     pub(crate) fn text(&mut self, text: &str) {
         self.separate();
         // Writing a string into memory cannot fail.
@@ -47,13 +47,13 @@ impl Json {
         debug_assert!(written.is_ok());
     }
 
-    /// A value that is JSON already.
+    /// Writes a value that is already JSON.
     pub(crate) fn raw(&mut self, json: impl AsRef<[u8]>) {
         self.separate();
         self.bytes.extend_from_slice(json.as_ref());
     }
 
-    /// The name of a member, whose value must follow.
+    /// Writes the name of a member, whose value must follow.
     pub(crate) fn name(&mut self, name: &str) -> &mut Self {
         self.text(name);
         self.bytes.push(b':');
@@ -72,8 +72,8 @@ impl Json {
         self.name(name).raw("true");
     }
 
-    /// The comma between two elements. What was written last says whether one is due: outside of strings, these bytes
-    /// are followed by a first element or by the value of a member.
+    /// Writes a comma if the last byte needs one: outside of strings, these bytes come before a first element or a
+    /// member's value.
     fn separate(&mut self) {
         let is_first = match self.bytes.last() {
             None => !self.follows,

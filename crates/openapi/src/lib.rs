@@ -1,7 +1,7 @@
-//! OpenAPI: what is served, told in the documents of `/openapi/v3` and `/openapi/v2`.
+//! OpenAPI: the served resources in the documents of `/openapi/v3` and `/openapi/v2`.
 //!
-//! Documents are computed from resource descriptions and field tables when they are first asked for, written straight
-//! into bytes, and kept as such. [`OpenApi`] is pure; [`OpenApiLink`] is how the server reaches it.
+//! Documents are made from resource descriptions and field tables at the first request, directly as bytes, and kept.
+//! [`OpenApi`] is pure; [`OpenApiLink`] connects it to the server.
 
 mod accept;
 mod answer;
@@ -29,7 +29,7 @@ pub use converted::converted;
 pub use link::OpenApiLink;
 pub use others::{Made, Others, keep_paths};
 
-/// Title and version of documents.
+/// The title and version of documents.
 const TITLE: [&str; 2] = ["Kubernetes", "1.36"];
-/// Title and version of documents of version 3 about custom resources.
+/// The title and version of documents of version 3 for custom resources.
 const CUSTOM_TITLE: [&str; 2] = ["Kubernetes CRD Swagger", "v0.1.0"];

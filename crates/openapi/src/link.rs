@@ -1,4 +1,4 @@
-//! The documents as a link of the server.
+//! The link of the server that serves the documents.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,7 +28,7 @@ pub struct OpenApiLink {
 const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl OpenApiLink {
-    /// `served` tells what is served now.
+    /// `served` returns what is served now.
     pub fn new(served: impl Fn() -> Arc<Served> + Send + Sync + 'static, kinds: Shared<dyn Kinds>) -> Self {
         let documents = ArcSwap::from_pointee(OpenApi::new(served(), kinds));
         let nobody = Arc::<Others>::default();
@@ -36,7 +36,7 @@ impl OpenApiLink {
         Self { served: Box::new(served), others, documents, since: SystemTime::now() }
     }
 
-    /// Names the documents of other servers too. They are served by another link, which is asked first.
+    /// Adds the documents of other servers to the index. Another link, which comes first, serves them.
     #[must_use]
     pub fn with_others(self, others: impl Fn() -> Arc<Others> + Send + Sync + 'static) -> Self {
         Self { others: Box::new(others), ..self }
@@ -55,7 +55,7 @@ impl OpenApiLink {
     fn respond(&self, answer: Answer) -> Response {
         let modified = || httpdate::fmt_http_date(self.since);
         match answer {
-            // It is put together anew for every request, so it counts as changed just now.
+            // It is made for every request, so its time of change is now.
             Answer::Index(body) => finish(
                 start(StatusCode::OK)
                     .header(CONTENT_TYPE, "text/plain; charset=utf-8")
@@ -102,7 +102,7 @@ impl Link for OpenApiLink {
         let varies = OpenApi::varies_by_encoding(&request.info.path);
         let hash = request.query.get("hash").unwrap_or_default().to_owned();
         let (documents, info) = (self.documents(), request.info.clone());
-        // The first request waits for the document, 20 ms and more for the largest: too long among other requests.
+        // The first request for the largest document takes 20 ms and more: too long on a thread with other requests.
         let answer = move || {
             let ask = Ask {
                 path: &info.path,
@@ -142,8 +142,8 @@ fn cached(response: Builder, etag: &str, immutable: bool) -> Builder {
 }
 
 fn finish(response: Builder, body: Body) -> Response {
-    // A builder fails only on a header that is none; all of these are ASCII: dates, hashes, media types and URLs of
-    // names of groups.
+    // Only an invalid header is an error; all of these are ASCII: dates, hashes, media types and URLs with names of
+    // groups.
     response.body(body).unwrap_or_else(|_| {
         let mut failed = http::Response::new(Body::empty());
         *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;

@@ -1,6 +1,6 @@
-//! Operation ids and tags, formed from the path and a plain name of the operation as kube-apiserver forms them.
+//! Ids and tags of operations, formed as in kube-apiserver from the path and the operation's name.
 
-/// `s` without punctuation, each part after the first with a capital letter.
+/// Returns `s` without punctuation, with a capital letter at each part after the first.
 fn camel(s: &str, capital: bool) -> String {
     let mut out = String::with_capacity(s.len());
     let mut upper = capital;
@@ -19,7 +19,7 @@ fn camel(s: &str, capital: bool) -> String {
     out
 }
 
-/// Id and tag of the operation that is called `verb` + `rest` at `path`: group and version stand between the two.
+/// Returns the id and tag of the operation `verb` + `rest` at `path`: group and version are between the two.
 pub(crate) fn id_and_tag(verb: &str, rest: &str, path: &str) -> (String, String) {
     let mut parts = path.trim_matches('/').split('/');
     let (group, version) = match parts.next() {
@@ -44,13 +44,13 @@ pub(crate) fn id_and_tag(verb: &str, rest: &str, path: &str) -> (String, String)
     (id, tag)
 }
 
-/// The name with a capital first letter, as subresources stand in ids.
+/// Returns the name with a capital first letter, as subresources have in ids.
 pub(crate) fn title(name: &str) -> String {
     let mut chars = name.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// The article before a noun, with spaces around it; plurals have none.
+/// Returns the article before a noun, with spaces around it; plurals have none.
 pub(crate) fn article(noun: &str) -> &'static str {
     if noun.ends_with('s') && !noun.ends_with("ss") {
         return " ";

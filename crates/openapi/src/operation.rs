@@ -1,4 +1,4 @@
-//! Operations of paths: the model that both versions of OpenAPI are written from.
+//! Operations of paths, the model for both versions of OpenAPI.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use binnacle_meta::{GroupVersionKind, Text};
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) path: String,
-    /// The parameters of all operations, by name.
+    /// The common parameters of all operations, by name.
     pub(crate) parameters: Vec<Parameter>,
     /// In the order of [`Method`].
     pub(crate) operations: Vec<Operation>,
@@ -25,13 +25,13 @@ pub(crate) struct Operation {
     pub(crate) body: Option<Body>,
     pub(crate) consumes: &'static [&'static str],
     pub(crate) produces: &'static [&'static str],
-    /// Without the 401 that everything has.
+    /// Without the common 401.
     pub(crate) responses: Vec<Response>,
-    /// The action and the kind it is done to; none outside of resources.
+    /// The action and its kind; `None` outside of resources.
     pub(crate) target: Option<(&'static str, GroupVersionKind)>,
 }
 
-/// In the order in which documents show them.
+/// Methods, in the order in documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Method {
     Get,
@@ -46,17 +46,17 @@ pub(crate) enum Method {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Parameter {
     pub(crate) name: Text,
-    pub(crate) place: Place,
+    pub(crate) place: ParameterLocation,
     /// The JSON type.
     pub(crate) ty: &'static str,
     pub(crate) description: Cow<'static, str>,
-    /// The name under which version 2 shares it, where kube-apiserver derives that from words that are not ours.
+    /// The name of the shared parameter in version 2, if kube-apiserver derives it from its own description.
     pub(crate) shared_name: Option<&'static str>,
 }
 
-/// The location of a parameter; in the order in which documents show those of one name.
+/// The location of a parameter, in the order of parameters with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Place {
+pub(crate) enum ParameterLocation {
     /// Always required.
     Path,
     Query,
@@ -84,8 +84,8 @@ pub(crate) enum Content {
 }
 
 impl Path {
-    /// Brings operations and parameters in order, and parameters that all operations share to the path. Where they
-    /// differ in their description, the last one's stands for all.
+    /// Sorts operations and parameters, and moves common parameters of all operations to the path. If their
+    /// descriptions differ, the last one is used.
     pub(crate) fn new(path: String, mut operations: Vec<Operation>) -> Self {
         let mut parameters: Vec<Parameter> = Vec::new();
         if let Some((last, others)) = operations.split_last() {
@@ -103,7 +103,7 @@ impl Path {
         Self { path, parameters, operations }
     }
 
-    /// The definitions that bodies and responses name.
+    /// Returns the definitions of bodies and responses.
     pub(crate) fn definitions(&self) -> impl Iterator<Item = &Text> {
         self.operations.iter().flat_map(|operation| {
             let responses = operation.responses.iter().filter_map(|response| match &response.content {
@@ -139,7 +139,7 @@ impl Parameter {
     }
 }
 
-impl Place {
+impl ParameterLocation {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Path => "path",

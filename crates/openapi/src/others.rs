@@ -11,10 +11,9 @@ use crate::answer::digest;
 /// The documents of other servers at one time.
 #[derive(Debug, Default)]
 pub struct Others {
-    /// URLs of documents of version 3 by their names, for the index. Who serves these documents is asked before this
-    /// server's own are.
+    /// URLs of documents of version 3 by their names, for the index. A link in front of this server's own serves them.
     pub index: BTreeMap<String, String>,
-    /// Documents of version 3 that were made here for servers that have none; see [`converted`](crate::converted).
+    /// Documents of version 3 that were made for servers without them; see [`converted`](crate::converted).
     pub documents: BTreeMap<String, Arc<Made>>,
     /// Documents of version 2, in the order in which they are merged; see [`keep_paths`].
     pub v2: Vec<Arc<Value>>,
@@ -38,8 +37,8 @@ const DEFINITIONS: &str = "definitions";
 const PARAMETERS: &str = "parameters";
 const KINDS: &str = "x-kubernetes-group-version-kind";
 
-/// Keeps only paths with this prefix in a document of version 2, and of the definitions those that they need and those
-/// that nothing needed before.
+/// Keeps only paths with this prefix in a document of version 2, with the definitions that they need and those that
+/// were unused before.
 pub fn keep_paths(document: &mut Value, prefix: &str) {
     filter(document, |path| path.starts_with(prefix));
 }
@@ -49,7 +48,7 @@ fn filter(document: &mut Value, keep: impl Fn(&str) -> bool) {
     if let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) {
         paths.retain(|path, _| keep(path));
     }
-    // A definition that only removed definitions refer to is removed as well.
+    // Definitions that only removed ones refer to are removed, too.
     loop {
         let now = used(document);
         let Some(definitions) = document.get_mut(DEFINITIONS).and_then(Value::as_object_mut) else { return };
@@ -64,8 +63,8 @@ fn filter(document: &mut Value, keep: impl Fn(&str) -> bool) {
     }
 }
 
-/// A document of version 2 with the paths of others added, and the definitions and parameters that they need: under other
-/// names where theirs are taken by something else.
+/// Adds the paths of other servers to a document of version 2, with their definitions and parameters, which are renamed
+/// if a different one has the name.
 pub(crate) fn merge(own: &[u8], others: &[Arc<Value>]) -> Option<Vec<u8>> {
     let mut merged: Value = serde_json::from_slice(own).ok()?;
     for other in others {
@@ -100,7 +99,7 @@ fn add(merged: &mut Value, mut other: Value) {
     members(merged, "paths").extend(paths);
 }
 
-/// New names for what has the name of something else.
+/// Returns new names for definitions or parameters whose names are taken by different ones.
 fn renames(merged: &mut Value, other: &Value, section: &str) -> BTreeMap<String, String> {
     let mut renames = BTreeMap::new();
     let Some(theirs) = other.get(section).and_then(Value::as_object) else { return renames };
@@ -119,9 +118,9 @@ fn renames(merged: &mut Value, other: &Value, section: &str) -> BTreeMap<String,
     renames
 }
 
-/// True when both mean the same, whatever kinds they are of and however they are described.
+/// Returns true if both are equal apart from kinds and descriptions.
 fn is_same(a: &Value, b: &Value) -> bool {
-    // A property may be called so; its value is no text then.
+    // A property may have this name; its value is no string.
     let counts = |(key, value): &(&String, &Value)| *key != KINDS && !(*key == "description" && value.is_string());
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -190,7 +189,7 @@ fn used(value: &Value) -> BTreeSet<String> {
     found
 }
 
-/// The members of a part of a document, which is made if it is missing.
+/// Returns the members of a section of the document, which is added if missing.
 fn members<'a>(document: &'a mut Value, section: &str) -> &'a mut Map<String, Value> {
     if !document.is_object() {
         *document = Value::Object(Map::new());

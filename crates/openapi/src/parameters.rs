@@ -1,4 +1,4 @@
-//! Query parameters, which are the fields of the options kinds, and the few that stand apart.
+//! Query parameters: the fields of the options kinds, and a few others.
 
 use std::borrow::Cow;
 
@@ -6,16 +6,16 @@ use binnacle_meta::Text;
 use binnacle_schema::{Field, Ty};
 use binnacle_scheme::Kinds;
 
-use crate::operation::{Parameter, Place};
+use crate::operation::{Parameter, ParameterLocation};
 use crate::words;
 
-/// The parameters of an options kind: its plain fields. `except` names fields that the operation does not take.
+/// Returns the parameters of an options kind: its scalar fields, except those in `except`.
 pub(crate) fn of_options(kinds: &dyn Kinds, group: &str, version: &str, kind: &str, except: &[&str]) -> Vec<Parameter> {
     let Some(message) = kinds.kind(group, version, kind) else { return Vec::new() };
     let of_field = |field: &Field| {
         Some(Parameter {
             name: field.name.clone(),
-            place: Place::Query,
+            place: ParameterLocation::Query,
             ty: json_type(&field.ty)?,
             description: words::field(&message.name, &field.name).unwrap_or_default().into(),
             shared_name: words::shared_name(kind, &field.name),
@@ -34,7 +34,7 @@ pub(crate) fn pretty() -> Parameter {
                        indicates a browser or command-line HTTP tool (curl and wget).";
     Parameter {
         name: Text::new_static("pretty"),
-        place: Place::Query,
+        place: ParameterLocation::Query,
         ty: "string",
         description: description.into(),
         shared_name: None,
@@ -54,10 +54,17 @@ pub(crate) fn path() -> Parameter {
 }
 
 fn in_path(name: &'static str, description: Cow<'static, str>) -> Parameter {
-    Parameter { name: Text::new_static(name), place: Place::Path, ty: "string", description, shared_name: None }
+    Parameter {
+        name: Text::new_static(name),
+        place: ParameterLocation::Path,
+        ty: "string",
+        description,
+        shared_name: None,
+    }
 }
 
-/// A list is a parameter that may be given several times, and shown as one; structs and times cannot be parameters.
+/// Returns the JSON type of a parameter. A list is a repeated parameter of its element type; structs and times are no
+/// parameters.
 fn json_type(ty: &Ty) -> Option<&'static str> {
     if let Some(element) = ty.element() {
         return json_type(element);

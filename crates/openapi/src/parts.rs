@@ -1,6 +1,5 @@
-//! The parts of the document of version 2. It shows everything at once, so after a change nearly all of it is as
-//! before: each path and each definition is written, hashed, transcoded and compressed once, until its resource
-//! changes.
+//! The parts of the document of version 2. It has all resources, and a change affects few of them: each path and each
+//! definition is written, hashed, transcoded and compressed once, until its resource changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -21,41 +20,41 @@ pub(crate) struct Part {
     /// A comma, the name and the value.
     json: Bytes,
     hash: Hash,
-    /// `None` if it does not fit into that form.
+    /// `None` if it has no such form.
     protobuf: OnceLock<Option<Bytes>>,
 }
 
 type Hash = [u8; 64];
 
-/// The member of the document that a part is in.
+/// The section of the document with the part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Section {
     Paths,
     Definitions,
 }
 
-/// Blocks of a deflate stream that refer to nothing before them and end at a whole byte.
+/// Blocks of a deflate stream that are independent of earlier ones and end at a byte boundary.
 #[derive(Debug)]
 pub(crate) struct Packed {
     blocks: Bytes,
     crc: Crc,
 }
 
-/// The compressed runs of the document that was made last, by the hash of what they hold. A run ends where the content
-/// of a part says so, so that a change leaves the runs before and after it as they are.
+/// The compressed runs of the last document, by the hash of their contents. The contents of a part determine where a
+/// run ends, so that a change does not affect the runs before and after it.
 #[derive(Debug, Default)]
 pub(crate) struct PackedRuns(Mutex<HashMap<Hash, Arc<Packed>>>);
 
-/// The paths of one resource or one built-in group version, and what they need of the rest of the document.
+/// The paths of one resource or one built-in group version, and the rest of the document that they need.
 #[derive(Debug, Default)]
 pub(crate) struct PathParts {
     pub(crate) parts: Vec<(String, Arc<Part>)>,
-    /// Parameters that are referred to, with their names.
+    /// The shared parameters, with their names.
     pub(crate) parameters: BTreeMap<String, Bytes>,
     pub(crate) definitions: BTreeSet<Text>,
 }
 
-/// A document in one form: the bytes of parts and what stands between them, with their hashes.
+/// A document in one form: the bytes of parts and between them, with their hashes.
 #[derive(Default)]
 pub(crate) struct Chunks {
     chunks: Vec<(Bytes, Hash)>,
@@ -100,7 +99,7 @@ impl Packed {
             loop {
                 let read = usize::try_from(deflate.total_in() - begin).ok()?;
                 deflate.compress_vec(&bytes[read..], &mut blocks, flush).ok()?;
-                // Room that is left over says that all was taken in, and flushed.
+                // If there is room left, all input was consumed and flushed.
                 if deflate.total_in() - begin == bytes.len() as u64 && blocks.len() < blocks.capacity() {
                     break;
                 }
@@ -126,7 +125,7 @@ impl Chunks {
         self.chunks.push((bytes, hash));
     }
 
-    /// The members of an object in JSON, whose first follows what was put in before.
+    /// Adds the members of an object in JSON, the first without its comma.
     pub(crate) fn members<'p>(&mut self, parts: impl IntoIterator<Item = &'p Part>) {
         let mut parts = parts.into_iter();
         if let Some(first) = parts.next() {
@@ -135,7 +134,7 @@ impl Chunks {
         parts.for_each(|part| self.push(part.json.clone(), part.hash));
     }
 
-    /// The field in which the parts stand, with its number and length. `None` if one of them does not fit into that.
+    /// Adds the field with the parts, with its number and length. `None` if one of them has no such form.
     pub(crate) fn field(&mut self, section: Section, parts: &[&Part]) -> Option<()> {
         let fields = parts.iter().map(|part| part.protobuf(section)).collect::<Option<Vec<&Bytes>>>()?;
         let number = match section {
@@ -147,14 +146,14 @@ impl Chunks {
         Some(())
     }
 
-    /// The document as it is.
+    /// Returns the uncompressed document.
     pub(crate) fn plain(&self) -> Pieces {
         let mut pieces = Pieces::default();
         self.chunks.iter().for_each(|(bytes, _)| pieces.push(bytes.clone()));
         pieces
     }
 
-    /// The document as one member of a gzip file (RFC 1952). `None` if that fails.
+    /// Returns the document as a gzip member (RFC 1952). `None` if that fails.
     pub(crate) fn packed(&self, known: &PackedRuns) -> Option<Pieces> {
         let (mut pieces, mut crc) = (Pieces::from(Bytes::from_static(&GZIP_HEADER)), Crc::new());
         let before = std::mem::take(&mut *known.0.lock());
@@ -181,14 +180,14 @@ impl Chunks {
     }
 }
 
-/// True where a run ends: once in about 256 KiB, eight times what deflate looks back.
+/// Returns true at the end of a run: once in about 256 KiB, eight times the window of deflate.
 fn ends_run((bytes, hash): &(Bytes, Hash)) -> bool {
     usize::from(u16::from_be_bytes([hash[0], hash[1]])) * 4 < bytes.len()
 }
 
 /// Deflate, no name, no time, an unknown system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
-/// The end of a deflate stream: a block of nothing.
+/// The end of a deflate stream: an empty block.
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
 #[cfg(test)]

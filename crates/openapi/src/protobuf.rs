@@ -1,7 +1,6 @@
-//! The protobuf form of a document: its JSON, transcoded on the way through, in the messages of gnostic.
+//! The protobuf form of a document: its JSON is transcoded to gnostic's messages as a stream.
 //!
-//! The messages of gnostic follow the documents member by member, so tables of names and numbers are all there is to
-//! know; see [`shapes`].
+//! These follow the documents member by member, so tables of names and numbers suffice; see [`shapes`].
 
 pub(crate) mod shapes;
 mod yaml;
@@ -14,39 +13,39 @@ use serde_json::Value;
 
 /// A message with known members.
 pub(crate) struct Shape {
-    pub(crate) members: &'static [(&'static str, u32, Kind)],
+    pub(crate) members: &'static [(&'static str, u32, FieldEncoding)],
     /// The field for members whose name begins with `x-`; 0 for none.
     pub(crate) extensions: u32,
 }
 
 /// The encoding of a value as a field.
-pub(crate) enum Kind {
+pub(crate) enum FieldEncoding {
     Text,
     Flag,
     Integer,
     Double,
     /// A message that holds the value as YAML.
     Any,
-    /// A message that holds a number, a truth value or a text (1, 2, 3).
+    /// A message with a number, a boolean or a string (1, 2, 3).
     Default,
     Message(&'static Shape),
-    /// A list, each element a field of its own.
-    Repeated(&'static Kind),
-    /// A message in which the field of this number repeats: name (1) and value (2).
-    Named(u32, &'static Kind),
-    /// A message with nothing but this value, as the field of that number.
-    Wrapped(u32, &'static Kind),
-    /// A message with this value (1) or a truth value (2).
-    OrFlag(&'static Kind),
+    /// A list, each element in a field of its own.
+    Repeated(&'static FieldEncoding),
+    /// A message with repeated fields of this number: name (1) and value (2).
+    Named(u32, &'static FieldEncoding),
+    /// A message with only this value, in the field of that number.
+    Wrapped(u32, &'static FieldEncoding),
+    /// A message with this value (1) or a boolean (2).
+    OrFlag(&'static FieldEncoding),
     /// A message with this structure (1) or with a reference (2).
     OrReference(&'static Shape),
-    /// A parameter of version 2: each place has a message of its own.
+    /// A parameter of version 2: each location has its own message.
     Parameter,
     /// A parameter of version 2, or a reference to one.
     ParameterOrReference,
 }
 
-/// The protobuf form of a JSON document.
+/// Transcodes a JSON document.
 pub(crate) fn transcode(json: &[u8], shape: &'static Shape) -> Result<Vec<u8>, serde_json::Error> {
     struct Document(&'static Shape);
     impl<'de> Visitor<'de> for Document {
@@ -63,9 +62,9 @@ pub(crate) fn transcode(json: &[u8], shape: &'static Shape) -> Result<Vec<u8>, s
     serde_json::Deserializer::from_slice(json).deserialize_map(Document(shape))
 }
 
-/// The content of a message of named values, from a JSON object.
-pub(crate) fn transcode_members(json: &[u8], kind: &'static Kind) -> Result<Vec<u8>, serde_json::Error> {
-    struct Members(&'static Kind);
+/// Transcodes a JSON object to the content of a message of named values.
+pub(crate) fn transcode_members(json: &[u8], kind: &'static FieldEncoding) -> Result<Vec<u8>, serde_json::Error> {
+    struct Members(&'static FieldEncoding);
     impl<'de> Visitor<'de> for Members {
         type Value = Vec<u8>;
 
@@ -75,7 +74,7 @@ pub(crate) fn transcode_members(json: &[u8], kind: &'static Kind) -> Result<Vec<
 
         fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Vec<u8>, A::Error> {
             match self.0 {
-                Kind::Named(number, kind) => named(members, *number, kind),
+                FieldEncoding::Named(number, kind) => named(members, *number, kind),
                 _ => Err(A::Error::invalid_type(serde::de::Unexpected::Map, &self)),
             }
         }
@@ -83,7 +82,7 @@ pub(crate) fn transcode_members(json: &[u8], kind: &'static Kind) -> Result<Vec<
     serde_json::Deserializer::from_slice(json).deserialize_map(Members(kind))
 }
 
-/// Returns the bytes before a message of this length.
+/// Returns the bytes of a field before a message of this length.
 pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
     let mut out = Vec::new();
     write_varint(u64::from(number) << 3 | 2, &mut out);
@@ -91,11 +90,11 @@ pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
     out
 }
 
-/// Puts a value into `out` as the field `number`.
+/// Writes a value to `out` as the field `number`.
 struct Put<'o> {
     number: u32,
-    kind: &'static Kind,
-    /// True when a zero is written as well: for elements of lists, and for the one field of several that is set.
+    kind: &'static FieldEncoding,
+    /// True if a zero is written, too: for elements of lists, and in a oneof.
     always: bool,
     out: &'o mut Vec<u8>,
 }
@@ -106,18 +105,18 @@ impl<'de> DeserializeSeed<'de> for Put<'_> {
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         let mut content = Vec::new();
         match self.kind {
-            Kind::Any => write_any(&Value::deserialize(from)?, &mut content),
-            Kind::Default => match Value::deserialize(from)? {
+            FieldEncoding::Any => write_any(&Value::deserialize(from)?, &mut content),
+            FieldEncoding::Default => match Value::deserialize(from)? {
                 Value::Bool(flag) => write_varint_field(2, u64::from(flag), &mut content),
                 Value::Number(number) => write_double(1, number.as_f64().unwrap_or_default(), &mut content),
                 Value::String(text) => write_bytes(3, text.as_bytes(), &mut content),
                 _ => {}
             },
-            Kind::Wrapped(number, kind) => {
+            FieldEncoding::Wrapped(number, kind) => {
                 Put { number: *number, kind, always: true, out: &mut content }.deserialize(from)?
             }
-            Kind::Parameter => parameter(Value::deserialize(from)?, &mut content).map_err(D::Error::custom)?,
-            Kind::ParameterOrReference => {
+            FieldEncoding::Parameter => parameter(Value::deserialize(from)?, &mut content).map_err(D::Error::custom)?,
+            FieldEncoding::ParameterOrReference => {
                 let value = Value::deserialize(from)?;
                 let mut inner = Vec::new();
                 match value.get("$ref").and_then(Value::as_str) {
@@ -143,11 +142,11 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let expected = match self.kind {
-            Kind::Text => "a text",
-            Kind::Flag => "a truth value",
-            Kind::Integer | Kind::Double => "a number",
-            Kind::Repeated(_) => "a list",
-            Kind::OrFlag(_) => "an object or a truth value",
+            FieldEncoding::Text => "a text",
+            FieldEncoding::Flag => "a truth value",
+            FieldEncoding::Integer | FieldEncoding::Double => "a number",
+            FieldEncoding::Repeated(_) => "a list",
+            FieldEncoding::OrFlag(_) => "an object or a truth value",
             _ => "an object",
         };
         f.write_str(expected)
@@ -155,8 +154,8 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
         match self.kind {
-            Kind::Text if text.is_empty() && !self.always => {}
-            Kind::Text => write_bytes(self.number, text.as_bytes(), self.out),
+            FieldEncoding::Text if text.is_empty() && !self.always => {}
+            FieldEncoding::Text => write_bytes(self.number, text.as_bytes(), self.out),
             _ => return Err(E::invalid_type(serde::de::Unexpected::Str(text), &self)),
         }
         Ok(())
@@ -164,9 +163,9 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<(), E> {
         match self.kind {
-            Kind::Flag if !flag && !self.always => {}
-            Kind::Flag => write_varint_field(self.number, u64::from(flag), self.out),
-            Kind::OrFlag(_) => {
+            FieldEncoding::Flag if !flag && !self.always => {}
+            FieldEncoding::Flag => write_varint_field(self.number, u64::from(flag), self.out),
+            FieldEncoding::OrFlag(_) => {
                 let mut content = Vec::new();
                 write_varint_field(2, u64::from(flag), &mut content);
                 write_bytes(self.number, &content, self.out);
@@ -178,9 +177,11 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
         match self.kind {
-            Kind::Integer if number == 0 && !self.always => {}
+            FieldEncoding::Integer if number == 0 && !self.always => {}
             // A negative number is written as its two's complement.
-            Kind::Integer => write_varint_field(self.number, u64::from_ne_bytes(number.to_ne_bytes()), self.out),
+            FieldEncoding::Integer => {
+                write_varint_field(self.number, u64::from_ne_bytes(number.to_ne_bytes()), self.out)
+            }
             _ => return self.visit_f64(number as f64),
         }
         Ok(())
@@ -195,15 +196,15 @@ impl<'de> Visitor<'de> for Put<'_> {
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
         match self.kind {
-            Kind::Double if number == 0.0 && !self.always => {}
-            Kind::Double => write_double(self.number, number, self.out),
+            FieldEncoding::Double if number == 0.0 && !self.always => {}
+            FieldEncoding::Double => write_double(self.number, number, self.out),
             _ => return Err(E::invalid_type(serde::de::Unexpected::Float(number), &self)),
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        let Kind::Repeated(kind) = self.kind else {
+        let FieldEncoding::Repeated(kind) = self.kind else {
             return Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self));
         };
         let (number, out) = (self.number, self.out);
@@ -214,10 +215,12 @@ impl<'de> Visitor<'de> for Put<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let mut content = Vec::new();
         match self.kind {
-            Kind::Message(shape) => content = message(None, members, shape)?,
-            Kind::Named(number, kind) => content = named(members, *number, kind)?,
-            Kind::OrFlag(kind) => Put { number: 1, kind, always: true, out: &mut content }.visit_map(members)?,
-            Kind::OrReference(shape) => {
+            FieldEncoding::Message(shape) => content = message(None, members, shape)?,
+            FieldEncoding::Named(number, kind) => content = named(members, *number, kind)?,
+            FieldEncoding::OrFlag(kind) => {
+                Put { number: 1, kind, always: true, out: &mut content }.visit_map(members)?
+            }
+            FieldEncoding::OrReference(shape) => {
                 let first = members.next_key::<String>()?;
                 if first.as_deref() == Some("$ref") {
                     let mut reference = Vec::new();
@@ -235,8 +238,12 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 }
 
-/// The content of a message in which the field of this number repeats: name (1) and value (2).
-fn named<'de, A: MapAccess<'de>>(mut members: A, number: u32, kind: &'static Kind) -> Result<Vec<u8>, A::Error> {
+/// Returns the content of a message with repeated fields of this number: name (1) and value (2).
+fn named<'de, A: MapAccess<'de>>(
+    mut members: A,
+    number: u32,
+    kind: &'static FieldEncoding,
+) -> Result<Vec<u8>, A::Error> {
     let mut content = Vec::new();
     while let Some(name) = members.next_key::<String>()? {
         let mut named = Vec::new();
@@ -247,7 +254,7 @@ fn named<'de, A: MapAccess<'de>>(mut members: A, number: u32, kind: &'static Kin
     Ok(content)
 }
 
-/// The content of a message, fields by number. `first` is a member's name that was read already.
+/// Returns the content of a message, sorted by field number. `first` is a member's name that was already read.
 fn message<'de, A: MapAccess<'de>>(
     mut first: Option<String>,
     mut members: A,
@@ -281,7 +288,7 @@ fn message<'de, A: MapAccess<'de>>(
     Ok(fields.into_iter().flat_map(|(_, field)| field).collect())
 }
 
-/// A body (1), or something else (2): in header, form, query, path (1 to 4).
+/// Writes a body (1), or another parameter (2): in header, form, query, path (1 to 4).
 fn parameter(value: Value, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     let place = value.get("in").and_then(Value::as_str).unwrap_or_default();
     let (number, shape) = match place {
@@ -337,7 +344,7 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Fields stand in the order of their numbers, zero values are left out, and whatever has no field goes as YAML.
+    /// Fields are sorted by number, zero values are omitted, and members without a field are YAML.
     #[test]
     fn small_documents() {
         for (shape, json, want) in [

@@ -1,4 +1,4 @@
-//! The paths of resources: what verbs and subresources of a description mean in operations.
+//! The paths of resources: the operations of a description's verbs and subresources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::names::{article, id_and_tag, title};
 use crate::operation::{Body, Content, Method, Operation, Parameter, Path, Response};
 use crate::parameters;
 
-/// The media types of objects, in requests and answers.
+/// The media types of objects, in requests and responses.
 pub(crate) const OBJECTS: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 const OBJECTS_AND_STREAMS: &[&str] = &[
     "application/json",
@@ -30,7 +30,7 @@ const ANYTHING: &[&str] = &["*/*"];
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// The paths of the resources of one group version, in order.
+/// Returns the paths of the resources of one group version, in order.
 pub(crate) fn paths(
     kinds: &dyn Kinds,
     group: &str,
@@ -60,19 +60,19 @@ struct Routes<'a> {
 }
 
 /// A resource or subresource at one of its paths.
-struct Place<'a> {
-    /// Below the root.
+struct RoutePath<'a> {
+    /// The path below the root.
     path: String,
     parameters: Vec<Parameter>,
-    /// The kind that it reads and writes.
+    /// The kind in its bodies and responses.
     kind: GroupVersionKind,
     /// The definition of that kind.
     definition: Text,
-    /// The kind that operations are named after: that of the resource.
+    /// The kind in the names of operations: that of the resource.
     noun: &'a str,
     subresource: &'a str,
     namespaced: bool,
-    /// Ends the id: `ForAllNamespaces`, `WithPath`.
+    /// The end of the ids: `ForAllNamespaces`, `WithPath`.
     suffix: &'static str,
 }
 
@@ -88,7 +88,7 @@ impl Routes<'_> {
         named.push(parameters::name(&resource.kind));
 
         let (kind, kinds) = (resource.group_version_kind(), self.kinds);
-        let place = |path: &str, parameters: &[Parameter]| Place {
+        let place = |path: &str, parameters: &[Parameter]| RoutePath {
             path: path.to_owned(),
             parameters: parameters.to_vec(),
             definition: definition(kinds, &kind),
@@ -106,7 +106,7 @@ impl Routes<'_> {
         let watched = verbs.contains(Verb::Watch);
 
         self.collection(&place(&collection, &scope), verbs, &list);
-        // A namespace is returned by its deletion too, but what wraps its two phases does not say so.
+        // The deletion of a namespace returns it as well, but kube-apiserver's two-phase wrapper does not declare that.
         let returns_deleted = resource.returns_deleted_object && resource.deletion != Deletion::Namespace;
         self.item(&place(&item, &named), verbs, returns_deleted);
         if watched {
@@ -115,7 +115,7 @@ impl Routes<'_> {
         if resource.namespaced {
             let reading = [Verb::List, Verb::Watch].into_iter().filter(|verb| verbs.contains(*verb));
             let everywhere = Verbs::of(&reading.collect::<Vec<_>>());
-            let all = |path: &str| Place { namespaced: false, suffix: "ForAllNamespaces", ..place(path, &[]) };
+            let all = |path: &str| RoutePath { namespaced: false, suffix: "ForAllNamespaces", ..place(path, &[]) };
             self.collection(&all(&resource.plural), everywhere, &list);
         }
     }
@@ -123,7 +123,7 @@ impl Routes<'_> {
     fn subresource(&mut self, resource: &ResourceDescription, subresource: &SubresourceDescription) {
         let scope = if resource.namespaced { "namespaces/{namespace}/" } else { "" };
         let kind = subresource.group_version_kind(resource);
-        let mut place = Place {
+        let mut place = RoutePath {
             path: format!("{scope}{}/{{name}}/{}", resource.plural, subresource.name),
             parameters: resource.namespaced.then(parameters::namespace).into_iter().collect(),
             definition: definition(self.kinds, &kind),
@@ -164,8 +164,8 @@ impl Routes<'_> {
         }
     }
 
-    /// Adds the operations on many objects, or on one that has no name yet.
-    fn collection(&mut self, place: &Place<'_>, verbs: Verbs, list: &Content) {
+    /// Adds the operations on many objects, or to create one.
+    fn collection(&mut self, place: &RoutePath<'_>, verbs: Verbs, list: &Content) {
         let noun = place.noun;
         let watched = verbs.contains(Verb::Watch);
         if verbs.contains(Verb::List) {
@@ -206,7 +206,7 @@ impl Routes<'_> {
             self.add(place, operation);
         }
         if watched && verbs.contains(Verb::List) {
-            let watch = Place {
+            let watch = RoutePath {
                 path: format!("watch/{}", place.path),
                 parameters: place.parameters.clone(),
                 kind: place.kind.clone(),
@@ -218,7 +218,7 @@ impl Routes<'_> {
     }
 
     /// Adds the operations on one object, or on one of its subresources.
-    fn item(&mut self, place: &Place<'_>, verbs: Verbs, returns_deleted: bool) {
+    fn item(&mut self, place: &RoutePath<'_>, verbs: Verbs, returns_deleted: bool) {
         let (noun, content) = (place.noun, place.content());
         let object = match place.subresource {
             "" => format!("the specified {noun}"),
@@ -261,8 +261,8 @@ impl Routes<'_> {
         }
     }
 
-    /// The paths of old clients: `watch` for one object, `watchlist` for many.
-    fn watch(&mut self, place: &Place<'_>, action: &'static str) {
+    /// Adds the deprecated watch paths: `watch` for one object, `watchlist` for many.
+    fn watch(&mut self, place: &RoutePath<'_>, action: &'static str) {
         let noun = place.noun;
         let (list, description) = if action == "watchlist" {
             let instead = "deprecated: use the 'watch' parameter with a list operation instead.";
@@ -280,7 +280,7 @@ impl Routes<'_> {
         self.add(place, Operation { produces: OBJECTS_AND_STREAMS, responses, ..operation });
     }
 
-    fn connect(&mut self, place: &Place<'_>, verbs: Verbs) {
+    fn connect(&mut self, place: &RoutePath<'_>, verbs: Verbs) {
         let GroupVersionKind { group, version, kind } = &place.kind;
         let options = parameters::of_options(self.kinds, group, version, kind, &[]);
         for method in connect_methods(verbs) {
@@ -296,13 +296,14 @@ impl Routes<'_> {
         }
     }
 
-    fn add(&mut self, place: &Place<'_>, operation: Operation) {
+    fn add(&mut self, place: &RoutePath<'_>, operation: Operation) {
         self.by_path.entry(format!("{}/{}", self.root, place.path)).or_default().push(operation);
     }
 }
 
-impl Place<'_> {
-    /// An operation at this place, to be completed. `before` stands between group version and kind in its id.
+impl RoutePath<'_> {
+    /// Returns an operation at this place, to be completed. `before` is the part of its id between group version and
+    /// kind.
     fn operation(&self, root: &str, verb: &'static str, before: &str, description: String) -> Operation {
         self.operation_of(root, verb, before, "", description)
     }
@@ -340,7 +341,7 @@ impl Place<'_> {
     }
 }
 
-/// Returns true if the path passes whole requests on: only then can it be asked to delete something.
+/// Returns true if the path forwards whole requests, since only then it has a DELETE.
 fn takes_any_method(verbs: Verbs) -> bool {
     verbs.contains(Verb::Delete)
 }
@@ -350,7 +351,7 @@ fn connect_methods(verbs: Verbs) -> &'static [Method] {
     if takes_any_method(verbs) { &[Get, Post, Put, Patch, Delete, Head, Options] } else { &[Get, Post] }
 }
 
-/// The name of a kind's definition. The kinds of all resources are in the tables: a test makes sure of that.
+/// Returns the name of a kind's definition. A test ensures that the tables have the kinds of all resources.
 fn definition(kinds: &dyn Kinds, kind: &GroupVersionKind) -> Text {
     kinds.kind(&kind.group, &kind.version, &kind.kind).map(|message| message.name.clone()).unwrap_or_default()
 }

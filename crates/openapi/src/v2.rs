@@ -1,4 +1,4 @@
-//! The document of version 2, which shows everything at once.
+//! The document of version 2, which has all resources.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -16,23 +16,23 @@ use crate::TITLE;
 use crate::custom;
 use crate::definitions::{BuiltIn, Definitions, Dialect, reachable};
 use crate::json::Json;
-use crate::operation::{Body, Content, Operation, Parameter, Path, Place};
+use crate::operation::{Body, Content, Operation, Parameter, ParameterLocation, Path};
 use crate::parts::{Chunks, PackedRuns, Part, PathParts, Section};
 use crate::protobuf::{self, shapes};
 
-/// The document in all its forms, each made when first asked for.
+/// The document in all its forms, each made at the first request.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) hash: String,
     pub(crate) json: Pieces,
-    /// The text itself where it was put together from those of several servers, which has no parts.
+    /// The text itself if it is merged from several servers and so has no parts.
     whole: Option<Bytes>,
     head: Vec<u8>,
     tail: Vec<u8>,
     paths: BTreeMap<String, Arc<Part>>,
     definitions: BTreeMap<Text, Arc<Part>>,
     kept: Arc<Kept>,
-    /// `None` if the document does not fit into that form.
+    /// `None` if the document has no such form.
     protobuf: OnceLock<Option<Pieces>>,
     /// The compressed forms of JSON and protobuf. `None` if compression failed.
     packed: [OnceLock<Option<Pieces>>; 2],
@@ -47,7 +47,7 @@ pub(crate) struct CustomParts {
 
 type NamedParts = Vec<(Text, Arc<Part>)>;
 
-/// The parts that the next document takes over from the last one beside its paths and custom resources.
+/// The parts that the next document reuses, besides those of paths and custom resources.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     built_in: BuiltInParts,
@@ -55,12 +55,12 @@ pub(crate) struct Kept {
     packed: [PackedRuns; 2],
 }
 
-/// The definitions of the field tables that a document shows, and the names that they were reached from.
+/// The definitions of the field tables in a document, and the names from which they were reached.
 #[derive(Debug, Default)]
 struct BuiltInParts(Mutex<Option<(BTreeSet<Text>, NamedParts)>>);
 
 impl Document {
-    /// The document of the built-in paths and the custom resources.
+    /// Makes the document of the built-in paths and the custom resources.
     pub(crate) fn new(
         built_in: &[Arc<PathParts>],
         resources: &[Arc<CustomParts>],
@@ -100,7 +100,7 @@ impl Document {
         document
     }
 
-    /// The document with another text in its place, in which the documents of other servers are.
+    /// Replaces the text by that merged with the documents of other servers.
     pub(crate) fn replaced(self, whole: Bytes) -> Self {
         let (json, hash) = (whole.clone().into(), hex(&Sha512::digest(&whole)));
         Self { hash, json, whole: Some(whole), protobuf: OnceLock::new(), packed: Default::default(), ..self }
@@ -118,7 +118,7 @@ impl Document {
         self.packed[1].get_or_init(|| self.in_protobuf()?.packed(&self.kept.packed[1])).clone()
     }
 
-    /// A hash of the parts' hashes: those of parts that stay are known.
+    /// Returns a hash of the parts' hashes, of which unchanged ones are known.
     fn digest(&self) -> String {
         let mut hash = Sha512::new();
         for part in self.paths.values().chain(self.definitions.values()) {
@@ -136,7 +136,7 @@ impl Document {
             chunks.own(whole.clone());
             return chunks;
         }
-        // The braces at the ends belong to the whole.
+        // The braces at the ends are those of the document.
         chunks.own([&self.head[..self.head.len() - 1], b",\"paths\":{"].concat());
         chunks.members(self.paths.values().map(|part| &**part));
         chunks.own("},\"definitions\":{");
@@ -186,7 +186,7 @@ impl CustomParts {
 }
 
 impl BuiltInParts {
-    /// The definitions that are reached from these names.
+    /// Returns the definitions that are reachable from these names.
     fn reached(&self, roots: BTreeSet<Text>, kinds: &dyn Kinds) -> NamedParts {
         let mut known = self.0.lock();
         if let Some((before, parts)) = &*known
@@ -206,7 +206,7 @@ impl BuiltInParts {
     }
 }
 
-/// Paths with all that the document must have for them.
+/// Returns paths with all parts of the document that they need.
 pub(crate) fn path_parts(paths: Vec<Path>) -> PathParts {
     let shared = Shared::collect(&paths);
     let parts = paths.iter().map(|path| {
@@ -227,7 +227,7 @@ pub(crate) fn path_parts(paths: Vec<Path>) -> PathParts {
     }
 }
 
-/// The members before the paths, as an object.
+/// Returns the members before the paths, as an object.
 fn head() -> Vec<u8> {
     let mut json = Json::new();
     json.object(|json| {
@@ -240,7 +240,7 @@ fn head() -> Vec<u8> {
     json.into_bytes()
 }
 
-/// The members after the definitions, as an object.
+/// Returns the members after the definitions, as an object.
 fn tail(parameters: &BTreeMap<&String, &Bytes>) -> Vec<u8> {
     let mut json = Json::new();
     json.object(|json| {
@@ -292,7 +292,7 @@ fn write_operation(operation: &Operation, shared: &Shared<'_>, json: &mut Json) 
     }
 }
 
-/// Parameters by name; the body is one of them.
+/// Writes parameters by name; the body is one of them.
 fn write_parameters(body: Option<&Body>, parameters: &[Parameter], shared: &Shared<'_>, json: &mut Json) {
     if body.is_none() && parameters.is_empty() {
         return;
@@ -314,7 +314,7 @@ fn write_parameter(parameter: &Parameter, json: &mut Json) {
         }
         json.text_member("name", &parameter.name);
         json.text_member("in", parameter.place.as_str());
-        if parameter.place == Place::Path {
+        if parameter.place == ParameterLocation::Path {
             json.true_member("required");
         }
     });
@@ -331,7 +331,7 @@ fn write_body(body: &Body, json: &mut Json) {
     });
 }
 
-/// Parameters that stand in the document once and are referred to, with their names: nearly all of them.
+/// Parameters, nearly all of them, that are in the document once with a name, for references.
 #[derive(Default)]
 struct Shared<'a> {
     parameters: HashMap<&'a Parameter, String>,
@@ -349,7 +349,7 @@ impl<'a> Shared<'a> {
                     None => digest(&parameter.name, |json| write_parameter(parameter, json)),
                 });
             }
-            // All others name the kind.
+            // All others have the kind in their names.
             let bodies = path.operations.iter().filter_map(|operation| operation.body.as_ref());
             for body in bodies.filter(|body| body.definition.starts_with("io.k8s.apimachinery")) {
                 shared.bodies.entry(body).or_insert_with(|| digest("body", |json| write_body(body, json)));
@@ -372,7 +372,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// All of them, by name. A body is called one, so that bodies stand among the others.
+    /// Returns all parameters by name, including bodies, whose names begin with `body`.
     fn written(&self) -> BTreeMap<String, Bytes> {
         let written = |write: &dyn Fn(&mut Json)| {
             let mut json = Json::new();
@@ -390,13 +390,14 @@ fn write_reference(name: &str, json: &mut Json) {
     json.object(|json| json.text_member("$ref", &format!("#/parameters/{name}")));
 }
 
-/// The name tells of the kind; by the other two, old versions of kubectl find out what the server can do.
+/// Returns true for shared parameters. `name` depends on the kind; old versions of kubectl look for the other two to
+/// detect features.
 fn is_shared(parameter: &Parameter) -> bool {
     let name = parameter.name.as_str();
-    name != "name" && !(parameter.place == Place::Query && matches!(name, "fieldValidation" | "dryRun"))
+    name != "name" && !(parameter.place == ParameterLocation::Query && matches!(name, "fieldValidation" | "dryRun"))
 }
 
-/// The name of a shared parameter: its own and eight characters of FNV-1 of its JSON.
+/// Returns the name of a shared parameter: its own and eight characters of FNV-1 of its JSON.
 fn digest(name: &str, write: impl FnOnce(&mut Json)) -> String {
     let mut json = Json::new();
     write(&mut json);
@@ -412,7 +413,7 @@ mod tests {
     use super::*;
     use crate::parameters;
 
-    /// The names of parameters whose words are kube-apiserver's are kube-apiserver's, too.
+    /// Parameters with kube-apiserver's descriptions also have its names.
     #[test]
     fn names_of_shared_parameters() {
         for (parameter, want) in [

@@ -1,14 +1,13 @@
-//! Documents of version 3, one a group version.
+//! Documents of version 3, one for each group version.
 
 use binnacle_meta::GroupVersionKind;
 
 use crate::definitions::{Definitions, Dialect, reachable};
 use crate::json::Json;
-use crate::operation::{Content, Operation, Parameter, Path, Place};
+use crate::operation::{Content, Operation, Parameter, ParameterLocation, Path};
 use crate::{CUSTOM_TITLE, TITLE};
 
-/// The document of these paths; `custom` is true where they are of custom resources, whose documents say nothing of
-/// authentication.
+/// Returns the document of these paths; `custom` for custom resources, whose documents lack authentication.
 pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions, custom: bool) -> Vec<u8> {
     let title = if custom { CUSTOM_TITLE } else { TITLE };
     let mut json = Json::new();
@@ -99,7 +98,7 @@ fn write_parameters(parameters: &[Parameter], json: &mut Json) {
                 if !parameter.description.is_empty() {
                     json.text_member("description", &parameter.description);
                 }
-                if parameter.place == Place::Path {
+                if parameter.place == ParameterLocation::Path {
                     json.true_member("required");
                 }
                 json.name("schema").object(|json| {
@@ -111,7 +110,7 @@ fn write_parameters(parameters: &[Parameter], json: &mut Json) {
     });
 }
 
-/// One entry for each media type, in the order of their names.
+/// Writes an entry for each media type, sorted by name.
 fn write_content(media_types: &[&str], content: &Content, json: &mut Json) {
     let mut media_types = media_types.to_vec();
     media_types.sort_unstable();

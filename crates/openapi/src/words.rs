@@ -1,14 +1,14 @@
-//! Words for what the dependency with the sentences says nothing of: options, which no object contains, and lists.
+//! Descriptions that the dependency lacks: of options, which are in no object, and of lists.
 
 use binnacle_schema::{Message, Ty};
 
-/// Returns the description of a definition's field, from wherever it is known.
+/// Returns the description of a definition's field, from any source.
 pub(crate) fn field(definition: &str, field: &str) -> Option<&'static str> {
     let shared = || (field == "dryRun").then(|| binnacle_descriptions::field(DELETE_OPTIONS, field)).flatten();
     binnacle_descriptions::field(definition, field).or_else(shared).or_else(|| option(definition, field))
 }
 
-/// Returns the description of a list's field: all lists share the words for their head.
+/// Returns the description of a list's field: all lists share those of their metadata.
 pub(crate) fn list_field(field: &str) -> Option<&'static str> {
     match field {
         "items" => Some("The objects of the list."),
@@ -24,7 +24,7 @@ pub(crate) fn is_list(message: &Message) -> bool {
     has("metadata", &list_meta) && has("items", &|ty| ty.element().is_some())
 }
 
-/// The end of the name under which kube-apiserver shares a parameter: a hash of its words, which are not ours.
+/// Returns the end of kube-apiserver's name of a shared parameter: a hash of its description, which is not ours.
 pub(crate) fn shared_name(kind: &str, field: &str) -> Option<&'static str> {
     let mut named = SHARED_NAMES.iter().filter(|(_, f, _)| *f == field);
     named.clone().find(|(k, ..)| *k == kind).or_else(|| named.find(|(k, ..)| k.is_empty())).map(|(.., name)| *name)
@@ -35,10 +35,10 @@ fn option(definition: &str, field: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(k, f, _)| *f == field && (*k == kind || k.is_empty())).map(|(_, _, words)| *words)
 }
 
-/// The only options kind that objects contain.
+/// The only options kind in objects.
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
-/// Kind, field and words; without a kind, those of all options that have such a field.
+/// Kind, field and description; without a kind, for all options with such a field.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("", "allowWatchBookmarks", "Asks for watch events of type BOOKMARK, which carry nothing but a resource version."),
     ("", "continue", "The token with which the previous page of a list ended."),
@@ -89,7 +89,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("ServiceProxyOptions", "path", "Scheme, port and path of the request to the service."),
 ];
 
-/// Kind, field and name; without a kind, that of all other options with such a field.
+/// Kind, field and name; without a kind, for all other options with such a field.
 const SHARED_NAMES: &[(&str, &str, &str)] = &[
     ("", "allowWatchBookmarks", "HC2hJt-J"),
     ("", "continue", "QfD61s0i"),
@@ -158,7 +158,7 @@ mod tests {
             let message = tables::kind("", "v1", &format!("{kind}Options")).unwrap();
             for described in message.fields.iter().filter(|field| !matches!(field.name.as_str(), "apiVersion" | "kind"))
             {
-                // No parameter: it is a point in time.
+                // No parameter, as it is a time.
                 if described.name != "sinceTime" {
                     assert!(field(&message.name, &described.name).is_some(), "{kind} {}", described.name);
                 }

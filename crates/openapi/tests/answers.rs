@@ -1,4 +1,4 @@
-//! Answers to requests, by their headers.
+//! Answers to requests with various headers.
 
 use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{Answer, Ask, Document, OpenApi};
@@ -86,7 +86,7 @@ fn copies_that_are_current() {
         Answer::Moved { etag: etag.clone(), content_type: "application/json", location: location.clone() }
     );
 
-    // The index names the same hash, whichever is asked for first.
+    // The index has the same hash, regardless of the order of requests.
     let Some(Answer::Index(index)) =
         documents_of(default_served()).answer(&Ask { path: "/openapi/v3", ..Ask::default() })
     else {
@@ -96,7 +96,7 @@ fn copies_that_are_current() {
     assert_eq!(index["paths"]["version"]["serverRelativeURL"], location);
 }
 
-/// Everything that can be served, down to the definitions of every kind, fits into the protobuf form.
+/// All resources, with the definitions of every kind, have a protobuf form.
 #[test]
 fn all_documents_in_all_forms() {
     let documents = documents_of(everything());
@@ -114,7 +114,7 @@ fn all_documents_in_all_forms() {
     }
 }
 
-/// No operation refers to a definition that is not there.
+/// Every reference leads to a definition.
 #[test]
 fn references_lead_somewhere() {
     fn walk(value: &Value, document: &Value, prefix: &str) {
@@ -136,7 +136,7 @@ fn references_lead_somewhere() {
     }
 }
 
-/// Everything that can be served.
+/// Returns all resources.
 fn everything() -> Served {
     Served::built_in(groups(), |_, resource| Some(resource.clone()))
 }

@@ -1,4 +1,4 @@
-//! Documents follow what is served: what is put together from parts that were there is what would be made anew.
+//! Documents after a change of the served resources: those that reuse parts equal new ones.
 
 use std::io::Read;
 use std::sync::Arc;

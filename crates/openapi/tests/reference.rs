@@ -1,4 +1,4 @@
-//! The documents against the recorded ones: every difference is listed, sentences aside.
+//! The documents compared with recorded ones: all differences are listed, except for descriptions.
 #![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
 use std::path::{Path, PathBuf};
@@ -40,15 +40,15 @@ fn published_documents_of_all_versions() {
     for entry in std::fs::read_dir(&folder).unwrap() {
         let file = entry.unwrap().path();
         let name = file.file_name().unwrap().to_str().unwrap().strip_suffix("_openapi.json").unwrap();
-        // Served only on request, and then by another part of the server.
+        // Served only on request, by another part of the server.
         if name == "logs" {
             continue;
         }
         let mut recorded = parse(&std::fs::read(&file).unwrap());
-        // It is published before the version is known.
+        // It is published before the version is set.
         assert_eq!(recorded["info"]["version"], "unversioned");
         recorded["info"]["version"] = "1.36".into();
-        // Another set of features: with CBOR, without enums.
+        // Published with other features: with CBOR, without enums.
         remove(&mut recorded, &|name, _| name.starts_with("application/") && name.contains("cbor"));
         let mut ours = parse(&get(&documents, &format!("/openapi/v3/{}", name.replace("__", "/"))));
         remove(&mut ours, &|name, value| name == "enum" && value.is_array());
@@ -81,7 +81,7 @@ fn document_of_version_2() {
     findings.report("version 2");
 }
 
-/// Takes members out, at any depth.
+/// Removes members, at any depth.
 fn remove(value: &mut Value, which: &dyn Fn(&str, &Value) -> bool) {
     match value {
         Value::Object(members) => {
@@ -93,7 +93,7 @@ fn remove(value: &mut Value, which: &dyn Fn(&str, &Value) -> bool) {
     }
 }
 
-/// Takes the values of enums from the ends of sentences.
+/// Removes the values of enums from descriptions.
 fn without_values(value: &mut Value) {
     match value {
         Value::Object(members) => members.values_mut().for_each(without_values),
@@ -143,8 +143,8 @@ impl Findings {
         }
     }
 
-    /// Sentences come from elsewhere, those for the values of enums are our own: there must be one wherever there is one
-    /// in kube-apiserver.
+    /// Compares descriptions: their sources differ, and those of the values of enums are our own, but there must be one
+    /// wherever kube-apiserver has one.
     fn sentence(&mut self, at: String, recorded: Option<&Value>, ours: Option<&Value>) {
         let values = |text: Option<&Value>| {
             let (_, values) = text?.as_str()?.split_once("Possible enum values:\n")?;
@@ -177,7 +177,7 @@ impl Findings {
             self.other_sentences.len(),
             self.missing_sentences.len()
         );
-        // Options and lists have words of their own; all else has those of the dependency.
+        // Options and lists have their own descriptions; all others have those of the dependency.
         let own = |at: &&String| !at.contains(" > parameters > ") && !at.contains("List > ");
         let other: Vec<_> = self.missing_sentences.iter().chain(self.other_sentences.iter().filter(own)).collect();
         assert!(other.is_empty(), "{other:#?}");
@@ -202,7 +202,7 @@ fn parse(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
 }
 
-/// A folder of recorded facts, or nothing with a word about it.
+/// Returns a folder of recorded facts; without one, prints a message.
 fn reference(name: &str) -> Option<PathBuf> {
     let shared = std::env::var_os("BINNACLE_SHARED")
         .map(PathBuf::from)
@@ -215,7 +215,7 @@ fn reference(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Everything that can be served.
+/// Returns all resources.
 fn everything() -> Served {
     Served::built_in(groups(), |_, resource| Some(resource.clone()))
 }

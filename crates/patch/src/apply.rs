@@ -1,4 +1,4 @@
-//! Field managers: `metadata.managedFields`, and server-side apply (KEP-555), which rests on it.
+//! Field managers: `metadata.managedFields`, and server-side apply (KEP-555), which is based on it.
 
 use binnacle_meta::Text;
 use binnacle_schema::{Message, Value};
@@ -29,7 +29,7 @@ pub use times::keep_unchanged_times;
 pub use track::{track_update, track_update_converting};
 pub use unowned::merge_unowned;
 
-/// One write, as the bookkeeping of field managers needs to know it.
+/// A write, with the data that tracking of field managers needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'a> {
     /// The schema of the object in the version of the request.
@@ -40,19 +40,19 @@ pub struct Update<'a> {
     pub subresource: &'a str,
     /// Unix seconds.
     pub now: i64,
-    /// Dotted paths of what this endpoint puts back, so that nobody comes to own it here.
+    /// Dotted paths of the fields that this endpoint resets, so that the manager does not own them.
     pub reset: &'a [Text],
 }
 
-/// An object in the versions that managers have written.
+/// Conversion of an object to the versions that managers have used.
 pub trait Versions {
-    /// The object, whose own `apiVersion` says in which version it is, in another version, and the schema there; `None`
-    /// for versions that are not served. The result carries the wanted `apiVersion`. Objects are asked for in the
-    /// version of the request and, when a manager applied through another one, back from there.
+    /// Converts an object from its own `apiVersion` to another; returns it, with that `apiVersion`, and the schema
+    /// there. `None` for versions that are not served. Objects are converted from the version of the request and, if a
+    /// manager applied through another one, back from there.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)>;
 }
 
-/// Checks that `metadata.managedFields` can be read, which says why they cannot in kube-apiserver's words.
+/// Checks that `metadata.managedFields` can be decoded; the error is in kube-apiserver's words.
 pub fn check_managed_fields(list: &[Value]) -> Result<(), String> {
     managed::decode(list, false).map(drop).map_err(|managed::BadEntries(why)| why)
 }

@@ -1,5 +1,5 @@
-//! JSON patch (RFC 6902), with the liberties of the library that kube-apiserver uses: negative indices count from the
-//! end, `replace` makes an absent member, `copy` of an absent member yields null.
+//! JSON patch (RFC 6902), with the extensions of kube-apiserver's library: negative indices count from the end,
+//! `replace` adds an absent member, `copy` of an absent member yields null.
 
 use std::fmt::Display;
 use std::num::ParseIntError;
@@ -20,34 +20,36 @@ pub struct Patch {
     findings: Findings,
 }
 
-/// One step. What is missing or of another type is noted as absent: only steps that are reached can fail.
+/// One operation. Members that are missing or of another type are `None`: an operation fails only when it is reached.
 #[derive(Clone, Debug, Default)]
 struct Operation {
     kind: Option<String>,
     path: Option<String>,
     from: Option<String>,
-    /// `None` where the member is absent or null.
+    /// `None` if the member is absent or null.
     value: Option<Value>,
 }
 
 /// The most bytes that all `copy` steps of a patch may add.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
-/// A step does not apply, and why in the words of the library that kube-apiserver uses.
+/// An operation that does not apply; the message of kube-apiserver's library.
 struct Failed(String);
 
 impl Patch {
-    /// A patch of operations that are at hand as trees.
+    /// Makes a patch of parsed operations.
     pub fn of(operations: &[Object]) -> Self {
         Self { operations: operations.iter().map(Operation::new).collect(), findings: Findings::default() }
     }
 
-    /// The object after all steps, or 422 where one of them does not apply: kube-apiserver keeps the reason to itself.
+    /// Returns the object after all operations, or 422 if one of them does not apply, without the reason, as
+    /// kube-apiserver does.
     pub fn apply(&self, live: Value) -> Result<Value, Status> {
         self.applied(live).map_err(|Failed(_)| Status::unprocessable())
     }
 
-    /// The object after all steps, or why one of them does not apply, as who is told of a webhook's patch.
+    /// Returns the object after all operations, or the reason why one does not apply, which is shown for a webhook's
+    /// patch.
     pub fn apply_or_say(&self, live: Value) -> Result<Value, String> {
         self.applied(live).map_err(|Failed(why)| why)
     }
@@ -63,17 +65,17 @@ impl Patch {
         Ok(document)
     }
 
-    /// True when there is no step.
+    /// Returns true if there is no operation.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// The places that the steps change.
+    /// Returns the paths that the operations change.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.operations.iter().filter_map(|operation| operation.path.as_deref())
     }
 
-    /// Members of the patch that are unknown or given twice; kube-apiserver tells each behind `json patch `.
+    /// Returns the unknown or duplicate members of the patch; kube-apiserver reports each after `json patch `.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -90,7 +92,7 @@ impl Operation {
         }
     }
 
-    /// Without an operation there is none that is known.
+    /// A missing `op` is unknown.
     fn kind(&self) -> &str {
         self.kind.as_deref().unwrap_or("unknown")
     }
@@ -147,7 +149,7 @@ impl Operation {
         if path.is_empty() {
             *document = match &self.value {
                 Some(value @ (Value::Object(_) | Value::List(_))) => value.clone(),
-                // Go wraps an error here that is none.
+                // Go formats a nil error here.
                 _ => return Err(Failed("replace operation value must be object or array: %!w(<nil>)".to_owned())),
             };
             return Ok(());
@@ -243,7 +245,7 @@ fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, Strin
     }
 }
 
-/// Field sets are carried as text; whoever looks into one gets the tree.
+/// Parses a field set, which is carried as text.
 fn unpack(value: &mut Value) {
     if matches!(value, Value::Raw(_)) {
         json::unpack(value);
@@ -267,7 +269,7 @@ fn same(found: &Value, value: &Value) -> bool {
     }
 }
 
-/// An absent member of an object is `None`, an absent element of a list an error.
+/// Returns an absent member of an object as `None`; an absent element of a list is an error.
 fn get<'c>(container: &'c Value, key: &str) -> Result<Option<&'c Value>, String> {
     match container {
         Value::Object(object) => Ok(object.get(key)),
@@ -286,7 +288,7 @@ fn add(container: &mut Value, key: &str, value: Value) -> Result<(), String> {
         }
         Value::List(items) if key == "-" => items.push(value),
         Value::List(items) => {
-            // One place more than there are elements.
+            // A new element may be added at the end.
             let not_a_number = |error| format!("value was not a proper array index: '{key}': {}", atoi(key, &error));
             let given: i64 = key.parse().map_err(not_a_number)?;
             let at = place(given, items.len() + 1)?;
@@ -313,12 +315,12 @@ fn remove(container: &mut Value, key: &str) -> Result<Value, String> {
     }
 }
 
-/// The place that a token means in a list; it may lie behind the end.
+/// Returns the index of a token in a list; it may be past the end.
 fn index(token: &str, len: usize) -> Result<usize, String> {
     place(token.parse().map_err(|error| atoi(token, &error))?, len)
 }
 
-/// Negative places count from the end.
+/// Resolves an index; negative ones count from the end.
 fn place(at: i64, len: usize) -> Result<usize, String> {
     let from_end = usize::try_from(at.unsigned_abs()).map_err(|_| no_such_index(at))?;
     if at >= 0 { Ok(from_end) } else { len.checked_sub(from_end).ok_or_else(|| no_such_index(at)) }
@@ -336,7 +338,7 @@ fn unescaped(token: &str) -> String {
     if !token.contains('~') {
         return token.to_owned();
     }
-    // One pass, so that `~01` is `~1` and not a slash.
+    // In one pass, so that `~01` becomes `~1` and not a slash.
     let mut out = String::with_capacity(token.len());
     let mut rest = token;
     while let Some(at) = rest.find('~') {
@@ -488,7 +490,7 @@ mod tests {
         assert_eq!(patch.apply(live).unwrap(), tree(r#"{"f":{}}"#));
     }
 
-    /// Each step is small, and what they stack up would take more stack to walk than there is.
+    /// Small steps could together nest the document deeper than the stack allows to walk.
     #[test]
     fn nesting_is_bounded() {
         let tower = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));

@@ -1,6 +1,6 @@
-//! Changing objects by description: JSON patch, merge patch, strategic merge patch and server-side apply.
+//! Patches of objects: JSON patch, merge patch, strategic merge patch and server-side apply.
 //!
-//! Everything here works on [`binnacle_schema::Value`] trees and knows nothing of requests, storage or kinds.
+//! All of them work on [`binnacle_schema::Value`] trees, independently of requests, storage and kinds.
 
 pub mod apply;
 pub mod json_patch;

@@ -9,7 +9,8 @@ pub fn apply(mut live: Value, patch: &Value) -> Value {
             merge(target, patch);
             live
         }
-        // kube-apiserver looks for nulls in what replaces a value that is no object, and not in what replaces one.
+        // kube-apiserver removes nulls from a value that replaces a non-object, but not from one that replaces an
+        // object.
         (Value::Object(_), _) => patch.clone(),
         _ => pruned(patch),
     }
@@ -31,8 +32,8 @@ fn merge(target: &mut Object, patch: &Object) {
     }
 }
 
-/// A copy without the members that are `null`, at any depth, its members by name: kube-apiserver makes maps of all
-/// objects that it looks for nulls in. Elements of lists stay.
+/// Copies a value without members that are `null`, at any depth, with members sorted by name, as kube-apiserver makes
+/// maps of such objects. Nulls in lists are kept.
 fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -94,7 +95,7 @@ mod tests {
         Value::Object(result)
     }
 
-    /// A small generator: trees of objects and scalars (lists apart, where kube-apiserver goes beyond the definition).
+    /// A generator of objects with scalars, without lists, where kube-apiserver deviates from the definition.
     fn tree(seed: &mut u64, depth: usize) -> Value {
         *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let choice = (*seed >> 33) % 6;

@@ -1,4 +1,4 @@
-//! A total order of values, so that they can be told apart and looked up.
+//! A total order of values, for comparison and look-up.
 
 use std::cmp::Ordering;
 
@@ -35,7 +35,7 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
         (Value::Int(a), Value::Float(b)) | (Value::Float(b), Value::Int(a)) => *a as f64 == *b,
         (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         (Value::Object(a), Value::Object(b)) => {
-            // Both sides mostly have the same members in the same order.
+            // Usually both have the same members in the same order.
             a.len() == b.len()
                 && a.iter().zip(b.iter()).all(|((name, a), (other, found))| {
                     if name == other { same(a, found) } else { b.get(name).is_some_and(|b| same(a, b)) }
@@ -49,14 +49,14 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Without text that is carried for JSON.
+/// Copies a value with raw JSON text parsed.
 fn unpacked(value: &Value) -> Value {
     let mut value = value.clone();
     json::unpack(&mut value);
     value
 }
 
-/// A total order of values: numbers, texts, truth values, lists, objects, null.
+/// Compares values: numbers, strings, booleans, lists, objects, null.
 pub(crate) fn order(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),

@@ -1,5 +1,5 @@
-//! Strategic merge patch: a merge patch that knows from the schema which lists are sets and which are maps, with
-//! directives in the patch for what the schema leaves open.
+//! Strategic merge patch: a merge patch that takes from the schema which lists are merged as sets or maps; directives
+//! in the patch override it.
 
 use binnacle_schema::{Message, Object, Value};
 
@@ -16,22 +16,22 @@ pub(crate) use format::go_type;
 
 use meta::{Meta, Strategy};
 
-/// The directive in a map or an element of a list, instead of merging.
+/// The directive of a map or list element that is not merged.
 const DIRECTIVE: &str = "$patch";
-/// Beside a list of scalars: `$deleteFromPrimitiveList/finalizers`.
+/// The prefix of deletions from a list of scalars: `$deleteFromPrimitiveList/finalizers`.
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
-/// Beside a list: `$setElementOrder/containers`.
+/// The prefix of the order of a list: `$setElementOrder/containers`.
 const ELEMENT_ORDER: &str = "$setElementOrder";
-/// In a map: the members that may stay.
+/// The directive with the only members of a map that are kept.
 const RETAIN_KEYS: &str = "$retainKeys";
 
-/// Applies `patch`, an object, to `live`, which follows `message`. The result is as free in form as the patch.
+/// Applies `patch`, an object, to `live`, which follows `message`. The result is not validated.
 pub fn apply(live: Value, patch: &Value, message: &Message) -> Result<Value, StrategicError> {
     let patch = patch.as_object().cloned().unwrap_or_default();
     merge_map(live.into_object().unwrap_or_default(), patch, Meta::Struct(message)).map(Value::Object)
 }
 
-/// Returns a patch as applying it to `live` changes it: a directive to replace is removed from its map, and so are the
+/// Returns a patch as its application to `live` changes it: a replace directive is removed from its map, as are the
 /// nulls of new values and the orders of lists.
 pub fn left(patch: &Value, live: &Value) -> Value {
     let Value::Object(members) = patch else { return patch.clone() };
@@ -74,7 +74,7 @@ fn merge_map(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<
     Ok(original)
 }
 
-/// Merges one member of a patch that is no directive of its map.
+/// Merges one member of a patch, except directives of its map.
 fn merge_member(original: &mut Object, name: &str, change: Value, meta: Meta<'_>) -> Result<(), StrategicError> {
     let (name, deletes) = match name.strip_prefix(DELETE_FROM_LIST) {
         Some(rest) => (rest.strip_prefix('/').ok_or_else(StrategicError::bad_deletion_list)?, true),
@@ -93,7 +93,7 @@ fn merge_member(original: &mut Object, name: &str, change: Value, meta: Meta<'_>
     match (std::mem::take(value), change) {
         (Value::Object(live), Value::Object(change)) => {
             let (below, strategy, _) = meta.member(name)?;
-            // Either way a map stands here again.
+            // The map is put back in either case.
             let merged = if strategy == Strategy::Replace { change } else { merge_map(live, change, below)? };
             original.insert(name, merged);
         }
@@ -106,7 +106,7 @@ fn merge_member(original: &mut Object, name: &str, change: Value, meta: Meta<'_>
             };
             original.insert(name, Value::List(merged));
         }
-        // A list of deletions does nothing to what is no list.
+        // Deletions from a member that is no list have no effect.
         (live, _) if deletes => {
             original.insert(name, live);
         }
@@ -129,7 +129,7 @@ fn set(original: &mut Object, name: &str, value: Value) {
     }
 }
 
-/// Clears what `$retainKeys` does not name. All that the patch sets must be named.
+/// Removes the members that `$retainKeys` does not name. It must name all that the patch sets.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), StrategicError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::List(retained) = retained else { return Err(StrategicError::bad_retain_keys()) };
@@ -144,8 +144,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Strategi
     Ok(())
 }
 
-/// Removes directives from a value that becomes part of an object that had none there: maps with a directive go as a
-/// whole.
+/// Removes directives from a value without a counterpart in the object: a map with a directive is removed as a whole.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains(DIRECTIVE) => None,
@@ -158,7 +157,7 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// Without the members that are null, at any depth.
+/// Copies a value without members that are null, at any depth.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(object) => {

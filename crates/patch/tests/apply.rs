@@ -1,4 +1,4 @@
-//! Server-side apply, step by step: what an object becomes and who owns what afterwards.
+//! Server-side apply, step by step: the resulting objects and the owners of their fields.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -15,7 +15,7 @@ fn tree(text: &str) -> Value {
 
 static STATUS: [Text; 1] = [Text::new_static("status")];
 
-/// An object and what happens to it.
+/// An object with its schema, to which requests are applied.
 struct World {
     message: &'static Message,
     api_version: &'static str,
@@ -220,7 +220,7 @@ fn refuses_what_does_not_follow_the_schema() {
         let mut world = World::of("apps", "v1", "Deployment");
         let got = world.try_apply("one", false, &deployment(spec)).expect_err(spec);
         let want = format!("failed to create typed patch object (n/a; apps/v1, Kind=Deployment): {want}");
-        // The last case stands for several findings, of which the first is enough here.
+        // The last case has several errors, of which the first is compared.
         assert!(got == want || (want.contains("errors:") && got.contains("replicas")), "{got}\n{want}");
     }
 }
@@ -305,7 +305,7 @@ fn only_so_many_updaters_are_remembered() {
     assert_eq!(owners[9], r#"m11 Update {"f:data":{"f:k11":{}}}"#);
 }
 
-/// A kind whose version 2 calls a field of version 1 otherwise.
+/// A kind whose version 2 renames a field of version 1.
 struct Renamed;
 
 fn renamed(version: &str) -> &'static Message {
@@ -391,8 +391,8 @@ fn elements_need_a_key() {
     );
 }
 
-/// Random configurations of three managers who never differ on a value: after each, what was applied stands in the object, nothing stands
-/// there that nobody owns, and the same again changes nothing.
+/// Random configurations of three managers with the same values: after each, the object has the applied fields and no
+/// unowned ones, and repeating it changes nothing.
 #[test]
 fn random_sequences() {
     let mut seed = 11_u64;
@@ -413,7 +413,7 @@ fn random_sequences() {
                 ports.iter().map(|port| format!(r#"{{"port":{port},"name":"n{port}"}}"#)).collect();
             let config = format!(
                 r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"a",{}"finalizers":[{}]}},"spec":{{"ports":[{}]}}}}"#,
-                // A manager that applies an empty map owns the map, and conflicts with all others.
+                // A manager that applies an empty map owns the map itself, and conflicts with all others.
                 if shown.is_empty() { String::new() } else { format!("\"labels\":{{{}}},", shown.join(",")) },
                 finalizers.join(","),
                 items.join(",")
@@ -450,7 +450,7 @@ fn what_has_become_atomic_is_owned_as_a_whole() {
         )
     };
     world.apply("one", &with("a"));
-    // As an older server would have noted it.
+    // As a server with the former schema would have tracked it.
     let granular = r#"{"f:spec":{"f:selector":{"f:matchLabels":{"f:app":{}}}}}"#;
     let live = world.live.as_mut().unwrap();
     let list = live.at_mut(&["metadata", "managedFields"]).and_then(Value::as_list_mut).unwrap();
@@ -461,7 +461,7 @@ fn what_has_become_atomic_is_owned_as_a_whole() {
     assert_eq!(world.owners(), [r#"three Update {"f:spec":{"f:selector":{}}}"#]);
 }
 
-/// The text of a free-form part stays while nothing changes, and is written anew with the first change.
+/// The raw text of a free-form part stays while nothing changes, and is replaced by a tree at the first change.
 #[test]
 fn white_space_belongs_to_nobody() {
     let mut world = World::of("apps", "v1", "ControllerRevision");

@@ -1,7 +1,7 @@
-//! Nulls and empty values, sent by appliers and updaters: held against what structured-merge-diff answered.
+//! Nulls and empty values in applies and updates, compared with recorded results of structured-merge-diff.
 //!
-//! Nothing of a null, or of an empty map or list, is left in an object that has been decoded, but who applied it owns
-//! the field. Whoever else applies it adds it anew, which is a conflict, even where the same request succeeded before.
+//! Decoding drops a null, or an empty map or list, but a manager that applies it owns the field. If another one applies
+//! it, it is added again, which is a conflict, even if the same request succeeded before.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -12,7 +12,7 @@ use binnacle_schema::{Field, Limits, ListType, Message, MessageRef, Presence, Ty
 
 static SERVICE: LazyLock<Message> = LazyLock::new(service);
 
-/// Fields of all shapes that server-side apply knows.
+/// A type with fields of all shapes of server-side apply.
 fn service() -> Message {
     let structure =
         |name: &str, fields: Vec<Field>| Ty::Message(MessageRef::Shared(Message::new(name.to_owned(), fields).into()));
@@ -76,14 +76,14 @@ fn tree(text: &str) -> Value {
     json::parse(text.as_bytes(), &Limits::default()).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// As the server holds it.
+/// Returns the object as the server stores it.
 fn held(object: Value) -> Value {
     let mut object = decode::value(object, &SERVICE).unwrap().value;
     defaults::apply_constants(&mut object, &SERVICE);
     object
 }
 
-/// Sends one request; the answer.
+/// Sends one request and returns the answer.
 fn send(live: &mut Option<Value>, request: &str) -> String {
     let mut words = request.splitn(3, ' ');
     let (verb, manager, body) = (words.next().unwrap(), words.next().unwrap(), tree(words.next().unwrap()));

@@ -6,7 +6,7 @@ use binnacle_kinds::tables;
 use binnacle_patch::strategic;
 use binnacle_schema::{Field, Message, Object, Ty, Value, canonical, json};
 
-/// Numbers that are the same in every run.
+/// Random numbers that are the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -15,7 +15,7 @@ impl Random {
         (self.0 >> 33) % n
     }
 
-    /// Members by chance, fewer the deeper. With `nulls` it is a patch: some members are to go.
+    /// Makes random members, fewer at greater depth. With `nulls`, as for a patch, some of them are null.
     fn object(&mut self, message: &Message, depth: u64, nulls: bool) -> Object {
         let mut object = Object::new();
         for field in message.fields.iter() {
@@ -36,7 +36,7 @@ impl Random {
             return Some(Value::List(self.list(element, field, depth, nulls)));
         }
         if let Some(inner) = ty.map_value() {
-            // Maps of structs cannot be merged: kube-apiserver finds no fields in them.
+            // Maps of structs cannot be merged, as kube-apiserver finds no fields in them.
             if inner.message().is_some() || inner.element().is_some() {
                 return None;
             }
@@ -62,7 +62,7 @@ impl Random {
         })
     }
 
-    /// Elements that merge have distinct keys, and all of them are of one type.
+    /// Makes random elements of one type, with distinct keys if they are merged.
     fn list(&mut self, element: &Ty, field: Option<&Field>, depth: u64, nulls: bool) -> Vec<Value> {
         let key = field.filter(|field| field.patch.merge).map(|field| field.patch.merge_key.as_str());
         let mut items: Vec<Value> = Vec::new();
@@ -81,7 +81,8 @@ impl Random {
     }
 }
 
-/// Maps are merged, `null` removes, lists whose field says so are merged by their key or as sets, all else replaces.
+/// The definition: maps are merged, `null` removes, lists with that strategy are merged by key or as sets, other values
+/// replace.
 fn definition(live: &Object, patch: &Object, message: Option<&Message>) -> Object {
     let mut merged = live.clone();
     for (name, change) in patch.iter() {
@@ -125,8 +126,8 @@ fn merged_list(live: &[Value], patch: &[Value], element: &Ty, key: &str) -> Vec<
     merged
 }
 
-/// Without nulls, which no typed object keeps, and with elements of merged lists by their text: of their order the
-/// definition says nothing.
+/// Removes nulls, which no typed object has, and sorts merged lists by their elements' text, since the definition does
+/// not state their order.
 fn comparable(value: &mut Value, message: Option<&Message>) {
     let Value::Object(object) = value else { return };
     object.retain(|_, member| !member.is_null());

@@ -1,4 +1,5 @@
-//! Where processor time goes: a signal interrupts what runs a hundred times in each second of it, and notes the stack.
+//! The CPU profile: a signal interrupts the running code a hundred times for each second of CPU time, and its handler
+//! records the stack.
 
 use std::time::Duration;
 
@@ -6,11 +7,11 @@ use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 
 use crate::format::{Frame, Stacks};
 
-/// Go's.
+/// The sampling rate of Go's profiles.
 const HERTZ: i32 = 100;
 const PERIOD_NANOS: i64 = 1_000_000_000 / HERTZ as i64;
 
-/// Why there is no profile.
+/// Errors of profiling.
 #[derive(Debug, thiserror::Error)]
 pub enum CpuError {
     #[error("cpu profiling already in use")]
@@ -19,11 +20,11 @@ pub enum CpuError {
     Failed(String),
 }
 
-/// Takes samples for so long. Dropping the future ends that.
+/// Takes samples for `duration`, or until the future is dropped.
 pub async fn cpu(duration: Duration) -> Result<Vec<u8>, CpuError> {
     let guard = ProfilerGuardBuilder::default()
         .frequency(HERTZ)
-        // Code in which a stack must not be followed: it may hold what that needs.
+        // Stacks are not unwound in these libraries, which may hold locks that unwinding needs.
         .blocklist(&["libc", "libgcc", "pthread", "vdso"])
         .build()
         .map_err(|error| match error {
@@ -31,7 +32,7 @@ pub async fn cpu(duration: Duration) -> Result<Vec<u8>, CpuError> {
             error => CpuError::Failed(error.to_string()),
         })?;
     tokio::time::sleep(duration).await;
-    // Names of addresses take a while to find.
+    // Resolving symbols takes a while.
     let made = tokio::task::spawn_blocking(move || encode(&guard, duration)).await;
     made.map_err(|error| CpuError::Failed(error.to_string()))?
 }
@@ -49,7 +50,7 @@ fn encode(guard: &ProfilerGuard<'_>, duration: Duration) -> Result<Vec<u8>, CpuE
             file: symbol.filename().into_owned(),
             line: symbol.lineno(),
         });
-        // Threads tell workers from the listener and the log.
+        // The thread distinguishes workers from the listener and the logger.
         let thread = Frame { function: format!("thread {}", frames.thread_name_or_id()), ..Frame::default() };
         stacks.add(stack.chain([thread]).collect(), vec![count, count.saturating_mul(PERIOD_NANOS)]);
     }

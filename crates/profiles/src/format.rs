@@ -1,4 +1,4 @@
-//! pprof's `profile.proto`, the part of it that stacks with counts need, compressed as its readers expect.
+//! The part of pprof's `profile.proto` for stacks with counts, compressed as its readers expect.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,36 +9,36 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-/// The name of a count, and its unit: `samples` and `count`.
+/// The name and unit of a count: `samples` and `count`.
 pub type ValueType = (&'static str, &'static str);
 
 /// A function on a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frame {
     pub function: String,
-    /// As the linker calls it.
+    /// The linker symbol.
     pub symbol: String,
     pub file: String,
     pub line: u32,
 }
 
-/// Stacks with values.
+/// A profile: stacks with values.
 #[derive(Clone, Debug)]
 pub struct Stacks {
     types: Vec<ValueType>,
     period: (ValueType, i64),
     duration: Duration,
-    /// The innermost function first; a value for each type.
+    /// Stacks, innermost function first, each with a value for each type.
     samples: Vec<(Vec<Frame>, Vec<i64>)>,
 }
 
 impl Stacks {
-    /// `period` is the distance between two samples.
+    /// `period` is the interval between two samples.
     pub fn new(types: Vec<ValueType>, period: (ValueType, i64)) -> Self {
         Self { types, period, duration: Duration::ZERO, samples: Vec::new() }
     }
 
-    /// How long samples were taken.
+    /// Sets the duration of sampling.
     #[must_use]
     pub fn during(self, duration: Duration) -> Self {
         Self { duration, ..self }
@@ -49,12 +49,12 @@ impl Stacks {
         self.samples.push((stack, values));
     }
 
-    /// The sum of the first values.
+    /// Returns the sum of the first values.
     pub fn total(&self) -> i64 {
         self.samples.iter().filter_map(|(_, values)| values.first()).sum()
     }
 
-    /// For people, in the manner of Go's `debug=1`.
+    /// Formats the profile for people, like Go's `debug=1`.
     pub fn text(&self, name: &str) -> String {
         let mut text = format!("{name} profile: total {}\n", self.total());
         for (stack, values) in &self.samples {
@@ -67,10 +67,10 @@ impl Stacks {
         text
     }
 
-    /// The profile as bytes.
+    /// Encodes the profile.
     pub fn encode(&self) -> Vec<u8> {
         let mut strings = Table::default();
-        // The table begins with the empty text.
+        // The string table begins with the empty string.
         strings.index(String::new());
         let mut text = |text: &str| strings.index(text.to_owned()) - 1;
         let mut kind = |(name, unit): ValueType| Type { name: text(name), unit: text(unit) };
@@ -90,7 +90,7 @@ impl Stacks {
         let profile = Profile {
             sample_types,
             samples,
-            // Names are told for all of it, so that readers look nothing up.
+            // All functions have names, so that readers resolve no symbols.
             mappings: vec![Mapping { id: 1, has_functions: true }],
             locations: located
                 .map(|((function, line), id)| Location {
@@ -109,13 +109,13 @@ impl Stacks {
             strings: strings.entries,
         };
         let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
-        // Nothing that is written to memory fails.
+        // Writing to memory cannot fail.
         let _ = compressed.write_all(&profile.encode_to_vec());
         compressed.finish().unwrap_or_default()
     }
 }
 
-/// Entries in the order in which they first came; their numbers begin at 1.
+/// Entries in the order of first occurrence, numbered from 1.
 struct Table<T> {
     entries: Vec<T>,
     numbers: HashMap<T, i64>,

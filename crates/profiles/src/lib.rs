@@ -1,5 +1,5 @@
-//! Profiles of this process in the format that `go tool pprof` reads: where processor time goes, which threads and tasks
-//! there are; and the names of addresses.
+//! Profiles of this process in the format of `go tool pprof`, of CPU time, threads and tasks; and the lookup of
+//! functions' names by address.
 
 mod cpu;
 mod format;

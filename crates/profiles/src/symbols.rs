@@ -1,11 +1,11 @@
-//! Names of addresses.
+//! Names of functions by address.
 
-/// The function at an address of this process, if its name is known.
+/// Returns the name of the function at an address of this process, if known.
 pub fn name_of(address: usize) -> Option<String> {
     let mut name = None;
-    // The crate takes addresses for those behind a call, and looks at the byte before.
+    // The crate expects return addresses, and looks up the byte before them.
     let behind = std::ptr::without_provenance_mut(address.checked_add(1)?);
-    // What is inlined there comes first, the function that has the address last.
+    // Inlined functions come first, and last the function at the address.
     backtrace::resolve(behind, |symbol| {
         name = symbol.name().map(|name| format!("{name:#}")).or_else(|| name.take());
     });

@@ -1,5 +1,5 @@
-//! Tasks stand for Go's goroutines: tasks of the runtime, those that go on for as long as the server by name; and the
-//! threads that run them.
+//! Profiles of tasks, in place of Go's goroutines: the tasks of the runtime, with the names of the supervised ones; and
+//! the threads that run them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use crate::format::{Frame, Stacks};
 
-/// The tasks of the runtime that the caller is in.
+/// Returns the tasks of the current runtime.
 pub fn tasks() -> Stacks {
     let mut stacks = Stacks::new(vec![("goroutine", "count")], (("goroutine", "count"), 1));
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
@@ -16,17 +16,17 @@ pub fn tasks() -> Stacks {
         named += running;
         stacks.add(vec![frame(name), frame("tasks that go on for as long as the server")], vec![count(running)]);
     }
-    // Supervised tasks may run in other runtimes as well, or be threads.
+    // Supervised tasks may also run in other runtimes, or be threads.
     let others = Handle::current().metrics().num_alive_tasks().saturating_sub(named);
     stacks.add(vec![frame("connections, requests and what they wait for")], vec![count(others)]);
     stacks
 }
 
-/// The threads of this process by their names.
+/// Returns the threads of this process by name.
 pub fn threads() -> std::io::Result<Stacks> {
     let mut names = BTreeMap::<String, i64>::new();
     for entry in std::fs::read_dir("/proc/self/task")? {
-        // A thread that ended meanwhile has no name any more.
+        // A thread that has ended in the meantime has no name.
         if let Ok(name) = std::fs::read_to_string(entry?.path().join("comm")) {
             *names.entry(name.trim_end().to_owned()).or_default() += 1;
         }

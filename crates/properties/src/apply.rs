@@ -1,4 +1,4 @@
-//! Server-side apply: a sequence of configurations, and updates between them.
+//! Server-side apply: a sequence of applied configurations, and updates between them.
 
 use binnacle_meta::Text;
 use binnacle_patch::apply::{self as fields, Apply, Update, Versions};
@@ -10,11 +10,11 @@ use crate::objects;
 
 static STATUS: [Text; 1] = [Text::new_static("status")];
 
-/// More steps than tell anything new.
+/// The maximum number of steps, since more of them find nothing new.
 const MAX_STEPS: usize = 8;
 
-/// The input is configurations in YAML with `---` between them, that managers apply in turn; one that begins with
-/// `#update` is merged into the object instead, and one that begins with `#force` does not mind conflicts.
+/// The input is YAML configurations separated by `---`, which different managers apply in turn. One that begins with
+/// `#update` is merged into the object instead; one that begins with `#force` overrides conflicts.
 pub fn apply(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut world: Option<World> = None;
@@ -28,7 +28,7 @@ pub fn apply(data: &[u8]) {
             api_version: config.str_at(&["apiVersion"]).to_owned(),
             live: None,
         });
-        // The endpoint knows which kind it is for and refuses others.
+        // The endpoint serves one kind and refuses others.
         let named = !world.api_version.is_empty() && !config.str_at(&["kind"]).is_empty();
         if !named || !objects::is_resource(world.message) {
             return;
@@ -62,9 +62,9 @@ impl World {
         Apply { update, force, versions: self }
     }
 
-    /// One request: the object that comes of it, or none where it is refused.
+    /// Applies one configuration; returns the resulting object, or `None` if it is refused.
     fn applied(&self, manager: &str, now: i64, force: bool, config: &Value) -> Option<Value> {
-        // The endpoint refuses these before.
+        // The endpoint refuses these earlier.
         if !config.list_at(&["metadata", "managedFields"]).is_empty()
             || config.str_at(&["apiVersion"]) != self.api_version
         {
@@ -91,11 +91,11 @@ impl World {
         assert_eq!(again, self.live.as_ref().map(json::to_string), "the same again");
     }
 
-    /// Whether an object says all that the configuration says, in the same words.
+    /// Returns true if decoding keeps all values of the configuration unchanged.
     ///
-    /// What is not kept (nulls, empty maps, amounts in other units) differs from the object each time that it is
-    /// applied: a conflict with whoever else owns it, or one more element of a list where it is the key of one. The
-    /// reference has it so.
+    /// Dropped or rewritten values (nulls, empty maps, quantities in other units) differ from the object each time that
+    /// they are applied: a conflict with another owner, or an additional element of a list if they are part of its key.
+    /// kube-apiserver does the same.
     fn keeps(&self, config: &Value) -> bool {
         decode::value(config.clone(), self.message).is_ok_and(|kept| holds(&kept.value, config))
     }
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// Whether all that `part` says is in `whole`.
+/// Returns true if `whole` contains all of `part`.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

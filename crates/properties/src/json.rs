@@ -1,10 +1,10 @@
-//! JSON, free and typed.
+//! JSON, without and with a schema.
 
 use binnacle_schema::{JsonError, Limits, Value, decode, json};
 
 use crate::objects;
 
-/// The input is a document.
+/// The input is a JSON document.
 pub fn json(data: &[u8]) {
     let limits = Limits::default();
     let message = match json::type_meta(data, &limits) {
@@ -15,13 +15,13 @@ pub fn json(data: &[u8]) {
     let typed = decode::json(data, message, &limits);
     match &tree {
         Ok(tree) => tells_the_same(tree, &limits),
-        // A number that is too large for a tree may stand where a typed object has no field.
+        // A number that is too large for a tree may be the value of an unknown field.
         Err(JsonError::Type(_)) => {}
         Err(error) => assert!(typed.is_err() && !error.to_string().is_empty(), "{error}"),
     }
     let Ok(typed) = typed else { return };
     objects::survives(&typed.value, message);
-    // Of the text of a number, which a quantity keeps, the tree knows nothing.
+    // A quantity keeps the text of a number, but the tree does not.
     if let Ok(tree) = tree
         && typed.findings.is_empty()
         && json::compact(data, &limits).as_deref() == Ok(json::to_string(&tree).as_str())

@@ -14,7 +14,7 @@ pub fn json_patch(data: &[u8]) {
         Ok(patched) => {
             assert!(objects::depth(&patched) <= Limits::default().max_depth, "nests within what a decoder reads");
             let grown = objects::sorted(&patched).len().saturating_sub(before);
-            // Values of the patch may be escaped where they were not, six bytes for one.
+            // Characters of the patch may become escaped, with six bytes each.
             assert!(grown <= Limits::MAX_BODY + 6 * data.len(), "grows within the limit of copies");
         }
         Err(status) => assert_eq!(status.code(), 422),

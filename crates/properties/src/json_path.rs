@@ -4,7 +4,7 @@ use binnacle_custom::JsonPath;
 
 use crate::objects;
 
-/// The input is an object, a line break and a path: what it leads to is found in bounded time.
+/// The input is an object, a line break and a path: the lookup of its values takes limited time.
 pub fn json_path(data: &[u8]) {
     let Some((object, path)) = objects::two(data) else { return };
     let Some(path) = std::str::from_utf8(path).ok().and_then(|path| JsonPath::parse(path.trim_end())) else { return };

@@ -1,8 +1,8 @@
-//! What must hold of every input that a client or another server can send, whatever it is: decoders answer or refuse and read what they
-//! write, patches stay within their limits, applying twice changes nothing.
+//! Properties that hold for any input of clients or other servers: decoders accept or refuse it and can read their own
+//! output, patches stay within their limits, a second application changes nothing.
 //!
-//! A property takes bytes and panics where it is broken. The programs in `fuzz/` try them on generated input, the tests of
-//! this crate on `corpus/`, where every finding stays as a file.
+//! A property takes bytes, and panics if it does not hold. The programs in `fuzz/` check properties on generated input,
+//! the tests of this crate on `corpus/`, which keeps every finding as a file.
 
 mod apply;
 mod json;
@@ -31,7 +31,7 @@ pub use strategic_patch::strategic_patch;
 pub use structural::structural;
 pub use yaml::yaml;
 
-/// A property, by the name of its folder in the corpus.
+/// A property and the name of its folder in the corpus.
 pub type Property = (&'static str, fn(&[u8]));
 
 /// All properties.

@@ -11,7 +11,7 @@ pub fn merge_patch(data: &[u8]) {
     let Ok(patch @ Value::Object(_)) = json::parse(patch, &Limits::default()) else { return };
     let merged = merge::apply(live.clone(), &patch);
     assert!(objects::depth(&merged) <= objects::depth(&live).max(objects::depth(&patch)));
-    // Below lists kube-apiserver does not take nulls as the definition does.
+    // Below lists, kube-apiserver does not treat nulls as RFC 7386 does.
     if !has_lists(&live) && !has_lists(&patch) {
         assert_eq!(objects::sorted(&merged), objects::sorted(&definition(&live, &patch)), "as RFC 7386 defines it");
         let again = merge::apply(merged.clone(), &patch);
@@ -19,7 +19,7 @@ pub fn merge_patch(data: &[u8]) {
     }
 }
 
-/// RFC 7386, section 2, word for word.
+/// A literal implementation of RFC 7386, section 2.
 fn definition(target: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut result: Object = target.as_object().cloned().unwrap_or_default();

@@ -1,28 +1,28 @@
-//! What the properties of several formats say of decoded objects.
+//! Properties of decoded objects, shared by several formats.
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
 
-/// The schema that an object names, and that of pods for objects that name none.
+/// Returns the schema of a kind; that of pods if the kind is unknown.
 pub(crate) fn message(api_version: &str, kind: &str) -> &'static Message {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let named = tables::kind(group, version, kind).or_else(|| tables::kind("", "v1", "Pod"));
     named.expect("the tables have pods")
 }
 
-/// The schema that a tree names.
+/// Returns the schema of the kind that a tree names.
 pub(crate) fn message_of(tree: &Value) -> &'static Message {
     message(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))
 }
 
-/// Whether objects of the kind have names, versions and managers.
+/// Returns true if objects of the kind have names, resourceVersions and managed fields.
 pub(crate) fn is_resource(message: &Message) -> bool {
     let metadata = message.get("metadata").and_then(|field| field.ty.message());
     metadata.is_some_and(|metadata| metadata.get("managedFields").is_some())
 }
 
-/// Go writes the float -0 as `-0` and reads that as the integer 0, and a number beyond floating point, which only
-/// carried JSON may hold, is a text to YAML: the numbers that not every form keeps.
+/// Returns true for numbers that some encoding changes: Go writes the float -0 as `-0` and reads it as the integer 0,
+/// and YAML reads numbers beyond floating point, which only embedded JSON may contain, as texts.
 pub(crate) fn has_odd_number(value: &Value) -> bool {
     match value {
         Value::Float(n) => *n == 0.0 && n.is_sign_negative(),
@@ -33,12 +33,12 @@ pub(crate) fn has_odd_number(value: &Value) -> bool {
     }
 }
 
-/// A decoded object is read back from whatever form it is written in.
+/// Checks that a decoded object can be read back from every encoding.
 pub(crate) fn survives(value: &Value, message: &Message) {
     if has_odd_number(value) {
         return;
     }
-    // What was made of a small document may be longer than a body may be.
+    // The encoding may exceed the maximum size of a body.
     let limits = Limits { max_bytes: usize::MAX, max_yaml_nodes: 1 << 30, max_memory: usize::MAX, ..Limits::default() };
     let text = json::to_string(value);
     let decoded = decode::json(text.as_bytes(), message, &limits).expect("JSON that was written is read");
@@ -54,7 +54,7 @@ pub(crate) fn survives(value: &Value, message: &Message) {
     stored_survives(&stored, value, message);
 }
 
-/// A message that was written is read alike by both readers, and once read tells the same from then on.
+/// Checks that both decoders agree on an encoded message, and that encoding it again does not change it.
 pub(crate) fn stored_survives(stored: &[u8], from: &Value, message: &Message) {
     let (api_version, kind) = (from.str_at(&["apiVersion"]), from.str_at(&["kind"]));
     let read = |bytes: &[u8]| {
@@ -68,7 +68,7 @@ pub(crate) fn stored_survives(stored: &[u8], from: &Value, message: &Message) {
         (value, text)
     };
     let (value, text) = read(stored);
-    // Not the same bytes: a map's value without bytes is written as nothing, and read as a value of no bytes.
+    // The bytes may differ: a map's empty value may be encoded as nothing, but is decoded as an empty value.
     let mut again = Vec::new();
     proto::encode(&value, message, &mut again);
     let (value, text_again) = read(&again);
@@ -78,7 +78,7 @@ pub(crate) fn stored_survives(stored: &[u8], from: &Value, message: &Message) {
     assert!(third == again, "protobuf tells the same: {text}");
 }
 
-/// How deep a tree nests: 0 for scalars.
+/// Returns the nesting depth of a tree: 0 for scalars.
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
@@ -87,7 +87,7 @@ pub(crate) fn depth(value: &Value) -> usize {
     }
 }
 
-/// The text of a tree with all members by name, for comparisons that the order of members must not disturb.
+/// Returns the text of a tree with members sorted by name, for comparisons that ignore their order.
 pub(crate) fn sorted(value: &Value) -> String {
     let mut value = value.clone();
     json::unpack(&mut value);
@@ -95,7 +95,7 @@ pub(crate) fn sorted(value: &Value) -> String {
     json::to_string(&value)
 }
 
-/// Two JSON documents, one behind the other's first line.
+/// Splits the input at its first line break into two JSON documents.
 pub(crate) fn two(data: &[u8]) -> Option<(Value, &[u8])> {
     let at = data.iter().position(|byte| *byte == b'\n')?;
     let first = json::parse(&data[..at], &Limits::default()).ok()?;

@@ -1,10 +1,10 @@
-//! Expressions of admission policies.
+//! CEL expressions of admission policies.
 
 use binnacle_admission_expressions::{BUDGET, Budget, Compiler, Inputs, Scope};
 use binnacle_schema::value;
 
-/// The input is an expression, and those of variables before it, one in each of the lines. Whatever compiles has a value or
-/// an error, at most at the limit of its costs, and the same one each time.
+/// The input is an expression, with the expressions of variables on the lines before it. Every compiled expression has
+/// a value or an error within its cost limit, and the same one each time.
 pub fn policy_expression(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut lines: Vec<&str> = text.lines().collect();
@@ -34,7 +34,7 @@ pub fn policy_expression(data: &[u8]) {
             let value = scope.evaluate(expression, &mut Budget::new(BUDGET));
             value.map(|value| value.map(|value| value.to_tree().map_err(|error| error.to_string())))
         };
-        // Numbers that are none equal nothing.
+        // NaN is not equal to itself.
         assert_eq!(format!("{:?}", evaluate()), format!("{:?}", evaluate()));
     }
 }

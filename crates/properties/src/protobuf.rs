@@ -6,7 +6,7 @@ use binnacle_schema::{Message, json};
 
 use crate::objects;
 
-/// The input is an envelope, or a message behind two bytes that choose its kind.
+/// The input is an envelope, or a message after two bytes that choose its kind.
 pub fn protobuf(data: &[u8]) {
     if data.starts_with(proto::MAGIC) {
         if let Ok(envelope) = proto::unwrap(data) {
@@ -37,7 +37,7 @@ fn reads(raw: &[u8], message: &Message, api_version: &str, kind: &str) {
     proto::encode(&tree, message, &mut stored);
     objects::stored_survives(&stored, &tree, message);
 
-    // A version in its place, as reads of stored objects have it.
+    // Sets the resourceVersion in place, as reads of stored objects do.
     if objects::is_resource(message) && Splice::find(&stored).is_ok() {
         let spliced = proto::splice_resource_version(&stored, "4711").expect("was found before");
         let mut direct = Vec::new();

@@ -1,11 +1,11 @@
-//! Answers of admission webhooks.
+//! Reviews from admission webhooks.
 
 use binnacle_admission_webhooks::read_answer;
 use binnacle_kinds::BuiltInKinds;
 use binnacle_schema::{Limits, Value, json};
 
-/// The input is what a webhook answers. Whatever it is, it is read as an answer or refused in so many words, and what a
-/// refusal passes on is a Status that clients can read.
+/// The input is a webhook's review: it is accepted, or refused with a message of limited length, and clients can decode
+/// the Status of a refusal.
 pub fn review_answer(data: &[u8]) {
     for mutating in [true, false] {
         for told in read_answer(&BuiltInKinds, data, mutating) {

@@ -1,19 +1,18 @@
-//! SPDY frames, which kubelets send.
+//! SPDY frames from kubelets.
 
 use binnacle_proxy::spdy::{Frame, Reader, Writer};
 use futures::FutureExt;
 
-/// More frames than this are not looked at: what repeats is bounded by being one at a time.
+/// The maximum number of frames; since they are processed one by one, more frames test nothing new.
 const MAX_FRAMES: usize = 1000;
 
-/// The input is what a kubelet sends: it is read to its end or refused, and what was read is written so that it reads the
-/// same.
+/// The input is a kubelet's stream: it is read to its end or refused, and the frames, once written, read the same.
 pub fn spdy(data: &[u8]) {
     let frames = read(data);
     let mut written = Vec::new();
     let mut writer = Writer::new(&mut written);
     for frame in &frames {
-        // Headers of the allowed size fit into a frame; more than that a reader does not hand out.
+        // Headers of the allowed size fit into a frame, and the reader returns no larger ones.
         writer.write(frame).now_or_never().expect("memory does not wait").expect("what was read can be written");
     }
     let known = frames.into_iter().filter(|frame| *frame != Frame::Other).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Schemas of custom resources, and objects held against them.
+//! Schemas of custom resources, and the validation of objects by them.
 
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Limits, MessageRef, Value, json};

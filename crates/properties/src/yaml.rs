@@ -1,10 +1,10 @@
-//! YAML, free and typed.
+//! YAML, without and with a schema.
 
 use binnacle_schema::{Limits, decode, yaml};
 
 use crate::objects;
 
-/// The input is a document.
+/// The input is a YAML document.
 pub fn yaml(data: &[u8]) {
     let limits = Limits::default();
     let Ok((tree, _)) = yaml::parse(data, &limits) else {

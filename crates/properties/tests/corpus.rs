@@ -1,4 +1,4 @@
-//! The properties on every file of the corpus: what was found once, and what generated input starts from.
+//! Checks the properties on every file of the corpus: former findings, and seeds for generated input.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn corpus() {
         assert!(!files.is_empty(), "{}", folder.display());
         for file in files {
             let data = std::fs::read(&file).expect("the file can be read");
-            // A property that is broken panics; this line tells which file it was.
+            // A violated property panics; this line names the file.
             println!("{}", file.display());
             property(&data);
         }

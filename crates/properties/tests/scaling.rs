@@ -1,33 +1,33 @@
-//! Work grows with the number of elements, not with its square: every list and map of every built-in kind is filled with
-//! few and with many elements, and the time of this thread on the processor compared. A first look is cheap and
-//! unsure; where the cost of an element grows, larger objects and the best of several runs decide.
+//! The cost of a write is linear in the number of elements, not quadratic: every list and map of every built-in kind is
+//! filled with few and with many elements, and the CPU times are compared. The first measurement is cheap and
+//! imprecise; if the cost per element grows in it, larger objects and the best of several runs decide.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use binnacle_features::Features;
-use binnacle_kinds::tables::Kind;
+use binnacle_kinds::tables::KindMessage;
 use binnacle_kinds::{strategy, tables};
 use binnacle_meta::FieldPath;
 use binnacle_schema::{Field, Limits, Message, Object, Ty, Value, decode, json};
 use binnacle_scheme::StrategyContext;
 use binnacle_validation::metadata;
 
-/// How many elements the first look compares: what it costs to add some to few, and some to many.
+/// The numbers of elements of the first measurement, which compares the cost per element between few and many.
 const LOOK: [usize; 3] = [16, 128, 512];
-/// How many elements decide, and how much dearer the larger object may be: four times where work is linear, sixteen times
-/// where it is a square.
+/// The numbers of elements of the decisive measurement, and the allowed factor between their times: linear cost means a
+/// factor of four, quadratic cost one of sixteen.
 const DECIDE: [usize; 2] = [1024, 4096];
 const ALLOWED: u32 = 10;
-/// Shorter than this nothing can be said: the clock of a thread goes in ticks of some milliseconds.
+/// Shorter times are ignored: the clock of a thread has a resolution of some milliseconds.
 const FLOOR: Duration = Duration::from_millis(10);
-/// Structs that many kinds embed are filled in the first so many places.
+/// The lists of a struct that many kinds embed are only checked in this number of places.
 const PLACES: usize = 2;
 
-/// How the elements of a list stand to each other.
+/// The similarity of a list's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Elements {
-    /// No two have a text or number in common.
+    /// All texts and numbers are unique.
     Distinct,
     Equal,
 }
@@ -35,7 +35,7 @@ enum Elements {
 #[test]
 fn no_list_or_map_costs_a_square() {
     let mut places = Places::default();
-    // The groups' own kinds before options and lists of them.
+    // The kinds of the groups come before options and lists.
     for kind in tables::kinds().filter(|kind| is_object(kind.message)) {
         places.of_kind(kind);
     }
@@ -62,9 +62,9 @@ fn a_square_is_told_from_a_line() {
     assert!(is_square(|n| assert!(line(n) > 0)).is_none());
 }
 
-/// A list or map of a kind and how to get there.
+/// A list or map of a kind, and the path to it.
 struct Place {
-    kind: &'static Kind,
+    kind: &'static KindMessage,
     path: Vec<&'static Field>,
     is_map: bool,
 }
@@ -72,16 +72,16 @@ struct Place {
 #[derive(Default)]
 struct Places {
     found: Vec<Place>,
-    /// How often a list of a message was met.
+    /// The number of occurrences of each list or map, by message and field.
     met: HashMap<(String, String), usize>,
 }
 
 impl Places {
-    fn of_kind(&mut self, kind: &'static Kind) {
+    fn of_kind(&mut self, kind: &'static KindMessage) {
         self.walk(kind, kind.message, &mut Vec::new());
     }
 
-    fn walk(&mut self, kind: &'static Kind, message: &'static Message, path: &mut Vec<&'static Field>) {
+    fn walk(&mut self, kind: &'static KindMessage, message: &'static Message, path: &mut Vec<&'static Field>) {
         for field in message.fields.iter() {
             let (element, value) = (field.ty.element(), field.ty.map_value());
             path.push(field);
@@ -95,7 +95,7 @@ impl Places {
                 self.found.push(Place { kind, path: path.clone(), is_map: value.is_some() });
             }
             let inner = element.or(value).unwrap_or(&field.ty);
-            // Schemas hold schemas: so deep is enough.
+            // Schemas contain schemas: the depth is limited.
             if let Some(message) = inner.message()
                 && path.len() < 9
             {
@@ -107,7 +107,7 @@ impl Places {
 }
 
 impl Place {
-    /// The times that say so, where the cost is a square.
+    /// Returns the two decisive times if the cost is quadratic.
     fn grows(&self, elements: Elements) -> Option<[Duration; 2]> {
         let work = |count| self.work(&self.object(count, elements));
         let times = LOOK.map(|count| cpu_time(|| work(count)));
@@ -118,7 +118,7 @@ impl Place {
         is_square(work)
     }
 
-    /// The object with that many elements here, as JSON, and a like one with the elements the other way round.
+    /// Returns the object with `count` elements in this place, as JSON, and a similar one with the elements reversed.
     fn object(&self, count: usize, elements: Elements) -> [String; 2] {
         [false, true].map(|reversed| {
             let (field, parents) = self.path.split_last().expect("a place is a field");
@@ -155,7 +155,7 @@ impl Place {
         })
     }
 
-    /// All that a write does to an object but store it. What comes of it does not matter.
+    /// Runs all steps of a write except storing. The result is ignored.
     fn work(&self, [new, old]: &[String; 2]) {
         let limits = Limits { max_bytes: usize::MAX, max_memory: usize::MAX, ..Limits::default() };
         let decoded = |text: &str| {
@@ -197,7 +197,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The times of the two sizes where every try says that the work is a square.
+/// Returns the times of the two sizes if all runs show a quadratic cost.
 fn is_square(work: impl Fn(usize)) -> Option<[Duration; 2]> {
     let mut best = [Duration::MAX; 2];
     for _ in 0..4 {
@@ -211,7 +211,7 @@ fn is_square(work: impl Fn(usize)) -> Option<[Duration; 2]> {
     Some(best)
 }
 
-/// For how long this thread was on a processor: what others do on the machine does not count.
+/// Returns the CPU time of this thread, on which other load of the machine has no influence.
 fn cpu_time(work: impl FnOnce()) -> Duration {
     let before = on_processor();
     work();
@@ -224,7 +224,7 @@ fn on_processor() -> Duration {
     Duration::from_nanos(nanoseconds.expect("the first number is the time on the processor"))
 }
 
-/// True for kinds that are stored or reviewed: lists and options have no metadata of an object.
+/// Returns true for stored kinds and reviews; lists and options have no object metadata.
 fn is_object(message: &Message) -> bool {
     let metadata = message.get("metadata").and_then(|field| field.ty.message());
     metadata.is_some_and(|metadata| metadata.get("labels").is_some())
@@ -235,12 +235,12 @@ fn filled_message_of(field: &Field, depth: usize) -> Object {
     inner.message().map(|message| filled_message(message, 0, depth)).unwrap_or_default()
 }
 
-/// A struct with a value of that number in its scalars and, while `depth` lasts, its structs; lists stay empty.
+/// Returns a struct with values made from `number` in its scalars and, up to `depth`, its structs; lists stay empty.
 fn filled_message(message: &Message, number: usize, depth: usize) -> Object {
     let fields = message.fields.iter().filter(|field| {
         let is_list = field.ty.element().is_some() || field.ty.map_value().is_some();
         let is_struct = matches!(field.ty, Ty::Message(_));
-        // Of structs that exclude each other, most are left out: those that must be there are enough.
+        // Structs may exclude each other, so only required ones are set.
         !is_list && (!is_struct || (depth > 0 && field.required)) && field.name != "deletionTimestamp"
     });
     fields.map(|field| (field.name.clone(), filled(&field.ty, field, number, depth))).collect()
@@ -261,7 +261,7 @@ fn filled(ty: &Ty, field: &Field, number: usize, depth: usize) -> Value {
         Ty::IntOrString => (number as i64 + 1).into(),
         Ty::RawExtension | Ty::Json | Ty::FieldsV1 => Object::new().into(),
         Ty::SchemaOrBool(_) => true.into(),
-        // Schemas hold schemas: these end there.
+        // Schemas contain schemas: the recursion ends here.
         Ty::SchemaOrArray(_) => Object::new().into(),
         Ty::SchemaOrStrings(_) => vec![Value::from("a")].into(),
         Ty::Message(message) => filled_message(message, number, depth.saturating_sub(1)).into(),

@@ -1,4 +1,4 @@
-//! Servers' certificates of kinds that clients give up on, counted.
+//! Metrics of servers' certificates without subject alternative names or with SHA-1 signatures.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use x509_parser::prelude::FromDer;
 
 use crate::tls::sha1_name;
 
-/// Flaws of a certificate that is accepted all the same.
+/// The flaws of a certificate that is still accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flaws {
     missing_san: bool,
@@ -41,7 +41,7 @@ impl Flaws {
 }
 
 impl CertificateMetrics {
-    /// `of` names whose requests these are. Fails where the registry has families of these names already.
+    /// `of` names the clients. Returns an error if the registry already has families of these names.
     pub fn register(registry: &Registry, of: &str) -> Result<Self, prometheus::Error> {
         let counters = Self::named(of)?;
         counters.offer(registry)?;
@@ -66,7 +66,7 @@ impl CertificateMetrics {
         keep(registry, self.insecure_sha1.clone()).map(|_| ())
     }
 
-    /// A request was answered by a server with these.
+    /// Counts a response of a server whose certificate has these flaws.
     pub fn answered(&self, flaws: Flaws) {
         if flaws.missing_san {
             self.missing_san.inc();
@@ -76,7 +76,7 @@ impl CertificateMetrics {
         }
     }
 
-    /// A request could not be sent; `why` is what [`explain`](crate::explain) says.
+    /// Counts a request that could not be sent; `why` is the message of [`explain`](crate::explain).
     pub fn failed(&self, why: &str) {
         self.answered(Flaws {
             missing_san: why.contains("x509: certificate relies on legacy Common Name field"),
@@ -88,16 +88,16 @@ impl CertificateMetrics {
 }
 
 static OF_WEBHOOKS: LazyLock<CertificateMetrics> = LazyLock::new(|| {
-    // Names and helps are constants that fit.
+    // Names and help texts are valid constants.
     CertificateMetrics::named("webhooks").unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
-/// The certificates of all webhooks.
+/// Returns the metrics of the certificates of all webhooks.
 pub fn webhook_certificates() -> &'static CertificateMetrics {
     &OF_WEBHOOKS
 }
 
-/// Offers what is counted of the certificates of webhooks.
+/// Registers the metrics of webhooks' certificates.
 pub fn register_webhook_certificates(registry: &Registry) -> Result<(), prometheus::Error> {
     OF_WEBHOOKS.offer(registry)
 }

@@ -1,7 +1,7 @@
-//! One request on a connection of its own.
+//! A single request on a connection of its own.
 //!
-//! Connections are not kept: what goes through here are streams and the rare call by hand, and a connection that belongs
-//! to one request ends with it.
+//! Connections are not kept: these requests are streams, or rare, and a connection that belongs to one request ends
+//! with it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,13 +11,13 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
+use crate::leniency;
 use crate::target::{DialError, Target};
 
-/// The largest head of an answer that is accepted (Go's `MaxResponseHeaderBytes` is of this order).
+/// The largest head of a response that is accepted (Go's `MaxResponseHeaderBytes` is of this order).
 pub(crate) const MAX_HEAD_BYTES: usize = 1 << 20;
 pub(crate) const MAX_HEADERS: usize = 512;
 
@@ -26,12 +26,12 @@ pub(crate) const MAX_HEADERS: usize = 512;
 pub enum SendError {
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The server went away or does not speak HTTP.
+    /// The server closed the connection or does not speak HTTP.
     #[error("{0}")]
     Broken(String),
 }
 
-/// An answer whose connection ends with its body.
+/// A response whose connection ends with its body.
 pub type Answer = Response<AnswerBody>;
 
 pub struct AnswerBody {
@@ -48,7 +48,7 @@ impl Drop for Driver {
     }
 }
 
-/// Sends a request, whose URI is the path and query and whose headers are complete but for a missing Host.
+/// Sends a request, whose URI is the path and query. Its headers are complete except for Host.
 pub async fn send(target: &Target, request: Request<Body>) -> Result<Answer, SendError> {
     let stream = target.dial().await?;
     exchange(stream, target, request).await
@@ -64,16 +64,16 @@ async fn exchange(
             .map_err(|_| SendError::Broken(format!("invalid host {:?}", target.host)))?;
         request.headers_mut().insert(http::header::HOST, host);
     }
-    let mut builder = http1::Builder::new();
-    builder.title_case_headers(true).max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
+    let builder = leniency::connections();
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
     let driver = Driver(tokio::spawn(async move {
-        // The error is returned to the caller that waits for the answer or reads its body.
+        // The error is returned to the caller that waits for the response or reads its body.
         let _ = connection.with_upgrades().await;
     }));
     let (method, asked) = (request.method().clone(), request.uri().clone());
     let mut span = trace::begin_request(&method, || target.url(&asked.to_string()), request.headers_mut());
     let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+    let response = leniency::taken(response)?;
     if let Some(span) = &mut span {
         span.answered(response.status().as_u16());
     }
@@ -86,7 +86,7 @@ pub(crate) fn broken(error: &hyper::Error) -> SendError {
         () if error.is_parse() => format!("net/http: HTTP/1.x transport connection broken: {error}"),
         () => match std::error::Error::source(error) {
             Some(source) => match source.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
-                // A peer that hangs up without TLS' good-bye has hung up all the same.
+                // The server closed the connection without TLS' close_notify.
                 Some(std::io::ErrorKind::UnexpectedEof) => "EOF".to_owned(),
                 Some(std::io::ErrorKind::ConnectionReset) => "read: connection reset by peer".to_owned(),
                 _ => source.to_string(),

@@ -1,4 +1,4 @@
-//! The content type of answers that do not tell theirs: as Go's HTTP server guesses it from the first bytes.
+//! The content type of responses without one, guessed from the first bytes as in Go's HTTP server.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,13 +15,13 @@ use crate::pool::{PooledAnswer, PooledBody};
 /// The number of bytes that the content type is guessed from.
 const LOOKED_AT: usize = 512;
 
-/// A body of which the first frame was taken.
+/// A body whose first frame was taken.
 pub(crate) struct Peeked {
     first: Option<Result<Frame<Bytes>, BoxError>>,
     rest: PooledBody,
 }
 
-/// Returns the answer with a content type, if it has a body.
+/// Adds a content type to a response with a body and without one.
 pub(crate) async fn told(answer: PooledAnswer) -> Response<Peeked> {
     let headers = answer.headers();
     let is_told = [CONTENT_TYPE, CONTENT_ENCODING, TRANSFER_ENCODING].iter().any(|name| headers.contains_key(name));
@@ -69,7 +69,7 @@ impl HttpBody for Peeked {
     }
 }
 
-/// Tags by which HTML begins, in any case, each followed by a space or `>`.
+/// Tags that begin HTML, in any case, each followed by a space or `>`.
 const HTML: [&str; 17] = [
     "<!DOCTYPE HTML",
     "<HTML",

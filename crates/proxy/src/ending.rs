@@ -1,4 +1,4 @@
-//! Bodies that end when the server does.
+//! Bodies that end when the server stops.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

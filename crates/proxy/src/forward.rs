@@ -1,4 +1,4 @@
-//! Requests without an upgrade, handed on with their bodies while these come.
+//! Forwarding of requests and responses; upgrades are passed through.
 
 use binnacle_meta::Status;
 use binnacle_request::{Body, Request, Response};
@@ -19,8 +19,8 @@ pub struct Forward<'a> {
     pub path: &'a str,
 }
 
-/// Forwards a request, upgrades included, and makes links in the answer lead back through this server. Failures on the
-/// way are 503.
+/// Forwards a request, upgrades included, and rewrites links in the response to lead through this server. A server that
+/// cannot be reached is 503.
 pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Status> {
     let mut path = path::clean_keeping_slash(to.path);
     let query = request.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -61,7 +61,7 @@ pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Stat
         .map_err(|error| Status::service_unavailable(format!("error trying to reach service: {error}")))?;
 
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
-    headers::strip_hop_by_hop(response.headers_mut());
+    headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
     if let Some(location) = response.headers().get(LOCATION) {
         let rewritten = location.to_str().ok().and_then(|location| links.rewrite(location));

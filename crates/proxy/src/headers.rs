@@ -10,7 +10,7 @@ use http::{HeaderMap, Uri};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The headers of single connections (RFC 9110, 7.6.1), which are not for the next one.
+/// The headers of a single connection (RFC 9110, 7.6.1), which are not forwarded.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("proxy-connection"),
@@ -23,7 +23,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// A backend must not open to other pages what the API server keeps closed.
+/// A backend must not allow other origins what the API server does not.
 const CORS: [HeaderName; 4] = [
     HeaderName::from_static("access-control-allow-credentials"),
     HeaderName::from_static("access-control-allow-headers"),
@@ -47,7 +47,7 @@ pub(crate) fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
     says(CONNECTION, "upgrade") && says(UPGRADE, "spdy/3.1")
 }
 
-/// The headers of a request as the next server gets them, those of the connection left out.
+/// Returns the headers of a request for the next server, without those of the connection.
 pub(crate) fn forwarded(request: &Request) -> HeaderMap {
     let mut headers = request.headers.clone();
     let trailers = headers.get(TE).is_some_and(|value| contains(value, "trailers"));
@@ -55,22 +55,22 @@ pub(crate) fn forwarded(request: &Request) -> HeaderMap {
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    // The listener has dealt with it.
+    // The listener has handled it.
     headers.remove(EXPECT);
     complete(&mut headers, &request.uri, request.connection.peer);
     headers
 }
 
-/// The headers of a request that asks for an upgrade: the connection's own belong to it.
+/// Returns the headers of a request for an upgrade, with those of the connection.
 pub(crate) fn upgraded(request: &Request) -> HeaderMap {
     let mut headers = request.headers.clone();
     complete(&mut headers, &request.uri, request.connection.peer);
     headers
 }
 
-/// Leaves out of an answer what was between the two servers.
+/// Removes the headers of the connection between the two servers.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    // The encoding told where the body ends, whatever length was told beside it (RFC 9112, 6.3).
+    // The encoding delimits the body; Content-Length beside it is ignored (RFC 9112, 6.3).
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
@@ -86,13 +86,23 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// What [`strip_hop_by_hop`] does, to an answer whose trailers are passed on: they are announced again.
+pub(crate) fn strip_from_answer(headers: &mut HeaderMap) {
+    let announced: Vec<HeaderValue> = headers.get_all(TRAILER).iter().cloned().collect();
+    let is_chunked = headers.contains_key(TRANSFER_ENCODING);
+    strip_hop_by_hop(headers);
+    if is_chunked {
+        headers.extend(announced.into_iter().map(|names| (TRAILER, names)));
+    }
+}
+
 pub(crate) fn strip_cors(headers: &mut HeaderMap) {
     for name in &CORS {
         headers.remove(name);
     }
 }
 
-/// Host, which HTTP/2 has elsewhere, and who asked.
+/// Adds Host, which HTTP/2 has in the URI, and the client's address.
 fn complete(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketAddr>) {
     if !headers.contains_key(HOST)
         && let Some(authority) = uri.authority()
@@ -153,6 +163,16 @@ mod tests {
         ]);
         strip_hop_by_hop(&mut headers);
         assert_eq!(headers, map(&[("accept", "x")]));
+    }
+
+    #[test]
+    fn trailers_are_announced_again() {
+        let mut headers = map(&[("transfer-encoding", "chunked"), ("trailer", "X-T"), ("connection", "close")]);
+        strip_from_answer(&mut headers);
+        assert_eq!(headers, map(&[("trailer", "X-T")]));
+        let mut headers = map(&[("content-length", "2"), ("trailer", "X-T")]);
+        strip_from_answer(&mut headers);
+        assert_eq!(headers, map(&[("content-length", "2")]));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The certificate that is shown to other servers, read again when its files change: they are rotated under a running
-//! server.
+//! The client certificate for other servers, read again when its files change, since certificates are rotated under a
+//! running server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::tls::key_of_first_version;
 
-/// The shortest time between two looks at the files.
+/// The least time between two checks of the files.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A client certificate in files.
@@ -43,7 +43,7 @@ struct Current {
 }
 
 impl ClientIdentity {
-    /// Reads both files, which must fit together.
+    /// Reads both files; the key must belong to the certificate.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
         let current = Current {
             written: [written(certificate), written(key)],
@@ -53,7 +53,7 @@ impl ClientIdentity {
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current: Mutex::new(current) })
     }
 
-    /// The certificate of the files; while they do not fit together, the last one that could be read.
+    /// Returns the certificate in the files, or the last valid one while they do not match.
     fn current(&self, now: Instant) -> Arc<CertifiedKey> {
         let mut current = self.current.lock();
         if now.duration_since(current.looked) >= FRESH {
@@ -137,7 +137,7 @@ mod tests {
             certified.cert[0].to_vec()
         };
         let second = write(50);
-        // Not looked at yet; then seen; then, while one file is broken, kept.
+        // Not checked yet; then the new one; then kept while one file is broken.
         assert_eq!(shown(0), first);
         assert_eq!(shown(2), second);
         std::fs::write(&paths[1], "broken").unwrap();

@@ -1,4 +1,4 @@
-//! Connections of servers that leave without TLS' good-bye. Many do; where it matters how much there is, HTTP tells it.
+//! Connections to servers that close without TLS' close_notify, as many do: where the length matters, it is in HTTP.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection that ends where it breaks off.
+/// A connection whose truncation reads as its end.
 pub(crate) struct Lenient<S>(pub(crate) S);
 
 impl<S: AsyncRead + Unpin> AsyncRead for Lenient<S> {

@@ -1,11 +1,11 @@
-//! Requests handed on to other servers: kubelets, pods, and whatever serves an aggregated API.
+//! Forwarding of requests to other servers: kubelets, pods, and servers of aggregated APIs.
 //!
-//! A [`Target`] is dialed for each request; a [`Pool`] keeps connections between them. [`forward`] hands on requests and answers, [`pass_through`] connections that
-//! are upgraded; [`translate`] and [`tunnel`] turn a client's WebSocket into the SPDY that kubelets speak, and
-//! [`as_messages`] and [`as_events`] an answer into a WebSocket. Nothing is collected on the way: who does not read is not
-//! read for.
+//! A [`Target`] is dialed for each request; a [`Pool`] keeps connections between them. [`forward`] forwards requests
+//! and responses, [`pass_through`] upgraded connections; [`translate`] and [`tunnel`] turn a client's WebSocket into
+//! the SPDY that kubelets speak, and [`as_messages`] and [`as_events`] send a body on a WebSocket. All of them have
+//! backpressure: they read no faster than the receiver does.
 //!
-//! Nothing here knows of resources.
+//! Nothing here depends on resources.
 
 mod certificates;
 mod client;
@@ -14,6 +14,7 @@ mod ending;
 mod forward;
 mod headers;
 mod identity;
+mod leniency;
 mod lenient;
 mod messages;
 mod outcome;

@@ -1,4 +1,4 @@
-//! A body as the messages of a WebSocket: for browsers, which cannot read a response as it comes.
+//! Bodies as messages of a WebSocket, for browsers, which cannot read a response as it arrives.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use crate::upgrade::take_over;
 use crate::websocket::{self, Incoming, Outgoing};
 
-/// The protocols by which bytes are sent as they are; a client may name none.
+/// The protocols that send bytes as they are; a client may name none.
 const BINARY: [&str; 2] = ["", "binary.k8s.io"];
 const BASE64: &str = "base64.binary.k8s.io";
 /// The largest message, in bytes.
@@ -33,8 +33,8 @@ pub fn as_messages(request: Request, body: Body) -> Result<Response, Status> {
     }
 }
 
-/// The same for a body of events, each piece of which is one message, as text or as it is. The client's one protocol, if
-/// it offers any, is taken as it is.
+/// As [`as_messages`] for a body of events: each frame is one message, as text or binary. The client may offer one
+/// protocol, of any name.
 pub fn as_events(request: Request, body: Body, text: bool) -> Result<Response, Status> {
     match websocket::accept_page(&request) {
         Ok(response) => send(request, response, body, Form::Events { text }),
@@ -55,13 +55,13 @@ impl Form {
         Some(match self {
             Self::Base64 => Message::Text(BASE64_STANDARD.encode(piece).into()),
             Self::Binary | Self::Events { text: false } => Message::Binary(piece),
-            // Events are made by the server.
+            // The server's own events are UTF-8.
             Self::Events { text: true } => Message::Text(Utf8Bytes::try_from(piece).ok()?),
         })
     }
 }
 
-/// Sends the body once the answer has left.
+/// Sends the body once the response has been written.
 fn send(mut request: Request, response: Response, body: Body, form: Form) -> Result<Response, Status> {
     take_over(&mut request, move |client, shutdown: Shutdown| async move {
         let (mut outgoing, mut incoming) = websocket::open(client).await;
@@ -84,7 +84,7 @@ fn send(mut request: Request, response: Response, body: Body, form: Form) -> Res
 async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(), Error> {
     let whole = matches!(form, Form::Events { .. });
     if !whole && let Some(empty) = form.message(Bytes::new()) {
-        // An empty message shows that it is connected, before there is any data.
+        // An empty message shows that the connection is open, before there is any data.
         client.send(empty).await?;
     }
     while let Some(Ok(frame)) = body.frame().await {
@@ -100,7 +100,7 @@ async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(
     Ok(())
 }
 
-/// Waits for the client to leave; returns true if it broke the protocol.
+/// Waits for the client to close; returns true if it broke the protocol.
 async fn gone(client: &mut Incoming) -> bool {
     loop {
         match client.next().await {

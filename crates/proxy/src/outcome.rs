@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// The Status that ends a client's session.
+    /// Returns the Status that ends a client's session.
     pub(crate) fn status(&self) -> String {
         let status = match self {
             Self::Success => json!({"metadata": {}, "status": "Success"}),
@@ -82,7 +82,7 @@ impl Outcome {
         status.to_string()
     }
 
-    /// The label of metrics. What a command made of its task is no failure of the stream.
+    /// Returns the code for metrics. A command that fails is no failure of the stream.
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Success | Self::Exit(_) => 200,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// The shortest path that means the same: no empty, `.` or `..` segments, no slash at the end. A rooted path never leads
+/// Returns the shortest equivalent path: no empty, `.` or `..` segments, no slash at the end. A rooted path never leads
 /// above its root.
 pub fn clean(path: &str) -> String {
     let rooted = path.starts_with('/');
@@ -26,7 +26,7 @@ pub fn clean(path: &str) -> String {
     }
 }
 
-/// [`clean`], but a slash at the end stays, and nothing stays nothing.
+/// As [`clean`], but keeps a slash at the end and the empty path.
 pub(crate) fn clean_keeping_slash(path: &str) -> String {
     if path.is_empty() {
         return String::new();
@@ -46,8 +46,8 @@ pub fn escape_path(path: &str) -> String {
 /// The bytes, besides letters and digits, that are not escaped in paths.
 const PATH: &[u8] = b"-_.~$&+,/:;=@";
 
-/// Escapes the path of a request anew, bytes that are no text among it. `raw` counts only while it says the same as
-/// `decoded`, which is what was allowed.
+/// Escapes the path of a request, including bytes that are not UTF-8. `raw` is used only if it decodes to `decoded`,
+/// the path that was authorized.
 pub(crate) fn escape_path_of(raw: &str, decoded: &str) -> String {
     match decoded.contains(char::REPLACEMENT_CHARACTER).then(|| unescape(raw)).flatten() {
         Some(bytes) if String::from_utf8_lossy(&bytes) == decoded => escape_bytes(&bytes, PATH),
@@ -68,7 +68,7 @@ fn unescape(raw: &str) -> Option<Vec<u8>> {
     Some(unescaped)
 }
 
-/// Writes all bytes but letters, digits and those that may stand there as `%XX`.
+/// Escapes all bytes but letters, digits and `plain` as `%XX`.
 pub fn escape(text: &str, plain: &[u8]) -> String {
     escape_bytes(text.as_bytes(), plain)
 }
@@ -86,14 +86,13 @@ fn escape_bytes(bytes: &[u8], plain: &[u8]) -> String {
     escaped
 }
 
-/// A query of pairs, sorted by key and escaped as Go's `url.Values.Encode` does, with what introduces it; nothing for no
-/// pairs.
+/// Returns `?` and the pairs, sorted by key and escaped as by Go's `url.Values.Encode`; empty without pairs.
 pub fn encode_query(pairs: Vec<(&str, &str)>) -> String {
     encode_pairs(pairs.into_iter().map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect())
 }
 
-/// Escapes the query of a request anew, bytes that are no text among it. `raw` counts only while it says the same as
-/// `pairs`, which are what was understood.
+/// Escapes the query of a request, including bytes that are not UTF-8. `raw` is used only if it decodes to `pairs`, the
+/// parsed query.
 pub(crate) fn encode_query_of(raw: Option<&str>, pairs: Vec<(&str, &str)>) -> String {
     let unclear = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);
     if !pairs.iter().any(|(key, value)| unclear(key) || unclear(value)) {
@@ -125,7 +124,7 @@ fn escape_query(bytes: &[u8]) -> String {
     escape_bytes(bytes, b"-_.~ ").replace(' ', "+")
 }
 
-/// Key and value of a part of a query, if it is one that is understood.
+/// Returns the key and value of a part of a query; `None` if Go ignores it.
 fn unescape_pair(pair: &str) -> Option<(Vec<u8>, Vec<u8>)> {
     if pair.is_empty() || pair.contains(';') {
         return None;
@@ -144,7 +143,7 @@ mod tests {
         for (raw, decoded, want) in [
             ("/a/%ff/b", "/a/\u{fffd}/b", "/a/%FF/b"),
             ("/a/%EF%BF%BD", "/a/\u{fffd}", "/a/%EF%BF%BD"),
-            // It says something else than what was allowed.
+            // Does not decode to the authorized path.
             ("/other/%ff", "/a/\u{fffd}", "/a/%EF%BF%BD"),
             ("/a/%f", "/a/\u{fffd}", "/a/%EF%BF%BD"),
             ("/b", "/a b", "/a%20b"),
@@ -158,7 +157,7 @@ mod tests {
         for (raw, pairs, want) in [
             ("b=%ff&a=%FE+x", vec![("b", "\u{fffd}"), ("a", "\u{fffd} x")], "?a=%FE+x&b=%FF"),
             ("a=%EF%BF%BD", vec![("a", "\u{fffd}")], "?a=%EF%BF%BD"),
-            // It says something else than what was understood.
+            // Does not decode to the parsed query.
             ("a=%ff&b=1", vec![("a", "\u{fffd}")], "?a=%EF%BF%BD"),
             ("c=%ff", vec![("a", "\u{fffd}")], "?a=%EF%BF%BD"),
             ("a=%ff&;&%zz=1&&b", vec![("a", "\u{fffd}"), ("b", "")], "?a=%FF&b="),

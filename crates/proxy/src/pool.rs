@@ -1,4 +1,4 @@
-//! Connections to a server that are kept between requests: HTTP/2 where the server speaks it, otherwise HTTP/1.1.
+//! Pools of connections to a server: HTTP/2 if the server supports it, otherwise HTTP/1.1.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -21,27 +21,29 @@ use rustls::ClientConfig;
 use tokio::task::AbortHandle;
 
 use crate::certificates::{CertificateMetrics, Flaws};
-use crate::client::{MAX_HEAD_BYTES, MAX_HEADERS, SendError, broken};
+use crate::client::{MAX_HEAD_BYTES, SendError, broken};
+use crate::leniency;
 use crate::target::{DialError, Target, Way};
 
-/// The most requests that share a connection. Servers must bear as many (RFC 9113, 6.5.2, recommends no smaller limit).
+/// The most requests that share a connection. Servers should allow as many (RFC 9113, 6.5.2, recommends no smaller
+/// limit).
 const MAX_STREAMS: usize = 100;
 /// The time after which an unused connection is closed, as in Go's transports.
 const IDLE: Duration = Duration::from_secs(90);
 /// The most unused HTTP/1.1 connections kept for each address (Go's `MaxIdleConnsPerHost` of these transports).
 const MAX_IDLE: usize = 25;
-/// The flow-control window of a stream. The windows of all streams fit into that of their connection, so that one that
-/// is not read blocks no other.
+/// The flow-control window of a stream. The windows of all streams fit into that of their connection, so that an unread
+/// stream blocks no other.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * (MAX_STREAMS as u32 + 28);
 /// The time after which a silent connection is pinged, and the time limit for the answer (as in Go's transports).
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The most connections that a request is tried on because those before were closed.
+/// The most connections that a request is tried on if they turn out to be closed.
 const ATTEMPTS: usize = 8;
 
-/// An answer from a kept connection.
+/// A response on a pooled connection.
 pub type PooledAnswer = Response<PooledBody>;
 
 /// Connections to the addresses of one server, made with one TLS configuration. Dropping it closes those that are not in
@@ -60,9 +62,9 @@ pub struct Pool {
 struct Host {
     multiplexed: Vec<Multiplexed>,
     idle: Vec<Idle>,
-    /// A connection that is being made, for all who wait for one.
+    /// The connection attempt that all waiting requests share.
     opening: Option<Opening>,
-    /// True when the server did not take HTTP/2 the last time.
+    /// True if the server did not choose HTTP/2 last time.
     is_old: bool,
 }
 
@@ -73,7 +75,7 @@ type Opening = Shared<BoxFuture<'static, Result<Dialed, DialError>>>;
 #[derive(Clone)]
 enum Dialed {
     Multiplexed(Multiplexed),
-    /// Taken by the first request that asks for it.
+    /// Taken by the first request.
     Single(Arc<Mutex<Option<Single>>>),
 }
 
@@ -106,7 +108,7 @@ impl Drop for Driver {
     }
 }
 
-/// A request's place on a shared connection.
+/// A request's stream on a shared connection.
 struct Stream(Multiplexed);
 
 impl Drop for Stream {
@@ -138,7 +140,7 @@ impl Pool {
         Self::counting(tls, server_name, None, way)
     }
 
-    /// The same, with the flaws of the server's certificates counted.
+    /// As [`Pool::new`], and counts the flaws of the server's certificates.
     pub fn counting(
         tls: Arc<ClientConfig>,
         server_name: String,
@@ -148,7 +150,7 @@ impl Pool {
         Arc::new(Self { tls, server_name, certificates, way, hosts: Mutex::default() })
     }
 
-    /// The way in which its connections reach the server.
+    /// Returns the settings of its connections.
     pub(crate) fn way(&self) -> &Way {
         &self.way
     }
@@ -156,7 +158,7 @@ impl Pool {
     /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
     pub async fn send(self: &Arc<Self>, address: &str, request: Request<Body>) -> Result<PooledAnswer, SendError> {
         let mut request = request;
-        // The other side may have closed a kept connection meanwhile. A request that changes nothing is sent once more.
+        // The server may have closed a kept connection. A request that changes nothing is sent once more.
         let is_repeatable = matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
         let mut may_repeat = is_repeatable;
         for _ in 0..ATTEMPTS {
@@ -173,9 +175,9 @@ impl Pool {
                     if let Some(certificates) = &self.certificates {
                         certificates.answered(flaws);
                     }
-                    return Ok(answer);
+                    return leniency::taken(answer);
                 }
-                // It never left.
+                // The request was not sent.
                 Err((Some(unsent), _)) if is_kept => request = unsent,
                 Err((_, error)) => match copy {
                     Some(copy) if is_kept => {
@@ -189,7 +191,7 @@ impl Pool {
         Err(SendError::Broken("http2: client conn not usable".to_owned()))
     }
 
-    /// Sends a request on a connection. The error has the request where none of it was sent.
+    /// Sends a request on a connection. The error has the request if none of it was sent.
     async fn exchange(
         self: &Arc<Self>,
         address: &str,
@@ -199,7 +201,7 @@ impl Pool {
         let failed = |mut error: TrySendError<Request<Body>>| (error.take_message(), error.into_error());
         match connection {
             Connection::Stream(mut stream) => {
-                // HTTP/2 has scheme and authority in the place of the Host header.
+                // HTTP/2 has scheme and authority instead of the Host header.
                 complete_uri(&mut request, address);
                 let answer = stream.0.sender.try_send_request(request).await.map_err(failed)?;
                 Ok(answer.map(|body| PooledBody { body, kept: Some(Kept::Stream { _stream: stream }) }))
@@ -221,12 +223,12 @@ impl Pool {
         }
     }
 
-    /// A connection with room for a request: one that is there, or a new one.
+    /// Returns a kept connection with room for a request, or a new one.
     async fn connection(self: &Arc<Self>, address: &str) -> Result<Connection, DialError> {
         loop {
             let opening = {
                 let mut hosts = self.hosts.lock();
-                // Addresses that are not asked any more are forgotten with their connections.
+                // Other addresses are forgotten together with their last connection.
                 hosts.retain(|known, host| known == address || host.sweep());
                 let host = hosts.entry(address.to_owned()).or_default();
                 host.sweep();
@@ -244,7 +246,7 @@ impl Pool {
             };
             match opening {
                 Opened::Idle(mut connection) => {
-                    // Ready as soon as the last answer has been read to its end.
+                    // Ready as soon as the last response has been read to its end.
                     if connection.sender.ready().await.is_ok() {
                         return Ok(Connection::Single { connection, is_fresh: false });
                     }
@@ -298,8 +300,8 @@ impl Pool {
     }
 }
 
-/// A request that waits for a connection that is being made. When all of them have left, it is given up: a later
-/// request must not find it half made.
+/// A request that waits for a connection attempt. The attempt is abandoned when all its requests are dropped, so that
+/// no later request joins one that nothing drives.
 struct Waiting<'a> {
     pool: &'a Pool,
     address: &'a str,
@@ -310,7 +312,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut hosts = self.pool.hosts.lock();
         let Some(host) = hosts.get_mut(self.address) else { return };
-        // This one's two and the host's own.
+        // This request has two references, and the host one.
         let is_last = self.opening.peek().is_none() && self.opening.strong_count().is_some_and(|count| count <= 3);
         if is_last && host.opening.as_ref().is_some_and(|current| current.ptr_eq(&self.opening)) {
             host.opening = None;
@@ -326,7 +328,7 @@ enum Opened {
 }
 
 impl Host {
-    /// Drops connections that are closed or long unused; false when nothing is left.
+    /// Drops connections that are closed or long unused; returns false when nothing is left.
     fn sweep(&mut self) -> bool {
         let now = Instant::now();
         let is_unused = |since: Instant| now.duration_since(since) >= IDLE;
@@ -338,7 +340,7 @@ impl Host {
         !self.multiplexed.is_empty() || !self.idle.is_empty() || self.opening.is_some()
     }
 
-    /// Adds a connection, once.
+    /// Adds a connection, unless it is already there.
     fn add(&mut self, connection: Multiplexed) {
         if !self.multiplexed.iter().any(|known| Arc::ptr_eq(&known.streams, &connection.streams)) {
             self.multiplexed.push(connection);
@@ -357,7 +359,7 @@ impl Host {
 
 async fn dial(target: &Target) -> Result<Dialed, DialError> {
     let (stream, multiplexed, flaws) = target.dial_negotiated().await.map_err(|error| match error.text.as_str() {
-        // The message of Go's HTTP client, which looks at the first bytes: mostly it is a server without TLS.
+        // The message of Go's HTTP client, which checks the first bytes: most likely the server has no TLS.
         "tls: first record does not look like a TLS handshake" => {
             DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
         }
@@ -380,14 +382,12 @@ async fn dial(target: &Target) -> Result<Dialed, DialError> {
         let used = Arc::new(Mutex::new(Instant::now()));
         return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used, flaws }));
     }
-    let mut builder = http1::Builder::new();
-    builder.title_case_headers(true).max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let (sender, connection) = leniency::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driver = Driver(tokio::spawn(async move { drop(connection.await) }).abort_handle());
     Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, flaws, _driver: driver })))))
 }
 
-/// The same request; it has no body.
+/// Copies a request without a body.
 fn copy_of(request: &Request<Body>) -> Request<Body> {
     let mut copy = Request::new(Body::empty());
     *copy.method_mut() = request.method().clone();
@@ -408,13 +408,13 @@ fn complete_uri(request: &mut Request<Body>, address: &str) {
     }
 }
 
-/// The body of an answer. Read to its end, it makes its connection free for others.
+/// The body of a response. At its end, the connection is free for other requests.
 pub struct PooledBody {
     body: Incoming,
     kept: Option<Kept>,
 }
 
-/// The connection that the body of an answer comes on.
+/// The connection that the body of a response arrives on.
 enum Kept {
     Stream { _stream: Stream },
     Single { connection: Option<Single>, pool: Arc<Pool>, address: String },

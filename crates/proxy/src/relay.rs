@@ -1,4 +1,4 @@
-//! Requests that go to another server under the path that they came with: those of aggregated APIs.
+//! Forwarding of requests to servers of aggregated APIs, with unchanged paths.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 
 /// The server that gets the requests.
 pub struct Relay<'a> {
-    /// The `host:port` to dial, which is also the Host that is asked.
+    /// The `host:port` to dial, which is also sent as Host.
     pub address: &'a str,
     pub pool: &'a Arc<Pool>,
-    /// For connections that are upgraded, which HTTP/2 has none of.
+    /// For upgraded connections, which need HTTP/1.1.
     pub upgrade_tls: &'a Arc<ClientConfig>,
     /// The name that certificates must be for.
     pub server_name: &'a str,
-    /// True when no redirect is passed on: clients would follow it with their credentials (CVE-2022-3172).
+    /// True when redirects are refused: clients would follow them with their credentials (CVE-2022-3172).
     pub rejects_redirects: bool,
 }
 
-/// Forwards a request with its path and query, upgrades included. The path is escaped anew from the one that was
-/// authorized, so that the other server reads the same. The error is a text for the client.
+/// Forwards a request with its path and query, upgrades included. The authorized path is escaped again, so that the
+/// other server reads the same path. The error is a message for the client.
 pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, String> {
     let escaped = path::escape_path_of(request.uri.path(), &request.info.path);
     // A query that could not be parsed here is not passed on.
@@ -68,7 +68,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     drop(span);
     let answer = answer?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        // The request asked for no upgrade, and what follows is no answer.
+        // The request asked for no upgrade, so this is no response.
         let offered = answer.headers().get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         return Err(format!("backend tried to switch protocol {offered:?} when \"\" was requested"));
     }
@@ -83,17 +83,17 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     let answer = content_type::told(answer).await;
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
     *response.version_mut() = http::Version::HTTP_11;
-    headers::strip_hop_by_hop(response.headers_mut());
+    headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
     Ok(response)
 }
 
-/// The words for a server that cannot be reached.
+/// Returns the message for a server that cannot be reached.
 pub(crate) fn unreachable_words(error: &SendError) -> String {
     format!("error trying to reach service: {error}")
 }
 
-/// The headers that tell the other server what it was asked as.
+/// Adds the headers with the path, host and scheme of the original request.
 fn add_forwarded(headers: &mut HeaderMap, escaped: &str, host: &HeaderValue) {
     let mut forwarded = path::clean(escaped);
     if escaped.ends_with('/') && !forwarded.ends_with('/') {

@@ -19,7 +19,7 @@ pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-strea
 
 /// The time limit for a kubelet to accept a stream.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of bytes of a refusal that are read.
+/// The limit on the bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
 
 /// The streams of a command.
@@ -58,7 +58,7 @@ impl Session {
             stderr: None,
             resize: None,
         };
-        // A kubelet begins when it has all of them, so nothing is sent before.
+        // A kubelet starts once it has all streams, so nothing is sent before.
         let resizes = streams.tty && !matches!(session.version.as_str(), "v2.channel.k8s.io" | "channel.k8s.io" | "");
         let mut next = 1;
         session.error = session.create("error", &mut next).await?;
@@ -109,13 +109,13 @@ impl Session {
         }
     }
 
-    /// All streams, for those who end them.
+    /// Returns all streams, to be reset at the end.
     pub(crate) fn streams(&self) -> impl Iterator<Item = u32> + use<> {
         [Some(self.error), self.stdin, self.stdout, self.stderr, self.resize].into_iter().flatten()
     }
 }
 
-/// Ends a session from this side.
+/// Ends a session: resets the streams and sends a GoAway.
 pub(crate) async fn hang_up(writer: &mut Writer<WriteHalf<Box<dyn ByteStream>>>, streams: impl Iterator<Item = u32>) {
     for stream in streams {
         if writer.write(&Frame::Reset { stream, reason: Reset::CANCEL }).await.is_err() {
@@ -158,7 +158,7 @@ async fn connect(target: &Target, path_and_query: &str) -> Result<(Box<dyn ByteS
     Ok((connection, version))
 }
 
-/// The sentence in a refusal, which may be a Status.
+/// Returns the message in a refusal, which may be a Status.
 fn complaint(body: &[u8]) -> String {
     if let Ok(status) = serde_json::from_slice::<serde_json::Value>(body) {
         for member in ["message", "error"] {

@@ -1,18 +1,19 @@
-//! Pages and redirects of a server behind the proxy name that server's own paths; they are made to lead through the proxy.
+//! Rewriting of links in pages and redirects of a server behind the proxy: its own paths are made to lead through the
+//! proxy.
 
 mod html;
 mod page;
 
 pub(crate) use page::rewrite_page;
 
-/// The hosts and the path by which links are rewritten.
+/// The hosts and the path for rewriting links.
 #[derive(Clone, Copy)]
 pub(crate) struct Links<'a> {
     /// The proxy's path, in front of the server's own.
     pub(crate) prefix: &'a str,
     /// The server, as it was dialed.
     pub(crate) source: &'a str,
-    /// The host that the client asked, perhaps that of yet another proxy.
+    /// The host that the client asked for, perhaps that of another proxy in front.
     pub(crate) requested: &'a str,
 }
 
@@ -35,7 +36,7 @@ impl Links<'_> {
 }
 
 impl OwnedLinks {
-    /// The link as it should be; `None` where it is right as it is: relative, or to somewhere else.
+    /// Returns the rewritten link; `None` if it stays as it is: relative, or to another host.
     pub(crate) fn rewrite(&self, link: &str) -> Option<String> {
         let url = Reference::parse(link);
         let host = url.authority.map(|authority| authority.rsplit_once('@').map_or(authority, |(_, host)| host));
@@ -44,7 +45,7 @@ impl OwnedLinks {
             return None;
         }
         let mut rewritten = String::with_capacity(link.len() + self.prefix.len());
-        // A link by the host that the client knows goes on by it; one by the server's own loses it.
+        // A link with the host that the client asked for keeps it; one with the server's own host becomes a path.
         if host == Some(self.requested.as_str()) && !self.requested.is_empty() {
             if let Some(scheme) = url.scheme {
                 rewritten.push_str(scheme);
@@ -69,7 +70,7 @@ struct Reference<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
     path: &'a str,
-    /// Query and fragment, with what introduces them.
+    /// The query and fragment, with `?` and `#`.
     rest: &'a str,
 }
 

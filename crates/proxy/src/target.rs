@@ -1,4 +1,4 @@
-//! Another server, and connections to it.
+//! Targets of requests, and connections to them.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -27,18 +27,18 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Target {
     /// An address or a name; IPv6 addresses without brackets.
     pub host: String,
-    /// As in the URL: `None` for the scheme's own.
+    /// As in the URL: `None` for the scheme's default.
     pub port: Option<u16>,
     /// `None` for plain HTTP.
     pub tls: Option<Arc<ClientConfig>>,
-    /// Addresses that were looked up and judged before: only these are dialed.
+    /// Addresses that were resolved and checked before: only these are dialed.
     pub addresses: Option<Vec<IpAddr>>,
     /// The name that the certificate must be for, if not the host.
     pub server_name: Option<String>,
     pub way: Way,
 }
 
-/// The way in which connections reach a server.
+/// The settings of connections to a server.
 #[derive(Clone, Debug, Default)]
 pub struct Way {
     /// The limit for an upgraded connection, in each direction.
@@ -63,7 +63,7 @@ impl DialError {
 }
 
 impl Target {
-    /// A `host:port`, the host of which stands in brackets if it is an IPv6 address.
+    /// `address` is a `host:port`, with brackets around an IPv6 address.
     pub fn of_address(
         address: &str,
         tls: Option<Arc<ClientConfig>>,
@@ -80,7 +80,7 @@ impl Target {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// `host:port` as it stands in URLs, without the port where none was given.
+    /// Returns `host:port` as in URLs, without the port if there is none.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         match self.port {
@@ -93,12 +93,12 @@ impl Target {
         format!("{}://{}{path_and_query}", self.scheme(), self.authority())
     }
 
-    /// Opens a connection, and shakes hands where the scheme wants that.
+    /// Opens a connection, with a TLS handshake if the target has TLS.
     pub(crate) async fn dial(&self) -> Result<Box<dyn ByteStream>, DialError> {
         self.dial_negotiated().await.map(|(stream, ..)| stream)
     }
 
-    /// As [`Target::dial`]; true when both sides agreed on HTTP/2. With what is wrong with the server's certificate.
+    /// As [`Target::dial`]; true if both sides agreed on HTTP/2, and the flaws of the server's certificate.
     pub(crate) async fn dial_negotiated(&self) -> Result<(Box<dyn ByteStream>, bool, Flaws), DialError> {
         let stream = match &self.way.dialer {
             Some(dialer) => Box::new(dialer.dial(&self.address()).await.map_err(DialError::new)?),
@@ -128,12 +128,12 @@ impl Target {
             Ok(tcp) => tcp?,
             Err(_) => return Err(DialError::new(format!("dial tcp {}: i/o timeout", self.dialed()))),
         };
-        // Keystrokes should not wait for company.
+        // Keystrokes are to be sent at once.
         let _ = tcp.set_nodelay(true);
         Ok(Box::new(tcp))
     }
 
-    /// The address that a proxy is asked to dial: a checked one, or the name, which the proxy resolves itself.
+    /// Returns the address that a proxy is to dial: a checked one, or the name, which the proxy resolves itself.
     fn address(&self) -> String {
         match self.addresses.as_ref().and_then(|addresses| addresses.first()) {
             Some(ip) => SocketAddr::new(*ip, self.port_to_dial()).to_string(),
@@ -190,8 +190,8 @@ pub async fn resolve(host: &str) -> Result<Vec<IpAddr>, DialError> {
     if addresses.is_empty() { Err(none()) } else { Ok(addresses) }
 }
 
-/// Returns true if proxies may be pointed at an address: it is not of this machine or this link, nor of many at once
-/// (Go's `IsGlobalUnicast`, which includes private ranges).
+/// Returns true if proxies may dial an address: it is not of this machine or link, and not multicast or broadcast (Go's
+/// `IsGlobalUnicast`, which includes private ranges).
 pub fn is_global_unicast(ip: IpAddr) -> bool {
     match effective_address(ip) {
         IpAddr::V4(ip) => {

@@ -1,4 +1,4 @@
-//! A connection that takes and gives no more than so many bytes a second (`--max-connection-bytes-per-sec`).
+//! A connection with a limit on its bytes per second (`--max-connection-bytes-per-sec`).
 
 use std::io;
 use std::num::NonZeroU64;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Bytes move in pieces of what may pass in this time, so that they come steadily.
+/// At most the bytes of this time move at once, so that the rate is steady.
 const STEP: Duration = Duration::from_millis(50);
 
-/// The limit in both directions, each for itself.
+/// A stream with the limit in each direction.
 pub(crate) struct Throttled<S> {
     stream: S,
     reads: Pace,
@@ -29,7 +29,7 @@ impl<S> Throttled<S> {
 struct Pace {
     bytes_per_second: NonZeroU64,
     free: Instant,
-    /// Runs while the time has not come.
+    /// The timer until `free`.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
@@ -38,7 +38,7 @@ impl Pace {
         Self { bytes_per_second, free: Instant::now(), wait: None }
     }
 
-    /// Waits for that time, and returns the number of bytes that may move.
+    /// Waits until `free`, and returns the number of bytes that may move.
     fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         if self.free > Instant::now() {
             let free = self.free;

@@ -1,4 +1,4 @@
-//! The client side of TLS towards other servers: with an authority to verify them by, or with none.
+//! Client configurations of TLS to other servers, with or without verification of their certificates.
 
 mod first_version;
 mod verifier;
@@ -19,16 +19,17 @@ pub(crate) use words::sha1_name;
 
 /// The trusted certificates.
 pub enum Verification {
-    /// Certificates that these authorities signed for the name that is dialed.
+    /// Certificates for the dialed name that these authorities have signed.
     Authorities(RootCertStore),
-    /// The same with authorities in a bundle, and certificates that stand in the bundle themselves: servers often sign
-    /// their own.
+    /// Certificates that the authorities in a bundle have signed, and those in the bundle itself: servers often have
+    /// self-signed ones.
     Bundle(Vec<CertificateDer<'static>>),
-    /// Any certificate of which the server holds the key. Connections are encrypted, but to whom is not known.
+    /// Any certificate. Connections are encrypted, but the server is not authenticated.
     None,
 }
 
-/// A configuration for HTTP/1.1, the one version that can be upgraded. `identity` is shown to servers that ask for one.
+/// Returns a configuration for HTTP/1.1, the only version with upgrades. `identity` is for servers that request a
+/// certificate.
 pub fn client_config(
     verification: Verification,
     identity: Option<Arc<dyn ResolvesClientCert>>,
@@ -49,12 +50,12 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
-/// A verifier that takes any certificate of which the server holds the key.
+/// Returns a verifier that accepts any certificate whose key the server holds.
 pub fn any_server(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
     Verifier::anybody(provider)
 }
 
-/// A verifier that takes the certificates that `is_known` says to know, whatever names are in them.
+/// Returns a verifier that accepts the certificates for which `is_known` is true, regardless of their names.
 pub fn known_server(
     is_known: impl Fn(&CertificateDer<'_>) -> bool + Send + Sync + 'static,
     provider: Arc<CryptoProvider>,
@@ -62,9 +63,9 @@ pub fn known_server(
     Verifier::known(Box::new(is_known), provider)
 }
 
-/// A verifier by the authorities of a bundle, which takes the certificates of the bundle themselves as well, as Go does:
-/// webpki refuses a server's certificate that is an authority's, which most that sign themselves are. Certificates that
-/// cannot be read are left out; fails where none can.
+/// Returns a verifier that accepts the certificates that authorities of a bundle have signed, and like Go those in the
+/// bundle itself: webpki refuses a server certificate that is an authority, as most self-signed ones are. Invalid
+/// certificates are skipped; it is an error if no valid one is left.
 pub fn bundle_verifier(
     bundle: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,

@@ -1,7 +1,7 @@
-//! A client's WebSocket of channels (`v5.channel.k8s.io`) as a remote command at a kubelet (KEP-4006).
+//! Translation of a client's WebSocket with channels (`v5.channel.k8s.io`) to a remote command at a kubelet (KEP-4006).
 //!
 //! The first byte of each message is its channel: 0 stdin, 1 stdout, 2 stderr, 3 the outcome as a Status, 4 terminal
-//! sizes; 255 and a channel ends that. What the client does not read is not read from the kubelet, and the other way round.
+//! sizes; 255 with the number of a channel closes that. Each side is read no faster than the other one reads.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const RESIZE: u8 = 4;
 const CLOSE: u8 = 255;
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
-/// Load balancers forget connections on which nothing is said.
+/// Load balancers drop idle connections.
 const PING_PERIOD: Duration = Duration::from_secs(5);
 /// The time limit for a session without data from either side.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
@@ -41,7 +41,7 @@ const MAX_RESIZE: usize = 4 * 1024;
 
 type Kubelet = Writer<WriteHalf<Box<dyn ByteStream>>>;
 
-/// Returns true if a request is for this translation.
+/// Returns true if a request needs this translation.
 pub fn wants_translation(headers: &http::HeaderMap) -> bool {
     crate::is_websocket(headers) && websocket::offered(headers).contains(&PROTOCOL)
 }
@@ -76,12 +76,12 @@ pub fn translate(
 struct Client {
     outgoing: Outgoing,
     incoming: Incoming,
-    /// Messages that came before the session at the kubelet was open.
+    /// Messages that arrived before the session at the kubelet was open.
     early: VecDeque<Bytes>,
 }
 
 impl Client {
-    /// Runs the session to its end; `None` when the client or the server went first.
+    /// Runs the session to its end; `None` when the client left or the server stopped first.
     async fn serve(
         mut self,
         target: &Target,
@@ -89,7 +89,7 @@ impl Client {
         streams: Streams,
         shutdown: &Shutdown,
     ) -> Option<Outcome> {
-        // An empty message on a channel that the client listens to tells it that it is connected.
+        // An empty message on an output channel shows the client that it is connected.
         let first = match streams {
             Streams { stdout: true, .. } => STDOUT,
             Streams { stderr: true, .. } => STDERR,
@@ -156,7 +156,7 @@ impl Ids {
     }
 }
 
-/// Keeps what a client says, within a limit, until it goes.
+/// Collects a client's messages, up to a limit, until it leaves.
 async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
     let mut held = 0;
     while held < MAX_EARLY {
@@ -171,7 +171,7 @@ async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
     std::future::pending().await
 }
 
-/// Passes output on until the command is over and all that it wrote is with the client. `None` when the client is gone.
+/// Forwards output until the command has ended and the client has all of it. `None` when the client has left.
 async fn to_client(
     mut kubelet: Reader<ReadHalf<Box<dyn ByteStream>>>,
     client: &mut Outgoing,
@@ -204,7 +204,7 @@ async fn to_client(
                 }
             }
             Frame::Reset { stream, .. } | Frame::Reply { stream, fin: true } => open.retain(|own| *own != stream),
-            // A kubelet that does not read is not waited for.
+            // Without waiting: a kubelet that does not read gets no answer.
             Frame::Ping(id) if id % 2 == 0 => {
                 if let Ok(mut writer) = writer.try_lock() {
                     let _ = writer.write(&Frame::Ping(id)).await;
@@ -217,8 +217,8 @@ async fn to_client(
     Some(Outcome::of_error_stream(version, &error))
 }
 
-/// The connection ended before the streams did. From version 4 on a kubelet always says how a command ended; that it did
-/// not means that nobody knows.
+/// Returns the outcome for a connection that ended before its streams did. Since version 4 a kubelet always sends an
+/// outcome; without one it is unknown.
 fn cut_off(error: &[u8], version: &str) -> Outcome {
     if error.is_empty() && matches!(version, "v5.channel.k8s.io" | "v4.channel.k8s.io") {
         return Outcome::Failed("error reading from error stream: unexpected EOF".to_owned());
@@ -236,7 +236,7 @@ impl Ids {
     }
 }
 
-/// Passes input on until the client is gone or breaks the protocol.
+/// Forwards input until the client leaves or breaks the protocol.
 async fn from_client(
     incoming: &mut Incoming,
     mut early: VecDeque<Bytes>,
@@ -271,13 +271,13 @@ async fn from_client(
         };
         let Some(frame) = frame else { continue };
         if writer.lock().await.write(&frame).await.is_err() {
-            // The kubelet's side says what became of it.
+            // The reading side finds out how the session ended.
             return std::future::pending().await;
         }
     }
 }
 
-/// The terminal sizes that are complete with this piece, as the kubelet reads them.
+/// Returns the terminal sizes that this piece completes, as the kubelet reads them.
 fn resized(pending: &mut Vec<u8>, piece: &[u8]) -> Option<Bytes> {
     #[derive(serde::Deserialize)]
     struct Size {
@@ -312,7 +312,7 @@ fn resized(pending: &mut Vec<u8>, piece: &[u8]) -> Option<Bytes> {
 }
 
 async fn keep_alive(writer: &Mutex<Kubelet>) {
-    // Odd for who opened the connection.
+    // Odd ids, as this side opened the connection.
     for id in (1..).step_by(2) {
         tokio::time::sleep(PING_PERIOD).await;
         if writer.lock().await.write(&Frame::Ping(id)).await.is_err() {

@@ -1,5 +1,5 @@
 //! SPDY inside of a WebSocket (`SPDY/3.1+portforward.k8s.io`, KEP-4006): the client's messages are the bytes of a SPDY
-//! connection, which goes on to the kubelet as it is.
+//! connection, which are forwarded to the kubelet unchanged.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ const SUFFIX: &str = ".k8s.io";
 const PIECE: usize = 32 * 1024;
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Returns true if a request is for a tunnel.
+/// Returns true if a request asks for a tunnel.
 pub fn wants_tunnel(headers: &HeaderMap) -> bool {
     is_websocket(headers) && !tunnelled(headers).is_empty()
 }
 
-/// Upgrades a connection to the other server to SPDY first, then the client's to a WebSocket. `told` is told the code that
-/// the client gets, for metrics.
+/// Upgrades the connection to the other server to SPDY, then the client's to a WebSocket. Calls `told` with the
+/// client's status code, for metrics.
 pub async fn tunnel(
     mut request: Request,
     target: &Target,
@@ -67,7 +67,7 @@ pub async fn tunnel(
     Ok(response)
 }
 
-/// The protocols in the tunnel that a client offers.
+/// Returns the protocols inside the tunnel that a client offers.
 fn tunnelled(headers: &HeaderMap) -> Vec<&str> {
     let offered = websocket::offered(headers).into_iter();
     offered.filter(|name| name.ends_with(SUFFIX)).filter_map(|name| name.strip_prefix(PREFIX)).collect()

@@ -1,4 +1,4 @@
-//! Upgrades: the request goes to the other server as it came, and once that has agreed, bytes go both ways.
+//! Upgraded connections: the request is forwarded unchanged, and after a 101 bytes are copied both ways.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::throttled::Throttled;
 /// The time limit for sending the last bytes.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Passes an upgrade on. `path_and_query` is the URI for the other server. Its refusal (400 and above) is passed on;
-/// anything else that is not 101 is an error.
+/// Forwards a request for an upgrade. `path_and_query` is the URI for the other server. Its refusal (400 and above) is
+/// returned to the client; anything else that is not 101 is an error.
 pub async fn pass_through(mut request: Request, target: &Target, path_and_query: &str) -> Result<Response, Status> {
     let mut outgoing = http::Request::new(std::mem::take(&mut request.body));
     *outgoing.method_mut() = request.method.clone();
@@ -34,7 +34,7 @@ pub async fn pass_through(mut request: Request, target: &Target, path_and_query:
     *response.headers_mut() = answer.headers().clone();
     let upstream = Upstream::of(answer, target);
     take_over(&mut request, move |client, shutdown| async move {
-        // A server that answers 101 and hangs up leaves nothing to do.
+        // There is nothing to do if the server closes the connection after its 101.
         if let Ok(upstream) = upstream.connection().await {
             splice(client, upstream, &shutdown).await;
         }
@@ -65,7 +65,7 @@ pub(crate) fn refusal(answer: Answer) -> Response {
 /// The other server's connection, about to be upgraded.
 pub(crate) struct Upstream {
     upgrade: OnUpgrade,
-    /// Keeps the connection going until it is handed over.
+    /// Keeps the connection alive until it is handed over.
     answer: Answer,
     bytes_per_second: Option<NonZeroU64>,
 }
@@ -86,8 +86,8 @@ impl Upstream {
     }
 }
 
-/// Runs `work` on the client's connection once the answer 101, which the caller returns, has been written. The request
-/// counts as in flight for as long as that runs. `work` must end, after a good-bye, when the server stops.
+/// Runs `work` on the client's connection once the 101, which the caller returns, has been written. The request counts
+/// as in flight meanwhile. `work` must end, after closing frames, when the server stops.
 pub(crate) fn take_over<W, F>(request: &mut Request, work: W) -> Result<(), Status>
 where
     W: FnOnce(Box<dyn ByteStream>, Shutdown) -> F + Send + 'static,
@@ -111,7 +111,7 @@ where
     Ok(())
 }
 
-/// Copies both ways until either side ends, or the server. What one side does not take, the other is not asked for.
+/// Copies both ways, with backpressure, until either side ends or the server stops.
 async fn splice(client: Box<dyn ByteStream>, upstream: Box<dyn ByteStream>, shutdown: &Shutdown) {
     let (mut from_client, mut to_client) = split(client);
     let (mut from_upstream, mut to_upstream) = split(upstream);

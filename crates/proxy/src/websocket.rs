@@ -1,4 +1,4 @@
-//! The server's side of WebSockets (RFC 6455) on a request that came through the chain.
+//! The server's side of WebSockets (RFC 6455), on a request of the handler chain.
 
 use binnacle_request::{Body, ByteStream, Request, Response};
 use bytes::Bytes;
@@ -34,8 +34,7 @@ pub(crate) fn offered(headers: &HeaderMap) -> Vec<&str> {
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect()
 }
 
-/// The 101 with which a WebSocket is opened, speaking `protocol` if that is not empty; or the refusal of a request that
-/// is not well formed.
+/// Returns the 101 that opens a WebSocket with `protocol`, if that is not empty; or the refusal of an invalid request.
 pub(crate) fn accept(request: &Request, protocol: &str) -> Result<Response, Box<Response>> {
     let header = |name: &HeaderName| request.headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
     if request.method != Method::GET {
@@ -57,7 +56,7 @@ pub(crate) fn accept(request: &Request, protocol: &str) -> Result<Response, Box<
     let answer = response.headers_mut();
     answer.insert(UPGRADE, HeaderValue::from_static("websocket"));
     answer.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    // Both are text of our own making, or were a header before.
+    // Both are our own text, or were a header value before.
     answer.extend(HeaderValue::from_str(&derive_accept_key(header(&KEY))).ok().map(|value| (ACCEPT, value)));
     if !protocol.is_empty() {
         answer.extend(HeaderValue::from_str(protocol).ok().map(|value| (PROTOCOL, value)));
@@ -65,8 +64,8 @@ pub(crate) fn accept(request: &Request, protocol: &str) -> Result<Response, Box<
     Ok(response)
 }
 
-/// As [`accept`], for what pages of a browser open: Go's server wants to know of which origin they are, and does not
-/// choose among several protocols.
+/// As [`accept`], for WebSockets of web pages: Go's server requires their origin, and does not choose among several
+/// protocols.
 pub(crate) fn accept_page(request: &Request) -> Result<Response, Box<Response>> {
     let first = |name: &HeaderName| request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let protocol = first(&PROTOCOL).trim();
@@ -80,7 +79,7 @@ pub(crate) fn accept_page(request: &Request) -> Result<Response, Box<Response>> 
     Ok(response)
 }
 
-/// Returns true if it is a URL with a scheme, or a path.
+/// Returns true for a URL with a scheme, or a path.
 fn is_origin(text: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -90,8 +89,7 @@ fn is_origin(text: &str) -> bool {
     (text.starts_with('/') || text == "*" || is_scheme(scheme)) && !text.contains(|c: char| c.is_ascii_control())
 }
 
-/// The first of the offered protocols that is among `supported`, where an empty name stands for none at all; or the
-/// refusal.
+/// Returns the first offered protocol in `supported`, where an empty name means no protocol; or the refusal.
 pub(crate) fn choose<'a>(headers: &HeaderMap, supported: &[&'a str]) -> Result<&'a str, Box<Response>> {
     let offered = offered(headers);
     let offered = if offered.is_empty() { &[""][..] } else { &offered };
@@ -105,7 +103,7 @@ fn refuse(code: StatusCode, text: &'static str) -> Box<Response> {
     Box::new(response)
 }
 
-/// Speaks WebSocket on the client's connection.
+/// Wraps the client's connection as a WebSocket.
 pub(crate) async fn open(client: Box<dyn ByteStream>) -> (Outgoing, Incoming) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE))
@@ -130,8 +128,8 @@ pub(crate) async fn close(outgoing: &mut Outgoing) {
     let _ = outgoing.close().await;
 }
 
-/// Says good-bye to a client that has done so or, as Go's server, that of a broken rule, too: whatever code it gave,
-/// the answer is that all went well.
+/// Sends the closing frames to a client that has closed, or broken the protocol. Like Go's server, answers any code of
+/// the client with a normal closure.
 pub(crate) async fn answer_close(outgoing: Outgoing, incoming: Incoming, broken: bool) {
     const CLOSE: u8 = 0x88;
     let frame = |code: CloseCode| [&[CLOSE, 2], &u16::from(code).to_be_bytes()[..]].concat();
@@ -145,7 +143,7 @@ pub(crate) async fn answer_close(outgoing: Outgoing, incoming: Incoming, broken:
     }
 }
 
-/// The payload of the next message, binary or text; `None` when there will be no more.
+/// Returns the payload of the next message, binary or text; `None` at the end.
 pub(crate) async fn receive(incoming: &mut Incoming) -> Option<Bytes> {
     loop {
         match incoming.next().await? {
@@ -170,7 +168,7 @@ mod tests {
             ("file:///tmp/page.html", true),
             ("/page", true),
             ("*", true),
-            // A page that must not tell.
+            // A page with an opaque origin.
             ("null", false),
             ("", false),
             ("localhost", false),

@@ -1,4 +1,4 @@
-//! Requests and answers on their way through, with a server behind that says what it got.
+//! Forwarded requests and responses, with a backend that returns the request that it received.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 #![allow(clippy::disallowed_methods, reason = "there are no authorizers here")]
@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 
 const PREFIX: &str = "/api/v1/namespaces/n/services/s/proxy";
 
-/// A request as the chain hands it on.
+/// Returns a request as the handler chain makes it.
 fn request(method: Method, url: &str, headers: &[(&'static str, &str)], body: impl Into<Body>) -> Request {
     let uri: http::Uri = format!("{PREFIX}{url}").parse().unwrap();
     let query = Query::parse(uri.query().unwrap_or_default());
@@ -49,7 +49,7 @@ fn request(method: Method, url: &str, headers: &[(&'static str, &str)], body: im
     }
 }
 
-/// Answers by the path; by default, with the request.
+/// Starts a server that answers by the path; by default, with the request.
 async fn backend() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -168,7 +168,7 @@ async fn what_the_client_gets() {
     let response = through(address, get("?a=b"), "").await;
     assert_eq!((response.status().as_u16(), location(&response)), (301, format!("{PREFIX}/?a=b")));
 
-    // A body that breaks off does not look like one that has ended.
+    // A truncated body does not look complete.
     let response = through(address, get("/lies"), "/lies").await;
     assert_eq!(response.headers()["content-length"], "1000");
     assert!(text(response).await.is_err());

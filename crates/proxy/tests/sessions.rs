@@ -1,4 +1,4 @@
-//! Remote commands between a client's WebSocket and a kubelet's SPDY, with both ends played here.
+//! Remote commands between a client's WebSocket and a kubelet's SPDY; the tests play both ends.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 #![allow(clippy::disallowed_methods, reason = "there are no authorizers here")]
@@ -37,7 +37,7 @@ struct Session {
     trigger: ShutdownTrigger,
 }
 
-/// A session with stdin and stdout that both sides have opened.
+/// Opens a session with stdin and stdout on both sides.
 async fn session() -> Session {
     let kubelet = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = kubelet.local_addr().unwrap().port();
@@ -55,13 +55,13 @@ async fn session() -> Session {
     let (told, code) = oneshot::channel();
     let streams = Streams { stdin: true, stdout: true, stderr: false, tty: false };
     let response = translate(request, target, "/exec/n/p/c?input=1&output=1".to_owned(), streams, |code| {
-        // Not every test asks.
+        // Not every test receives it.
         let _ = told.send(code);
     });
     let response = response.unwrap();
     assert_eq!(response.status(), 101);
     assert_eq!(response.headers()["sec-websocket-protocol"], "v5.channel.k8s.io");
-    // The key and its answer are those of RFC 6455.
+    // The key and the accept value are the example of RFC 6455.
     assert_eq!(response.headers()["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 
     let (mut tcp, _) = kubelet.accept().await.unwrap();
@@ -85,7 +85,7 @@ async fn session() -> Session {
     Session { client, reader, writer, stdin, stdout, error, code, trigger }
 }
 
-/// A request for a WebSocket on the other end of the client's connection.
+/// Returns a request for a WebSocket on the other end of the client's connection.
 fn request(server: DuplexStream, shutdown: Shutdown, more: &[(&'static str, &str)]) -> Request {
     let mut headers = http::HeaderMap::new();
     let usual = [
@@ -134,7 +134,7 @@ async fn events_are_messages() {
         let agreed = response.headers().get("sec-websocket-protocol").map(|name| name.to_str().unwrap());
         assert_eq!((response.status().as_u16(), agreed), (want, spoken), "{headers:?}");
     }
-    // Each event is a message, however long; then the server says good-bye.
+    // Each event is one message of any length; then the server closes.
     let long = Bytes::from("x".repeat(100_000));
     let short = Bytes::from_static(b"short");
     for text in [true, false] {
@@ -151,7 +151,7 @@ async fn events_are_messages() {
         let Message::Close(Some(frame)) = client.next().await.unwrap().unwrap() else { panic!("no good-bye") };
         assert_eq!(frame.code, CloseCode::Normal);
     }
-    // Whoever leaves is answered alike, and told when it broke the rules.
+    // Every client that closes gets the same answer, preceded by the error if it broke the protocol.
     for (says, want) in [
         (&[0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe9][..], &[0x88, 2, 0x03, 0xe8][..]),
         (&[0x88, 0x80, 0, 0, 0, 0], &[0x88, 2, 0x03, 0xe8]),
@@ -187,7 +187,7 @@ async fn a_conversation() {
     assert_eq!(reader.next().await.unwrap(), Some(data(stdin, false, b"hello")));
     writer.write(&data(stdout, false, b"world")).await.unwrap();
     assert_eq!(client.next().await.unwrap().unwrap(), Message::Binary(Bytes::from_static(b"\x01world")));
-    // The end of stdin, once; what comes behind it goes nowhere.
+    // The end of stdin, once; later data is dropped.
     for message in [&[255, 0][..], &[255, 0], &[0, b'x'], &[9, b'x'], &[]] {
         client.send(Message::Binary(Bytes::copy_from_slice(message))).await.unwrap();
     }
@@ -204,7 +204,7 @@ async fn a_conversation() {
     assert_eq!(code.await.unwrap(), 200);
 }
 
-/// A command that writes without end is only read from as far as its client reads.
+/// The output of a command is read only as fast as its client reads.
 #[tokio::test]
 async fn nothing_is_collected() {
     let Session { mut client, reader: _reader, mut writer, stdout, .. } = session().await;
@@ -216,7 +216,7 @@ async fn nothing_is_collected() {
             count.fetch_add(32 * 1024, Ordering::Relaxed);
         }
     });
-    // Until it no longer gets on.
+    // Until writing stalls.
     let mut last = usize::MAX;
     while last != written.load(Ordering::Relaxed) {
         last = written.load(Ordering::Relaxed);
@@ -235,26 +235,26 @@ async fn nothing_is_collected() {
 
 #[tokio::test]
 async fn ends() {
-    // The kubelet goes without a word.
+    // The kubelet disconnects without an outcome.
     let Session { mut client, reader, writer, .. } = session().await;
     drop((reader, writer));
     let Message::Binary(outcome) = client.next().await.unwrap().unwrap() else { panic!("no outcome") };
     let status: serde_json::Value = serde_json::from_slice(&outcome[1..]).unwrap();
     assert_eq!(status["message"], "Internal error occurred: error reading from error stream: unexpected EOF");
 
-    // The client goes: so do the streams.
+    // The client disconnects: the streams are reset.
     let Session { client, mut reader, writer: _writer, .. } = session().await;
     drop(client);
     hears_of_the_end(&mut reader).await;
 
-    // The server goes: the client is told, and the kubelet.
+    // The server stops: the client and the kubelet are notified.
     let Session { mut client, mut reader, writer: _writer, trigger, .. } = session().await;
     trigger.fire();
     assert!(matches!(client.next().await, Some(Ok(Message::Close(_)))));
     hears_of_the_end(&mut reader).await;
 }
 
-/// Streams are reset and the connection ends, in order or by a reset that overtakes the rest.
+/// Asserts that streams are reset and the connection ends, orderly or by a reset of the connection.
 async fn hears_of_the_end(reader: &mut Reader<tokio::net::tcp::OwnedReadHalf>) {
     while let Ok(Some(frame)) = reader.next().await {
         assert!(matches!(frame, Frame::Reset { .. } | Frame::GoAway), "{frame:?}");

@@ -1,7 +1,7 @@
-//! Makes the cases of a file expect what a server answers: for new cases, asked of a Go kube-apiserver.
+//! Records a server's responses as the expectations of the cases in a file; for new cases the server is Go's.
 //!
-//! `record FILE` only brings the file into its form. `record FILE PORT CA TOKEN [TEXT]` asks the server at a port of 127.0.0.1,
-//! whose certificate CA (a file) has signed, with a TOKEN of `system:masters`, for the cases whose name contains TEXT.
+//! `record FILE` only formats the file. `record FILE PORT CA TOKEN [TEXT]` runs the cases whose name contains TEXT on
+//! the server at a port of 127.0.0.1, whose certificate CA (a file) has signed, with a TOKEN of `system:masters`.
 
 use std::net::Ipv4Addr;
 use std::process::ExitCode;

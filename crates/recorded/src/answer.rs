@@ -1,4 +1,4 @@
-//! An answer, and the part of it that a step compares.
+//! A response, and the part of it that a step compares.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -9,7 +9,7 @@ use crate::template::{Variables, expand_text};
 use crate::text::Texts;
 use crate::{claims, normal, pointer, protobuf};
 
-/// An answer that has been read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body as a value: JSON as it is, protobuf described, anything else as text.
+    /// Returns the body as a value: JSON unchanged, protobuf described, anything else as text.
     pub(crate) fn parsed(&self) -> Value {
         let kind = header(&self.headers, CONTENT_TYPE.as_str());
         if kind.contains("vnd.kubernetes.protobuf") {
@@ -40,7 +40,7 @@ pub(crate) fn header(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-/// The normal form of what a step compares of an answer.
+/// Returns the normal form of the parts of a response that a step compares.
 pub(crate) fn observe(
     step: &Step,
     status: u16,
@@ -64,7 +64,7 @@ pub(crate) fn observe(
     Ok(got)
 }
 
-/// Content type, warnings and those that the step asks for.
+/// Returns the content type, warnings, and the headers that the step names.
 pub(crate) fn observe_headers(step: &Step, headers: &HeaderMap, texts: &mut Texts) -> Value {
     let mut chosen = Map::new();
     let all = |name: &str| -> Vec<String> {
@@ -88,7 +88,7 @@ pub(crate) fn observe_headers(step: &Step, headers: &HeaderMap, texts: &mut Text
     Value::Object(chosen)
 }
 
-/// Takes away what the step ignores, orders what it says has no order, and keeps what it selects.
+/// Removes the parts that the step ignores, sorts unordered ones, and keeps those that it selects.
 pub(crate) fn trim(step: &Step, parsed: &Value, variables: &Variables) -> Result<Value, String> {
     let mut value = parsed.clone();
     if !value.is_object() && !value.is_array() {

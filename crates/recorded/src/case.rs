@@ -13,16 +13,16 @@ pub struct Area {
     pub cases: Vec<Case>,
 }
 
-/// One conversation with a server.
+/// A test case: a sequence of requests to a server.
 #[derive(Debug)]
 pub struct Case {
     pub head: Head,
     pub steps: Vec<Step>,
-    /// All that is sent, as text: addresses and ports in it were chosen by the case.
+    /// The text of all requests: addresses and ports in it were chosen by the case.
     pub sent: String,
 }
 
-/// Everything about a case but its steps.
+/// The members of a case other than its steps.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
@@ -37,7 +37,7 @@ pub struct Head {
     /// True if that namespace gets a service account `default`.
     #[serde(default)]
     pub serviceaccount: bool,
-    /// True if the case changes what others see, so that it runs alone.
+    /// True if the case affects other cases, so that it runs alone.
     #[serde(default)]
     pub exclusive: bool,
 }
@@ -51,7 +51,7 @@ pub struct Step {
     pub method: Option<String>,
     /// The name of a watch to open.
     pub watch: Option<String>,
-    /// The name of a watch to take events of.
+    /// The name of a watch from which to take events.
     pub events: Option<String>,
     #[serde(default)]
     pub path: String,
@@ -79,19 +79,19 @@ pub struct Step {
     #[serde(default)]
     pub check_headers: Vec<String>,
     pub jwt: Option<String>,
-    /// False if the answer is only captured from.
+    /// False if the response is only used to capture values.
     #[serde(default = "yes")]
     pub check: bool,
     pub count: Option<usize>,
     pub until: Option<Until>,
-    /// Seconds that events may take.
+    /// The maximum time for events, in seconds.
     pub timeout: Option<f64>,
     #[serde(default)]
     pub sort_events: bool,
     pub expect: Option<Value>,
 }
 
-/// The part of an answer that counts.
+/// The part of a response that is compared.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Compare {
@@ -103,7 +103,7 @@ pub enum Compare {
     Subset,
 }
 
-/// The end of the events that a step takes.
+/// The event at which a step stops.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Until {
@@ -111,7 +111,7 @@ pub enum Until {
     Close,
 }
 
-/// A request is repeated until its answer meets all of this.
+/// A condition on the response; the request is repeated until it is met.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Condition {
@@ -123,7 +123,7 @@ pub struct Condition {
     pub path: Option<String>,
     pub equals: Option<Value>,
     pub exists: Option<bool>,
-    /// Seconds after which the answer is compared as it is.
+    /// The time in seconds after which the response is compared in any case.
     pub timeout: Option<f64>,
     /// Seconds between two requests.
     pub interval: Option<f64>,
@@ -132,7 +132,7 @@ pub struct Condition {
 /// Reads all areas of a directory, in the order of their names.
 ///
 /// # Errors
-/// If a file cannot be read or has members that are not of the format.
+/// If a file cannot be read or has unknown members.
 pub fn read(directory: &Path) -> Result<Vec<Area>, String> {
     let error = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let entries = std::fs::read_dir(directory).map_err(|failed| error(directory, &failed))?;
@@ -149,7 +149,7 @@ pub fn read(directory: &Path) -> Result<Vec<Area>, String> {
 /// Reads the text of one file.
 ///
 /// # Errors
-/// If it has members that are not of the format.
+/// If it has unknown members.
 pub fn parse(text: &str) -> Result<Area, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -182,7 +182,7 @@ fn case(mut members: Map<String, Value>) -> Result<Case, String> {
     Ok(Case { head, steps: parsed, sent: Value::Array(steps).to_string() })
 }
 
-/// `"status": 200` means the same as `"status": [200]` in a condition.
+/// Converts `"status": 200` in a condition to `"status": [200]`.
 fn one_status_as_list(step: &mut Value) {
     if let Some(status) = step.pointer_mut("/retry_until/status").filter(|status| status.is_number()) {
         *status = Value::Array(vec![status.take()]);

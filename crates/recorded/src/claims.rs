@@ -1,10 +1,10 @@
-//! The part of a JSON web token that is compared.
+//! The compared part of a JSON web token.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// Header and claims of a token, without times (but with how long it is valid) and without the name of the key.
+/// Returns header and claims of a token, with its lifetime in place of times, and without the key ID.
 pub(crate) fn describe(token: &str) -> Value {
     let Some((mut header, mut claims)) = decode(token) else { return json!({"undecodable": true}) };
     if let Some(header) = header.as_object_mut() {

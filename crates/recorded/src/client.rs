@@ -12,33 +12,33 @@ use serde_json::{Map, Value};
 
 use crate::answer::Answer;
 
-/// Where the server is, and who asks it.
+/// The address of a server, and the client's credentials.
 #[derive(Clone)]
 pub struct Endpoint {
     pub address: SocketAddr,
-    /// HTTP/1.1 without a client certificate, since some cases ask anonymously.
+    /// HTTP/1.1 without a client certificate, since some cases are anonymous.
     pub handshake: Handshake,
     /// A bearer token of `system:masters`.
     pub token: String,
 }
 
-/// A request as it goes out.
+/// A request as it is sent.
 pub(crate) struct Outgoing {
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) headers: Map<String, Value>,
     pub(crate) data: Option<Vec<u8>>,
-    /// In place of the endpoint's token; empty for an anonymous request.
+    /// The token that replaces the endpoint's; empty for an anonymous request.
     pub(crate) token: Option<String>,
 }
 
 impl Outgoing {
-    /// A request with JSON.
+    /// Creates a request with a JSON body.
     pub(crate) fn json(method: &str, target: &str, body: &Value) -> Self {
         Self::patch(method, target, "application/json", body)
     }
 
-    /// A request with a body of a type of its own.
+    /// Creates a request with a body of another content type.
     pub(crate) fn patch(method: &str, target: &str, kind: &str, body: &Value) -> Self {
         let headers = [("Content-Type".to_owned(), Value::from(kind))].into_iter().collect();
         let data = Some(body.to_string().into_bytes());
@@ -49,7 +49,7 @@ impl Outgoing {
         Self { method: method.to_owned(), target: target.to_owned(), headers: Map::new(), data: None, token: None }
     }
 
-    /// The headers of every request, replaced or (by `null`) taken away by those of the step.
+    /// Returns the default headers, replaced or (by `null`) removed by those of the step.
     fn all_headers(&self, token: &str) -> Vec<(String, String)> {
         let token = self.token.as_deref().unwrap_or(token);
         let mut all = vec![
@@ -72,7 +72,7 @@ impl Outgoing {
     }
 }
 
-/// A connection that is opened when it is needed, and again when the server has closed it.
+/// A connection that is opened on demand, and again after the server has closed it.
 pub(crate) struct Connection<'a> {
     endpoint: &'a Endpoint,
     open: Option<Client>,
@@ -83,12 +83,12 @@ impl<'a> Connection<'a> {
         Self { endpoint, open: None }
     }
 
-    /// Sends a request and reads the answer to its end.
+    /// Sends a request and reads the whole response.
     pub(crate) async fn request(&mut self, outgoing: &Outgoing) -> Result<Answer, String> {
         let sent = async {
             let kept = self.open.is_some();
             match self.attempt(outgoing).await {
-                // A connection that was kept may have been closed just now.
+                // A kept connection may just have been closed.
                 Err(_) if kept => self.attempt(outgoing).await,
                 done => done,
             }
@@ -115,7 +115,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Opens a connection of its own for an answer that is read as it comes.
+/// Opens a separate connection for a streamed response.
 pub(crate) async fn open(endpoint: &Endpoint, outgoing: &Outgoing) -> Result<(Client, Response<Incoming>), String> {
     within(PATIENCE, async {
         let mut client = connect(endpoint).await?;
@@ -125,7 +125,7 @@ pub(crate) async fn open(endpoint: &Endpoint, outgoing: &Outgoing) -> Result<(Cl
     .await
 }
 
-/// Reads an answer to its end.
+/// Reads a whole response.
 pub(crate) async fn read(response: Response<Incoming>) -> Result<Answer, String> {
     let (parts, body) = response.into_parts();
     let data = body.collect().await.map_err(|error| error.to_string())?.to_bytes().to_vec();
@@ -148,7 +148,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, String>
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(format!("no answer within {limit:?}")))
 }
 
-/// The path with the query behind it.
+/// Appends the query to the path.
 pub(crate) fn target(path: &str, query: &Map<String, Value>) -> String {
     let mut out = path.to_owned();
     let mut separator = '?';
@@ -165,7 +165,7 @@ pub(crate) fn target(path: &str, query: &Map<String, Value>) -> String {
     out
 }
 
-/// Escapes all bytes but the unreserved ones.
+/// Percent-encodes all bytes except unreserved ones.
 fn escape(text: &str, out: &mut String) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"_.-~".contains(&byte) {

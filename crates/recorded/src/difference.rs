@@ -1,4 +1,4 @@
-//! Differences between what was recorded and what came.
+//! Differences between recorded and received responses.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::pointer::escape;
 
-/// Differences printed for one step.
+/// The maximum number of printed differences for a step.
 const SHOWN: usize = 8;
-/// Characters printed of one value.
+/// The maximum number of printed characters of a value.
 const WIDTH: usize = 400;
 
-/// One place where two values differ.
+/// A difference at one place of two values.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Difference {
     /// A JSON pointer.
@@ -49,7 +49,7 @@ fn compare(expected: Option<&Value>, got: Option<&Value>, path: &str, found: &mu
     }
 }
 
-/// Tells differences in lines of path, expected and got.
+/// Formats differences as lines of path, expected and received value.
 pub(crate) fn report(title: &str, found: &[Difference]) -> String {
     let plural = if found.len() == 1 { "" } else { "s" };
     let mut out = format!("{title}: {} difference{plural}", found.len());
@@ -64,7 +64,7 @@ pub(crate) fn report(title: &str, found: &[Difference]) -> String {
     out
 }
 
-/// The text of a value, cut off where it gets long.
+/// Returns the text of a value, cut to the maximum length.
 pub(crate) fn shorten(value: Option<&Value>) -> String {
     let Some(value) = value else { return "(absent)".to_owned() };
     let text = value.to_string();

@@ -1,10 +1,10 @@
-//! The text of a file of cases: one line a step and one for what it expects, so that changes are small to read.
+//! The text of a file of cases, with one line for a step and one for its expected response, so that diffs are small.
 
 use serde_json::{Map, Value};
 
 use crate::case::{self, Case};
 
-/// A file as it was read, which cases can be recorded into.
+/// A parsed file, in which responses can be recorded.
 pub struct File {
     area: Value,
     cases: Vec<Map<String, Value>>,
@@ -14,7 +14,7 @@ impl File {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// If it has members that are not of the format.
+    /// If it has unknown members.
     pub fn parse(text: &str) -> Result<Self, String> {
         case::parse(text)?;
         let mut members: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -23,15 +23,15 @@ impl File {
         Ok(Self { area, cases: serde_json::from_value(cases).map_err(|error| error.to_string())? })
     }
 
-    /// The cases in their order.
+    /// Returns the cases in their order.
     ///
     /// # Errors
-    /// As [`File::parse`].
+    /// Those of [`File::parse`].
     pub fn cases(&self) -> Result<Vec<Case>, String> {
         Ok(case::parse(&self.text())?.cases)
     }
 
-    /// Makes the steps of the case at a place expect what was recorded.
+    /// Sets the expected responses of the case at an index.
     pub fn expect(&mut self, place: usize, recorded: Vec<Option<Value>>) {
         let steps = self.cases.get_mut(place).and_then(|case| case.get_mut("steps")?.as_array_mut());
         for (step, recorded) in steps.into_iter().flatten().zip(recorded) {
@@ -44,7 +44,7 @@ impl File {
         }
     }
 
-    /// The text of the file, which ends with a line break.
+    /// Returns the text of the file, which ends with a line break.
     #[must_use]
     pub fn text(&self) -> String {
         let cases: Vec<String> = self.cases.iter().map(case_text).collect();
@@ -68,7 +68,7 @@ fn step_text(step: &Value) -> String {
     }
 }
 
-/// Members without braces: some first, the others by name, some not at all.
+/// Formats members without braces: first those of `first`, then the others by name, except those of `without`.
 fn in_order(members: &Map<String, Value>, first: &[&str], without: &[&str]) -> String {
     let mut rest: Vec<&str> = members.keys().map(String::as_str).collect();
     rest.retain(|name| !first.contains(name) && !without.contains(name));

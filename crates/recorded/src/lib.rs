@@ -1,7 +1,7 @@
-//! For tests only: requests and answers recorded from a Go kube-apiserver, replayed against the program.
+//! Requests and responses recorded from a Go kube-apiserver, replayed against the program in tests.
 //!
-//! [`read`] reads cases, [`run`] sends their requests to a server and compares what it answers with what was recorded, in
-//! a normal form that leaves out what every server chooses anew: identifiers, versions, times, generated names.
+//! [`read`] reads cases, [`run`] sends their requests to a server and compares its responses with the recorded ones, in
+//! a normal form without the values that differ in every run: identifiers, versions, times, generated names.
 
 mod answer;
 mod case;

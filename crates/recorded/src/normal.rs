@@ -1,4 +1,4 @@
-//! Normal forms of whole answers: members whose values a server chooses, and lists whose order does not count.
+//! Normal forms of whole responses: members whose values a server chooses, and unordered lists.
 
 use std::sync::LazyLock;
 
@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 use crate::template::regex;
 use crate::text::Texts;
 
-/// The server itself updates the status of these in the background, so that their versions cannot be told apart.
+/// The server itself updates the status of these in the background, so their versions are not comparable.
 const UPDATED_IN_BACKGROUND: [&str; 4] =
     ["CustomResourceDefinition", "APIService", "FlowSchema", "PriorityLevelConfiguration"];
-/// Columns of tables that show how long ago something was.
+/// Table columns with ages.
 const AGES: [&str; 6] = ["Age", "First Seen", "Last Seen", "Duration", "Last Schedule", "RequestedDuration"];
 
 static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r"^(\d+[smhdy])+$|^<invalid>$"));
 static PORT_CELL: LazyLock<Regex> = LazyLock::new(|| regex(r"(\d:)(3[0-2]\d{3})/"));
 
-/// Makes the normal form of a body.
+/// Returns the normal form of a body.
 pub(crate) fn body(texts: &mut Texts, value: &Value) -> Value {
     walk(texts, value, "", None)
 }
@@ -28,7 +28,7 @@ fn walk(texts: &mut Texts, value: &Value, name: &str, owner: Option<&Map<String,
         Value::Object(members) => {
             let ordered = in_order(texts, members);
             let members = ordered.as_ref().unwrap_or(members);
-            // Numbers are given in the order of the names, whatever order the map is in.
+            // Numbers are assigned in the order of names, regardless of the order of the map.
             let mut names: Vec<&String> = members.keys().collect();
             names.sort();
             names
@@ -53,7 +53,7 @@ fn walk(texts: &mut Texts, value: &Value, name: &str, owner: Option<&Map<String,
     }
 }
 
-/// A member of `owner`, which is itself a member of `parent`.
+/// Returns the normal form of a member of `owner`, which is itself a member of `parent`.
 fn member(
     texts: &mut Texts,
     name: &str,
@@ -61,7 +61,7 @@ fn member(
     owner: &Map<String, Value>,
     parent: Option<&Map<String, Value>>,
 ) -> Value {
-    // The members of a selection are called by their pointers.
+    // Members of a selection have their pointers as names.
     let name = if name.starts_with('/') { name.rsplit('/').next().unwrap_or_default() } else { name };
     match (name, value) {
         ("resourceVersion", Value::String(version)) if is_number(version) => {
@@ -98,7 +98,7 @@ fn resource_version(
     if moves_by_itself { "<rv>".to_owned() } else { texts.number("rv", version) }
 }
 
-/// The same object with its conditions sorted and its cells in normal form, where it has such.
+/// Returns the object with sorted conditions, or a table with normalized cells; `None` for other objects.
 fn in_order(texts: &mut Texts, object: &Map<String, Value>) -> Option<Map<String, Value>> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if kind == "Table" && object.get("columnDefinitions").is_some_and(Value::is_array) {

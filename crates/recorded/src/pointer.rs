@@ -1,4 +1,4 @@
-//! JSON pointers as recorded cases use them: with `*`, with `key=value` for the elements of lists, with `#keys`.
+//! JSON pointers in recorded cases, with the extensions `*`, `key=value` for the elements of lists, and `#keys`.
 
 use serde_json::{Map, Value};
 
@@ -27,7 +27,7 @@ pub(crate) fn lookup<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     })
 }
 
-/// Finds all values that a pointer names, by their own pointers. One that names nothing and has no `*` gives `<missing>`.
+/// Finds all values that a pointer selects, by their own pointers. `<missing>` if it selects none and has no `*`.
 pub(crate) fn select(value: &Value, pointer: &str) -> Map<String, Value> {
     let (inner, keys) = match pointer.strip_suffix("#keys") {
         Some(inner) => (inner, true),
@@ -89,12 +89,12 @@ fn collect(value: &Value, parts: &[String], trail: &mut String, keys: bool, foun
     }
 }
 
-/// The text that a scalar is compared and substituted as.
+/// Returns the text of a scalar for comparison and substitution.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Removes all that a pointer names.
+/// Removes all values that a pointer selects.
 pub(crate) fn remove(value: &mut Value, pointer: &str) {
     remove_parts(value, &parts(pointer));
 }
@@ -126,7 +126,7 @@ fn remove_parts(value: &mut Value, parts: &[String]) {
     }
 }
 
-/// Sorts the list at a pointer by the value that `key` points to in each element, or by the whole element.
+/// Sorts the list at a pointer by the value at `key` in each element, or by the whole element.
 pub(crate) fn sort(value: &mut Value, pointer: &str, key: &str) {
     let list = parts(pointer).iter().try_fold(value, |value, part| match value {
         Value::Object(members) => members.get_mut(part),
@@ -138,7 +138,7 @@ pub(crate) fn sort(value: &mut Value, pointer: &str, key: &str) {
     }
 }
 
-/// Puts the causes of a Status, and the same texts in its message, into an order of their own.
+/// Sorts the causes of a Status, and their texts in its message.
 pub(crate) fn order_causes(status: &mut Value) {
     let Some(Value::Array(causes)) = status.pointer_mut("/details/causes") else { return };
     causes.sort_by_cached_key(Value::to_string);

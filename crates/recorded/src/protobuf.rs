@@ -1,4 +1,4 @@
-//! The part of an answer in protobuf that is compared: the envelope, and which fields of the message are there.
+//! The compared part of a protobuf response: the envelope, and the presence of the message's fields.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 
 const MAGIC: &[u8] = b"k8s\0";
 
-/// One field of a message.
+/// The content of one field of a message.
 enum Content<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Describes an answer as members that can be compared.
+/// Describes a response by members that can be compared.
 pub(crate) fn describe(data: &[u8]) -> Value {
     let magic: String = data.iter().take(4).map(|byte| char::from(*byte)).collect();
     let mut result = Map::new();
@@ -164,7 +164,7 @@ mod tests {
 
     use super::{describe, describe_event};
 
-    /// A field of bytes.
+    /// Encodes a field of bytes.
     fn field(number: u8, content: &[u8]) -> Vec<u8> {
         [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
     }

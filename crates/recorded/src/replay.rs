@@ -1,4 +1,4 @@
-//! One case, step by step.
+//! Running of one case, step by step.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::text::Texts;
 use crate::watch::Watch;
 use crate::{normal, tidy};
 
-/// Names are made of letters that form no words.
+/// Generated names consist of letters that form no words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
 
-/// Sends the requests of a case and compares the answers, up to the first difference.
+/// Sends the requests of a case and compares the responses, up to the first difference.
 ///
 /// # Errors
-/// The difference as text, or what else went wrong.
+/// The difference as text, or the reason why a step failed.
 pub async fn replay(endpoint: &Endpoint, case: &Case) -> Result<(), String> {
     let compare = &mut |title: &str, step: &Step, got: Option<Value>| {
         let Some(got) = got else { return Ok(()) };
@@ -37,10 +37,10 @@ pub async fn replay(endpoint: &Endpoint, case: &Case) -> Result<(), String> {
     converse(endpoint, case, compare).await
 }
 
-/// Sends the requests of a case and hands back what each step is to expect from now on.
+/// Sends the requests of a case and returns the new expectation of each step.
 ///
 /// # Errors
-/// Whatever keeps a step from being carried out.
+/// If a step cannot be run.
 pub async fn record(endpoint: &Endpoint, case: &Case) -> Result<Vec<Option<Value>>, String> {
     let mut recorded = Vec::new();
     let keep = &mut |_: &str, _: &Step, got: Option<Value>| {
@@ -51,7 +51,7 @@ pub async fn record(endpoint: &Endpoint, case: &Case) -> Result<Vec<Option<Value
     Ok(recorded)
 }
 
-/// Told of each step: a title, the step, and the normal form of its answer, if that counts.
+/// Called for each step with a title, the step, and the normal form of its response if that is compared.
 type Judge<'j> = dyn FnMut(&str, &Step, Option<Value>) -> Result<(), String> + Send + 'j;
 
 async fn converse(endpoint: &Endpoint, case: &Case, judge: &mut Judge<'_>) -> Result<(), String> {
@@ -71,7 +71,7 @@ struct Replay<'a> {
     variables: Variables,
     texts: Texts,
     watches: HashMap<&'a str, Watch>,
-    /// The paths of what exists because of this case, oldest first.
+    /// The paths of the objects that this case created, oldest first.
     created: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Creates what a case stands on.
+    /// Creates an object that a case needs.
     async fn set_up(&mut self, path: &str, kind: &str, metadata: &Value) -> Result<(), String> {
         let body = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         let answer = self.connection.request(&Outgoing::json("POST", path, &body)).await?;
@@ -139,7 +139,7 @@ impl<'a> Replay<'a> {
         Ok(Outgoing { method: method.to_owned(), target: target(&path, &query), headers, data, token })
     }
 
-    /// The normal form of the answer, or nothing if the step only captures.
+    /// Sends a request, and returns the normal form of the response, or `None` if the step only captures.
     async fn request(&mut self, method: &str, step: &Step) -> Result<Option<Value>, String> {
         let outgoing = self.outgoing(method, step)?;
         let answer = self.settled(&outgoing, step.retry_until.as_ref()).await?;
@@ -157,7 +157,7 @@ impl<'a> Replay<'a> {
         observe(step, answer.status, &answer.headers, &parsed, &self.variables, &mut self.texts).map(Some)
     }
 
-    /// Asks until the condition holds, or for as long as it may take.
+    /// Repeats a request until the condition is met or the time has passed.
     async fn settled(&mut self, outgoing: &Outgoing, condition: Option<&Condition>) -> Result<Answer, String> {
         let limit = Instant::now() + condition.and_then(|condition| condition.timeout).map_or(PATIENCE, seconds);
         loop {
@@ -171,13 +171,13 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// A name made from `generateName` is known from here on.
+    /// Registers a name that the server generated from `generateName`.
     fn learn_name(&mut self, step: &Step, parsed: &Value) -> Result<(), String> {
         let prefix = step.body.as_ref().and_then(|body| body.pointer("/metadata/generateName")?.as_str());
         let name = parsed.pointer("/metadata/name").or(parsed.pointer("/details/name")).and_then(Value::as_str);
         let (Some(prefix), Some(name)) = (prefix, name) else { return Ok(()) };
         let prefix = expand_text(prefix, &self.variables)?;
-        // Longer prefixes are cut.
+        // The server cuts longer prefixes.
         let kept: String = prefix.chars().take(58).collect();
         if name.starts_with(&kept) && name != prefix {
             let id = self.variables["id"].as_str().unwrap_or_default();

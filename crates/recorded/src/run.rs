@@ -1,4 +1,4 @@
-//! All cases against one server, some at a time.
+//! Running of all cases against one server, several at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,17 +7,17 @@ use crate::case::{Area, Case};
 use crate::client::Endpoint;
 use crate::replay::replay;
 
-/// Cases that run at once.
+/// The number of cases that run at the same time.
 const AT_ONCE: usize = 4;
 
-/// The cases that ran, and one text for each that failed.
+/// The number of cases that ran, and a report for each failed one.
 #[derive(Debug, Default)]
 pub struct Results {
     pub ran: usize,
     pub failures: Vec<String>,
 }
 
-/// Runs the cases whose `area/name` contains the filter; exclusive ones alone, after all others.
+/// Runs the cases whose `area/name` contains the filter; exclusive ones run alone, after all others.
 pub async fn run(endpoint: &Endpoint, areas: Vec<Area>, filter: &str) -> Results {
     let cases = areas.into_iter().flat_map(|area| {
         let title = move |case: Case| (format!("{}/{}", area.area, case.head.name), case);

@@ -1,4 +1,4 @@
-//! Placeholders such as `{{ns}}` in what a case sends.
+//! Placeholders such as `{{ns}}` in the requests of a case.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::pointer::text;
 
-/// Values by the names that a case uses for them.
+/// Values by name of variable.
 pub(crate) type Variables = HashMap<String, Value>;
 
 static TEMPLATE: LazyLock<Regex> = LazyLock::new(|| regex(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}"));
@@ -19,7 +19,7 @@ pub(crate) fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a literal pattern")
 }
 
-/// Fills in placeholders, in the names of members too. A text that is only a placeholder becomes the value itself.
+/// Expands placeholders, also in the names of members. A text that is only a placeholder becomes the value itself.
 pub(crate) fn expand(value: &Value, variables: &Variables) -> Result<Value, String> {
     Ok(match value {
         Value::String(string) => match TEMPLATE.captures(string) {

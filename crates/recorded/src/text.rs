@@ -1,4 +1,4 @@
-//! Normal forms of text: what a server chooses by itself gives way to names that are the same in every run.
+//! Normal forms of text: values that a server chooses are replaced by names that are the same in every run.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -8,17 +8,17 @@ use regex::{Captures, Regex};
 
 use crate::template::regex;
 
-/// Replaces what differs from run to run, and remembers which value got which number.
+/// Replaces values that differ between runs, and records the number of each value.
 pub(crate) struct Texts {
-    /// All that the case sends: addresses and ports that occur in it are compared as they are.
+    /// The text of all requests: addresses and ports in it are compared unchanged.
     sent: String,
     /// Numbers by table and value: the same value gets the same number.
     numbers: HashMap<&'static str, HashMap<String, usize>>,
-    /// Values that a run chose itself and what they are called, longest first.
+    /// Values that a run has chosen, and their names; longest value first.
     known: Vec<(String, String)>,
 }
 
-/// Times within this of now were made by the server.
+/// Times within this distance from now were set by the server.
 const NEAR: SignedDuration = SignedDuration::from_hours(48);
 
 struct Patterns {
@@ -56,7 +56,7 @@ impl Texts {
         Self { sent, numbers: HashMap::new(), known: Vec::new() }
     }
 
-    /// Gives a value the name that it has in the recording.
+    /// Assigns to a value its name in the recording.
     pub(crate) fn call(&mut self, value: &str, name: String) {
         let pair = (value.to_owned(), name);
         if !value.is_empty() && !self.known.contains(&pair) {
@@ -65,7 +65,7 @@ impl Texts {
         }
     }
 
-    /// Counts a name that the server generated and gives it the next number.
+    /// Assigns the next number to a name that the server generated.
     pub(crate) fn call_generated(&mut self, value: &str, prefix: &str, length: usize) {
         let table = self.numbers.entry("generated").or_default();
         let number = table.len() + 1;
@@ -73,7 +73,7 @@ impl Texts {
         self.call(value, format!("<generated:{number}:{prefix}+{length}>"));
     }
 
-    /// Numbers the values of a table in the order in which they appear.
+    /// Returns the name of a table's value, with numbers in the order of first occurrence.
     pub(crate) fn number(&mut self, table: &'static str, value: &str) -> String {
         let numbers = self.numbers.entry(table).or_default();
         let next = numbers.len() + 1;
@@ -81,7 +81,7 @@ impl Texts {
         format!("<{table}:{number}>")
     }
 
-    /// A node port gets a number unless the case chose it.
+    /// Returns the name of a node port, unless the case chose the port.
     pub(crate) fn port(&mut self, port: &str) -> Option<String> {
         (!self.sent.contains(port)).then(|| self.number("nodeport", port))
     }
@@ -117,7 +117,7 @@ impl Texts {
         text
     }
 
-    /// Response headers carry identifiers of objects that no body shows; those are not told apart.
+    /// Returns the normal form of a header. Object identifiers are not numbered, since some occur in no body.
     pub(crate) fn header(&mut self, value: &str) -> String {
         let uuid = &PATTERNS.uuid;
         if uuid.is_match(value) { uuid.replace_all(value, "<uuid>").into_owned() } else { self.normal(value) }

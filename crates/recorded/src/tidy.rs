@@ -1,11 +1,11 @@
-//! Clean-up: the next case finds the cluster as this one found it.
+//! Clean-up after a case, which leaves the cluster unchanged for the next one.
 
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::client::{Connection, Outgoing};
 
-/// Creations on these are no objects.
+/// A POST to these subresources creates no object.
 const SUBRESOURCES: [&str; 15] = [
     "status",
     "scale",
@@ -24,7 +24,7 @@ const SUBRESOURCES: [&str; 15] = [
     "resize",
 ];
 
-/// The path of the object that an answer says was created.
+/// Returns the path of the object that a request has created, according to its response.
 pub(crate) fn created(outgoing: &Outgoing, answer: &Answer) -> Option<String> {
     let (path, query) = outgoing.target.split_once('?').unwrap_or((&outgoing.target, ""));
     if answer.status != 201 || query.split('&').any(|pair| pair.starts_with("dryRun=")) {
@@ -50,7 +50,7 @@ pub(crate) fn created(outgoing: &Outgoing, answer: &Answer) -> Option<String> {
     }
 }
 
-/// Deletes objects, those that decide about other requests first, and the namespace of the case.
+/// Deletes objects, first those that affect other requests, and the namespace of the case.
 pub(crate) async fn remove(
     connection: &mut Connection<'_>,
     created: &[String],
@@ -86,7 +86,7 @@ async fn delete(connection: &mut Connection<'_>, path: &str) -> Result<(), Strin
         return release_namespace(connection, path).await;
     }
     let held = answer.parsed().pointer("/metadata/finalizers").is_some();
-    // The server itself ends the finalizer of a definition when the last of its objects has gone.
+    // The server itself removes the finalizer of a definition after the last of its objects.
     if (held || ![200, 202].contains(&answer.status)) && !path.contains("/customresourcedefinitions/") {
         drop_finalizers(connection, path).await?;
         connection.request(&Outgoing::json("DELETE", path, &options)).await?;
@@ -99,7 +99,7 @@ async fn drop_finalizers(connection: &mut Connection<'_>, path: &str) -> Result<
     connection.request(&Outgoing::patch("PATCH", path, "application/merge-patch+json", &patch)).await.map(drop)
 }
 
-/// Ends a namespace that is being deleted, as the namespace controller would.
+/// Finalizes a namespace that is being deleted, in place of the namespace controller.
 async fn release_namespace(connection: &mut Connection<'_>, path: &str) -> Result<(), String> {
     let mut namespace = connection.request(&Outgoing::empty("GET", path)).await?.parsed();
     if namespace.pointer("/metadata/deletionTimestamp").is_none() {

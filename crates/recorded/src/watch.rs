@@ -1,4 +1,4 @@
-//! A watch that runs beside the steps of a case.
+//! A watch in the background of a case's steps.
 
 use std::collections::VecDeque;
 
@@ -17,10 +17,10 @@ use crate::case::Until;
 use crate::client::{self, Endpoint, Outgoing};
 use crate::protobuf;
 
-/// A watch that the server has accepted. The connection ends with the value.
+/// A watch that the server has accepted. Dropping it closes the connection.
 pub(crate) struct Watch {
     pub(crate) headers: HeaderMap,
-    /// Events that have come and no step has taken yet.
+    /// Received events that no step has taken yet.
     waiting: VecDeque<Value>,
     coming: mpsc::UnboundedReceiver<Value>,
     pub(crate) closed: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Opens a watch, or hands back the answer if it is not 200.
+    /// Opens a watch; returns the response instead if its status is not 200.
     pub(crate) async fn open(endpoint: &Endpoint, outgoing: &Outgoing) -> Result<Result<Self, Answer>, String> {
         let (client, response) = client::open(endpoint, outgoing).await?;
         if response.status() != 200 {
@@ -39,13 +39,13 @@ impl Watch {
         let (events, coming) = mpsc::unbounded_channel();
         let reading = tokio::spawn(async move {
             follow(body, framed, &events).await;
-            // Without the client the connection would end at once.
+            // Dropping the client earlier would end the connection.
             drop(client);
         });
         Ok(Ok(Self { headers: parts.headers, waiting: VecDeque::new(), coming, closed: false, reading }))
     }
 
-    /// Takes events until there are so many, or until the given end, or until the deadline: then fewer.
+    /// Takes events until there are `count`, until the given end, or until the deadline, when there may be fewer.
     pub(crate) async fn take(&mut self, count: usize, until: Option<Until>, deadline: Instant) -> Vec<Value> {
         let mut taken = Vec::new();
         loop {
@@ -92,7 +92,7 @@ async fn follow(mut body: Incoming, framed: bool, events: &mpsc::UnboundedSender
     }
 }
 
-/// Takes one event off the buffer if all of it is there.
+/// Takes one complete event off the buffer.
 fn next(buffer: &mut BytesMut, framed: bool) -> Option<Value> {
     if framed {
         let length: [u8; 4] = buffer.get(..4)?.try_into().ok()?;

@@ -1,14 +1,14 @@
-//! The recorded cases in `test_data/recorded` against the program.
+//! Runs the recorded cases in `test_data/recorded` against the program.
 //!
-//! `BINNACLE_RECORDED=apply/` runs only those whose `area/name` contains the text, `BINNACLE_RECORDED_CASES` names another
-//! directory of cases.
+//! `BINNACLE_RECORDED=apply/` runs only the cases whose `area/name` contains the text, `BINNACLE_RECORDED_CASES` names
+//! another directory of cases.
 
 use std::path::PathBuf;
 
 use binnacle_recorded::{Endpoint, parse, read, replay, run};
 use binnacle_testkit::Server;
 
-/// The token file has this token for a member of `system:masters`.
+/// The token of a member of `system:masters` in the token file.
 const TOKEN: &str = "recorded-token";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +22,7 @@ async fn recorded_cases() {
     let files = binnacle_testkit::TempDir::new();
     let tokens = files.join("tokens.csv");
     std::fs::write(&tokens, format!("{TOKEN},admin,admin-uid,\"system:masters\"\n")).unwrap();
-    // The recorded server signed with RSA, which shows in its tokens.
+    // The recorded server signed with RSA, as its tokens show.
     let key = root.join("crates/jwt/testdata/rsa.pem");
     let key = key.to_str().unwrap();
     let arguments = ["--ephemeral", "--token-auth-file", &tokens, "--service-account-key-file", key];
@@ -39,7 +39,7 @@ async fn recorded_cases() {
     println!("{} cases pass", results.ran);
 }
 
-/// A case that expects what the server does not answer fails, with the place of each difference.
+/// A case with unmet expectations fails with the place of each difference.
 async fn differences_are_found(endpoint: &Endpoint) {
     let text = r#"{"area": "a", "cases": [{"name": "n", "about": "x", "steps": [
         {"do": "POST", "path": "/api/v1/namespaces/{{ns}}/configmaps", "compare": "subset",

@@ -1,4 +1,4 @@
-//! The seam to admission control: what the verbs ask before they write. The plugins live elsewhere.
+//! Admission control as the verbs call it before they write. The plugins are elsewhere.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Its name in rules, reviews and metrics.
+    /// Returns the name in rules, reviews and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -41,19 +41,18 @@ pub struct Attributes {
     /// Empty for the resource itself.
     pub subresource: Text,
     pub namespace: Text,
-    /// Empty while a name is still to be generated, and for deletes of a collection.
+    /// Empty if the name is still to be generated, and for deletes of a collection.
     pub name: Text,
     pub user: User,
     pub dry_run: bool,
     pub options: OperationOptions,
-    /// The moment at which the request is answered at the latest, if it has a deadline: plugins that wait for others do so
-    /// no longer.
+    /// The time limit of the request, if it has one: plugins wait for other servers no longer.
     pub deadline: Option<Instant>,
 }
 
-/// All admission plugins as one. Objects are in the storage version of their kind.
+/// The admission plugins of a server. Objects are in the storage version of their kind.
 pub trait Admission: Send + Sync + 'static {
-    /// May change the object. `old` is there on update and delete; on delete `object` is null.
+    /// May change the object. `old` is present on update and delete; on delete `object` is null.
     fn mutate<'a>(
         &'a self,
         attributes: &'a Attributes,
@@ -62,7 +61,7 @@ pub trait Admission: Send + Sync + 'static {
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>>;
 
-    /// May refuse.
+    /// May refuse the request.
     fn validate<'a>(
         &'a self,
         attributes: &'a Attributes,
@@ -72,7 +71,7 @@ pub trait Admission: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), Status>>;
 }
 
-/// No admission at all.
+/// Admission without plugins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AdmitAll;
 

@@ -1,4 +1,4 @@
-//! All resources of a server, as immutable snapshots that are swapped whole.
+//! All resources of a server, as immutable snapshots that are replaced as a whole.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use tokio::sync::watch;
 
 use crate::resource::Resource;
 
-/// The resources of a server over time. Clones are the same catalog. Hooks and admission, which are part of resources,
-/// hold it before there are any.
+/// The present resources of a server. Clones share the same catalog. It starts empty, for hooks and admission, which
+/// are part of resources and hold it.
 ///
-/// Each request takes one [`Snapshot`] and keeps it to the end.
+/// Each request uses one [`Snapshot`] to its end.
 #[derive(Clone)]
 pub struct Catalog(Arc<Inner>);
 
 struct Inner {
     features: Arc<Features>,
     current: ArcSwap<Snapshot>,
-    /// Held while a snapshot is made of the one before.
+    /// Held while a snapshot is made from the previous one.
     changing: Mutex<()>,
-    /// Counts the changes.
+    /// The number of changes.
     changes: watch::Sender<u64>,
 }
 
-/// The resources that a server serves at one moment. Clones share what they have in common.
+/// The resources that a server serves at one time. Clones share their contents.
 #[derive(Clone)]
 pub struct Snapshot {
     served: Arc<Served>,
@@ -48,14 +48,14 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// A catalog without resources, of a server with these kinds and features.
+    /// Makes a catalog without resources, for a server with these kinds and features.
     pub fn new(kinds: Shared<dyn Kinds>, features: Arc<Features>) -> Self {
         let snapshot = Snapshot { served: Arc::default(), resources: HashMap::new(), kinds };
         let current = ArcSwap::from_pointee(snapshot);
         Self(Arc::new(Inner { features, current, changing: Mutex::new(()), changes: watch::Sender::new(0) }))
     }
 
-    /// The feature gates of the server, and what it allows.
+    /// Returns the feature gates and the settings of the server.
     pub fn features(&self) -> &Arc<Features> {
         &self.0.features
     }
@@ -65,7 +65,7 @@ impl Catalog {
         self.0.current.load_full()
     }
 
-    /// Changes what is served, for requests that begin afterwards. It costs what changes, not what there is.
+    /// Changes the served resources, for later requests. The cost depends only on the change.
     pub fn change<T>(&self, change: impl FnOnce(&mut Snapshot) -> T) -> T {
         let changed = {
             let _changing = self.0.changing.lock();
@@ -78,8 +78,8 @@ impl Catalog {
         changed
     }
 
-    /// Lets go of all resources for good, and ends their caches. Hooks and admission hold the catalog that holds them:
-    /// without this a server that has ended would stay in memory.
+    /// Removes all resources and ends their caches. Needed to free a stopped server's memory, as hooks and admission
+    /// hold the catalog that holds them.
     pub fn close(&self) {
         let closed = self.change(|snapshot| {
             snapshot.served = Arc::default();
@@ -88,17 +88,17 @@ impl Catalog {
         closed.values().for_each(|resource| resource.collection.cache.retire());
     }
 
-    /// Wakes its holder after each change.
+    /// Returns a receiver that is notified of each change.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// A stored resource of the present snapshot.
+    /// Returns a stored resource of the present snapshot.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
         self.0.current.load().find(group, version, plural).cloned()
     }
 
-    /// [`Catalog::find`] for who cannot do without: a version that is not served is an internal error.
+    /// As [`Catalog::find`], with an internal error for a version that is not served.
     pub fn require(&self, group: &str, version: &str, plural: &str) -> Result<Arc<Resource>, Status> {
         self.find(group, version, plural).ok_or_else(|| {
             tracing::error!(group, version, plural, "the server itself needs a resource that it does not serve");
@@ -110,7 +110,7 @@ impl Catalog {
 // === impl Snapshot ===
 
 impl Snapshot {
-    /// Adds stored resources, or replaces those of the same names.
+    /// Adds stored resources, or replaces those with the same names.
     pub fn insert(&mut self, resources: impl IntoIterator<Item = Arc<Resource>>) {
         for resource in resources {
             let d = &resource.description;
@@ -118,38 +118,38 @@ impl Snapshot {
         }
     }
 
-    /// Takes a stored resource out.
+    /// Removes a stored resource.
     pub fn remove(&mut self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
         self.resources.remove(&(group.into(), version.into(), plural.into()))
     }
 
-    /// Changes which group versions are served, with the descriptions of their resources.
+    /// Changes the served group versions and the descriptions of their resources.
     pub fn serve(&mut self, change: impl FnOnce(&mut Served)) {
         change(Arc::make_mut(&mut self.served));
     }
 
-    /// The group versions that are served. It is the same value for as long as nothing of it changes.
+    /// Returns the served group versions; the same value as long as they do not change.
     pub fn served(&self) -> &Arc<Served> {
         &self.served
     }
 
-    /// The program's own kinds.
+    /// Returns the built-in kinds.
     pub fn kinds(&self) -> &dyn Kinds {
         &*self.kinds
     }
 
-    /// A stored resource.
+    /// Returns a stored resource.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.resources.get(&(group.into(), version.into(), plural.into()))
     }
 
-    /// The stored resource whose objects are of this kind.
+    /// Returns the stored resource with objects of this kind.
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let description = self.served.find_kind(group, version, kind)?;
         self.find(group, version, &description.plural)
     }
 
-    /// All stored resources, in no particular order.
+    /// Returns all stored resources, in any order.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values()
     }

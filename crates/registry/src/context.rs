@@ -1,4 +1,4 @@
-//! The parts of a request that the verbs work with.
+//! The parts of a request that the verbs use.
 
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -12,26 +12,26 @@ use crate::admission::WriteOptions;
 use crate::elsewhere::Elsewhere;
 use crate::notes::RequestNotes;
 
-/// One request, as far as the registry is concerned.
+/// A request as the registry sees it.
 #[derive(Debug)]
 pub struct Context {
     pub user: User,
     /// Empty for cluster-scoped resources and lists across namespaces.
     pub namespace: Text,
-    /// The name in the request's path; empty where it has none, as when an object is created in a collection.
+    /// The name in the request's path; empty if there is none, as when an object is created in a collection.
     pub name: Text,
-    /// The verb of the request, as authorizers know it; empty for what the server does by itself.
+    /// The verb of the request, as authorizers see it; empty for requests of the server itself.
     pub verb: Text,
     pub dry_run: bool,
-    /// The options of a write as they were sent.
+    /// The options of a write, as the client sent them.
     pub options: WriteOptions,
-    /// The moment at which the request is answered at the latest, if it has a deadline.
+    /// The time limit of the request, if it has one.
     pub deadline: Option<Instant>,
-    /// The time in all timestamps of this request.
+    /// The time for all timestamps of this request.
     pub now: SystemTime,
     /// Warnings and audit annotations of the request.
     pub notes: RequestNotes,
-    /// Objects in other versions than that of the request.
+    /// The converted objects of this request.
     pub(crate) elsewhere: Elsewhere,
 }
 
@@ -51,31 +51,31 @@ impl Context {
         }
     }
 
-    /// The same, with a place for notes that the caller reads.
+    /// Sets the receiver of warnings and annotations.
     #[must_use]
     pub fn with_notes(self, notes: RequestNotes) -> Self {
         Self { notes, ..self }
     }
 
-    /// The same, with what was sent beside the object, and the time that there is.
+    /// Sets the options of the write and the deadline.
     #[must_use]
     pub fn asked(self, options: WriteOptions, deadline: Option<Instant>) -> Self {
         Self { options, deadline, ..self }
     }
 
-    /// The same, with the verb of the request.
+    /// Sets the verb of the request.
     #[must_use]
     pub fn by_verb(self, verb: &str) -> Self {
         Self { verb: verb.into(), ..self }
     }
 
-    /// The same, for the object that the request's path names.
+    /// Sets the name in the request's path.
     #[must_use]
     pub fn named(self, name: Text) -> Self {
         Self { name, ..self }
     }
 
-    /// The same request for one of the objects that it is about.
+    /// Returns the context for a single object of a request for a collection.
     pub(crate) fn for_one_object(&self) -> Self {
         Self {
             now: self.now,
@@ -86,7 +86,7 @@ impl Context {
         }
     }
 
-    /// A request of the server itself.
+    /// Returns the context of a request of the server itself.
     pub fn internal(namespace: &str) -> Self {
         static USER: LazyLock<User> = LazyLock::new(|| User {
             uid: uuid::Uuid::new_v4().to_string().into(),
@@ -100,7 +100,7 @@ impl Context {
         self.notes.warn(text);
     }
 
-    /// Seconds since the epoch.
+    /// Returns the seconds since the epoch.
     pub fn now_seconds(&self) -> i64 {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
     }

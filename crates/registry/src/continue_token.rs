@@ -1,5 +1,5 @@
-//! Continue tokens of paginated lists: the revision of the first page and the key that the next page starts at, in the
-//! format of kube-apiserver, so that either server goes on with a token of the other.
+//! Continue tokens of paginated lists: the revision of the first page and the key of the next page, in the format of
+//! kube-apiserver, so that each server accepts tokens of the other.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
@@ -8,16 +8,16 @@ use binnacle_meta::Status;
 use binnacle_schema::Value;
 
 const VERSION: &str = "meta.k8s.io/v1";
-/// Go's decoder does not mind bits behind the last byte.
+/// As in Go's decoder, trailing bits are allowed.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
-/// Longer tokens cannot be ours: keys are bounded by the length of names.
+/// Longer tokens are invalid, as names and so keys have limited lengths.
 const MAX: usize = 8 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// Negative: "go on at whatever revision is newest" (after the first one was compacted away).
+    /// Negative for the newest revision, used after that of the first page was compacted.
     pub revision: i64,
-    /// Below the prefix of the list.
+    /// The key without the prefix of the list.
     pub start: String,
 }
 
@@ -64,9 +64,9 @@ impl ContinueToken {
         if start.is_empty() {
             return fail(format!("encoded start key empty (version {VERSION})"));
         }
-        // kube-apiserver's cache puts a slash in front.
+        // kube-apiserver's cache adds a slash in front.
         let below = start.strip_prefix('/').unwrap_or(start);
-        // A key that climbs out of its prefix would read other resources.
+        // A key outside of its prefix would read other resources.
         if clean(start) != below {
             return fail(start.to_owned());
         }
@@ -74,7 +74,7 @@ impl ContinueToken {
     }
 }
 
-/// The path without `.`, `..` and empty segments, as Go's `path.Clean` of `/path` without its first slash.
+/// Removes `.`, `..` and empty segments, as Go's `path.Clean` of `/path` without its first slash.
 fn clean(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {

@@ -1,5 +1,5 @@
-//! A store whose values are custom resources that only a converter can bring into another version: above it they are all
-//! of the version in which they are handled. Writes pass as they are, since they are encoded in the stored version.
+//! A store of custom resources with a conversion webhook: it converts values that are read to the version in which they
+//! are handled. Writes are unchanged, since they are encoded in the stored version.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use binnacle_scheme::{CustomSchema, StoredType};
 use binnacle_store::{KeyValue, LayeredStore, Store, StoreError, Values};
 use bytes::Bytes;
 
-/// Bytes that a converter is given at once: an answer must come in time, and be read whole.
+/// The number of bytes of one call, so that the webhook answers in time, with a response that can be read whole.
 const BATCH_BYTES: usize = 2 << 20;
 const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
 
-/// The store itself where nothing needs a converter.
+/// Wraps a store, if the kind has a converter.
 pub(crate) fn over(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn Store> {
     match &kind.custom {
         Some(custom) if custom.converter().is_some() => {
@@ -23,7 +23,7 @@ pub(crate) fn over(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn Store> {
     }
 }
 
-/// The conversion of stored values into the version in which they are handled.
+/// The conversion of stored values to the version in which they are handled.
 #[derive(Clone)]
 pub(crate) struct Conversions {
     custom: Arc<dyn CustomSchema>,
@@ -34,15 +34,14 @@ impl Conversions {
         Self { custom: custom.clone() }
     }
 
-    /// A value as it is handled. One that needs no converter comes back as it is.
+    /// Returns a value in the version in which it is handled.
     pub(crate) async fn open_one(&self, value: &Bytes) -> Result<Bytes, String> {
         let mut values = vec![value.clone()];
         self.convert(&mut values).await.map_err(|(_, why)| why)?;
         Ok(values.swap_remove(0))
     }
 
-    /// Replaces stored values by converted ones. The error names the value that it is about, or the first of those that
-    /// were to be converted together.
+    /// Converts stored values in place. The error has the index of its value, or that of the first of a failed call.
     async fn convert(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
         let Some(converter) = self.custom.converter() else { return Ok(()) };
         let wanted = self.custom.api_version();
@@ -79,7 +78,7 @@ impl Conversions {
 impl Values for Conversions {
     const MAY_BE_STALE: bool = true;
 
-    /// True for a value in another version than the stored one: a write that changes nothing converts it.
+    /// Returns true for a value in another version than the stored one: then a write without changes converts it.
     fn is_stale<'a>(&'a self, kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
         let kept = json::type_meta(&kv.value, &LIMITS);
         let stale = kept.is_ok_and(|kept| kept.api_version != self.custom.stored_version());
@@ -99,7 +98,7 @@ impl Values for Conversions {
     }
 }
 
-/// An object as it would be stored, in the version that it has.
+/// Encodes an object as in the store, in its own version.
 fn written(mut object: Value) -> Bytes {
     canonical::sort_free_form(&mut object);
     let mut out = Vec::with_capacity(1024);

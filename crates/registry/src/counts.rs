@@ -1,4 +1,4 @@
-//! The cost of lists and leases so far, for metrics. Counted where it arises, read by the collector.
+//! Counts of lists and leases, for metrics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use binnacle_meta::Text;
 use binnacle_watchcache::Distribution;
 use parking_lot::Mutex;
 
-/// The bounds of kube-apiserver for the objects of a lease.
+/// The buckets of kube-apiserver for the objects of a lease.
 const LEASE_OBJECTS: [f64; 7] = [10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0];
 
 /// The counts of one collection.
@@ -21,11 +21,11 @@ pub struct Counts {
     pub leases: Distribution,
 }
 
-/// Lists that the cache has served by way of one index, or by none.
+/// Lists that the cache has served with one index, or without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachedLists {
     pub lists: u64,
-    /// Objects that were looked at.
+    /// Objects that were visited.
     pub fetched: u64,
     pub returned: u64,
 }
@@ -36,7 +36,7 @@ pub struct StoredLists {
     pub lists: u64,
     /// Objects that were read.
     pub fetched: u64,
-    /// Objects that selectors were asked about.
+    /// Objects that selectors were evaluated for.
     pub evaluated: u64,
     pub returned: u64,
 }
@@ -54,7 +54,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// A list that the cache has served.
+    /// Counts a list that the cache has served.
     pub(crate) fn add_cached(&self, index: &Text, fetched: usize, returned: usize) {
         let mut cached = self.cached.lock();
         let counted = match cached.get_mut(index) {
@@ -66,19 +66,19 @@ impl Counts {
         counted.returned += returned as u64;
     }
 
-    /// A list that the store has served.
+    /// Counts a list that the store has served.
     pub(crate) fn add_stored(&self, fetched: usize, evaluated: usize, returned: usize) {
         for (counter, count) in self.stored.iter().zip([1, fetched, evaluated, returned]) {
             counter.fetch_add(count as u64, Ordering::Relaxed);
         }
     }
 
-    /// A list of everything acknowledged before it, from the cache.
+    /// Counts a consistent list from the cache.
     pub(crate) fn add_consistent(&self, served: bool) {
         self.consistent[usize::from(served)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A value of the store turned out to be no object.
+    /// Counts a value that is no valid object.
     pub(crate) fn add_undecodable(&self) {
         self.undecodable.fetch_add(1, Ordering::Relaxed);
     }
@@ -97,7 +97,7 @@ impl Counts {
         StoredLists { lists, fetched, evaluated, returned }
     }
 
-    /// Lists of everything acknowledged before them: those that failed, and those that were served.
+    /// Returns the numbers of consistent lists from the cache: failed and served.
     pub fn consistent(&self) -> (u64, u64) {
         (self.consistent[0].load(Ordering::Relaxed), self.consistent[1].load(Ordering::Relaxed))
     }

@@ -7,6 +7,7 @@ use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use uuid::Uuid;
 
+use crate::accessed::as_accessed;
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
 use crate::hooks::Review;
@@ -21,18 +22,21 @@ use crate::{names, time};
 impl Resource {
     /// Creates an object. It is in the storage version, with defaults and managed fields.
     ///
-    /// Errors: 400 when the namespaces of object and request differ, 403 and others from admission, 409 when the name
-    /// exists (after several attempts for a generated one), 422 when it is not valid.
+    /// Errors: 400 if the namespaces of object and request differ, 403 and others from admission, 409 if the name
+    /// exists (after several attempts for a generated one), 422 if it is invalid.
     pub async fn create(
         &self,
         context: &Context,
         permit: &CreatePermit,
         object: impl Into<Sent>,
     ) -> Result<Stored, Status> {
-        self.create_through(context, permit, object.into()).await
+        let mut object = object.into();
+        // What clients cannot say; who takes part in admission can, and so can an update that creates.
+        object::clear_system_metadata(&mut object);
+        self.create_through(context, permit, object).await
     }
 
-    /// [`Resource::create`] for who may still have to ask for the permit.
+    /// As [`Resource::create`], with a gate that may ask the authorizers for the permit.
     pub(crate) async fn create_through(
         &self,
         context: &Context,
@@ -41,7 +45,7 @@ impl Resource {
     ) -> Result<Stored, Status> {
         let name = object::name(&object).to_owned();
         let attributes = self.attributes(context, Operation::Create, &name, "");
-        // The namespace counts before admission looks at the object.
+        // The namespace is checked before admission.
         ensure_namespace(self.namespace_of(context), &mut object)?;
         object.note_empties(&context.notes);
         self.collection.admission.mutate(&attributes, &mut object, None, &context.notes).await?;
@@ -78,10 +82,9 @@ impl Resource {
         result.map_err(|failure| failure.status)
     }
 
-    /// System fields, the name, and what the kind resets.
+    /// Sets the system fields and the name, and resets the fields of the kind's strategy.
     async fn prepare_create(&self, context: &Context, object: &mut Sent) -> Result<(), Status> {
         let collection = &self.collection;
-        object::clear_system_metadata(object);
         let metadata = object::metadata_mut(object);
         metadata.insert("creationTimestamp", time::rfc3339(context.now));
         metadata.insert("uid", Uuid::new_v4().to_string());
@@ -111,7 +114,7 @@ impl Resource {
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
         object.withdraw_empties();
-        // A generated name is known by now.
+        // A generated name is known here.
         let named = attributes.name.is_empty().then(|| {
             let name = object::name(object).into();
             Attributes { name, ..attributes.clone() }
@@ -121,7 +124,7 @@ impl Resource {
         self.insert(context, &permit, object).await
     }
 
-    /// Writes the object where none is, or does as if in a dry run.
+    /// Writes the object if there is none; a dry run only checks that.
     async fn insert(
         &self,
         context: &Context,
@@ -132,12 +135,14 @@ impl Resource {
         self.check_permit(context, permit, object)?;
         let name = object::name(object).to_owned();
         let key = collection.key(&context.namespace, &name)?;
-        // Ignore a resourceVersion that is not a number: only the store rejects it, and a dry run never reaches the store.
+        // A resourceVersion that is not a number is ignored: only the store rejects it, and a dry run never reaches the
+        // store.
         let sent = object::resource_version(object).to_owned();
         if !context.dry_run && object::version_number(&sent).is_ok_and(|version| version != 0) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unknown(500, why).into());
         }
+        collection.prune_admitted(context, object)?;
         let value = collection.encode(object).await?;
         let size = value.len();
         if context.dry_run {
@@ -145,7 +150,7 @@ impl Resource {
             return match existing {
                 Some(existing) => Err(self.exists(object, Some(&existing)).into()),
                 None => {
-                    // Trying goes through the stored form as well.
+                    // A dry run applies the changes of the stored form, too.
                     collection.as_stored(object, &value).await?;
                     collection.stamp(object, binnacle_store::Revision(0));
                     match sent.is_empty() {
@@ -164,7 +169,7 @@ impl Resource {
         let txn = Txn { key: key.clone(), expect: Expect::Absent, op: Op::Put { value, lease } };
         let response = match collection.store.txn(txn).await {
             Ok(response) => response,
-            // Either there is one that cannot be read, or nothing can be encrypted.
+            // Either the existing value is unreadable, or encryption fails.
             Err(error @ StoreError::Transform { .. }) => {
                 let unreadable = collection.store.get(key, None).await.is_err_and(|error| error.is_unreadable());
                 return Err(if unreadable { self.exists(object, None) } else { store_failure(error) }.into());
@@ -185,12 +190,12 @@ impl Resource {
         }
     }
 
-    /// The namespace of the request, where objects have one.
+    /// Returns the namespace of the request, empty for cluster-scoped objects.
     pub(crate) fn namespace_of<'a>(&self, context: &'a Context) -> &'a str {
         if self.collection.kind.namespaced { &context.namespace } else { "" }
     }
 
-    /// A permit for something else is a mistake of this program, and must not become a way in.
+    /// Checks that the permit is for this object: otherwise there is a bug, which must not allow the write.
     fn check_permit(&self, context: &Context, permit: &CreatePermit, object: &Value) -> Result<(), Status> {
         let (group, plural) = (self.description.group.as_str(), self.description.plural.as_str());
         if permit.covers(group, plural, &context.namespace, object::name(object)) {
@@ -200,9 +205,9 @@ impl Resource {
         Err(Status::internal("the permit to create is for another object"))
     }
 
-    /// The rules of metadata and kind; then the kind's warnings.
+    /// Validates metadata and object; then adds the kind's warnings.
     async fn validate_create(&self, context: &Context, object: &Sent) -> Result<(), Status> {
-        let object = &*object.as_judged();
+        let object = &*as_accessed(object.as_judged(), context);
         let collection = &self.collection;
         let strategy = &*collection.kind.strategy;
         let mut errors = validate_metadata::validate(
@@ -220,7 +225,10 @@ impl Resource {
         let situation = context.situation(self.api_version(), &collection.features);
         let mut found = strategy.validate(&situation, object);
         found.extend(strategy.validate_client_create(&situation, object));
-        if !found.is_empty() && !strategy.reports_metadata() {
+        let is_of_another_type = context.notes.is_unpruned()
+            && (object.str_at(&["kind"]), object.str_at(&["apiVersion"]))
+                != (self.description.kind.as_str(), self.api_version());
+        if !found.is_empty() && (is_of_another_type || !strategy.reports_metadata()) {
             errors = FieldErrors::new();
         }
         let review = Review { context, subresource: "", object, old: None };
@@ -234,8 +242,7 @@ impl Resource {
         Ok(())
     }
 
-    /// The refusal of a name that exists: who asked for a generated name is told to try again, and a name that is on
-    /// its way out is said to be so.
+    /// Returns the error for an existing name, which differs for a generated name and for an object in deletion.
     fn exists(&self, object: &Value, existing: Option<&KeyValue>) -> Status {
         let name = object::name(object);
         let resource = self.group_resource();
@@ -256,11 +263,11 @@ impl Resource {
 
 pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";
 
-/// The error for an object that names another namespace than its request.
+/// The error for an object with another namespace than its request.
 pub const NAMESPACE_MISMATCH: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
-/// Fills in the namespace of the request, which is empty for objects of the cluster; 400 when the object names another.
+/// Sets the namespace of the request, which is empty for cluster-scoped objects; 400 if the object has another one.
 pub fn ensure_namespace(wanted: &str, object: &mut Value) -> Result<(), Status> {
     let given = object::namespace(object);
     if given == wanted {

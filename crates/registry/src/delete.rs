@@ -27,9 +27,9 @@ pub struct DeleteOptions {
     pub orphan_dependents: Option<bool>,
     pub propagation_policy: Option<Text>,
     pub dry_run: Vec<String>,
-    /// True to delete an object although it cannot be read (KEP-3926).
+    /// True to delete an object that cannot be read (KEP-3926).
     pub ignore_read_error: bool,
-    /// True when `preconditions` were given, even empty ones.
+    /// True if `preconditions` were sent, even empty ones.
     pub has_preconditions: bool,
 }
 
@@ -67,7 +67,7 @@ impl DeleteOptions {
         Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
     }
 
-    /// As [`DeleteOptions::validate`], for the objects of a collection.
+    /// As [`DeleteOptions::validate`], for a collection.
     pub fn validate_for_collection(&self) -> Result<(), Status> {
         self.validate()?;
         if !self.ignore_read_error {
@@ -82,15 +82,15 @@ impl DeleteOptions {
 /// The outcome of a delete.
 #[derive(Debug)]
 pub enum Deleted {
-    /// The object is gone; `object` as it last was.
+    /// The object is deleted; `object` is its last state.
     Gone(Stored),
-    /// The object stays for now (grace period, finalizers), in this form.
+    /// The object stays for now (grace period, finalizers), in this state.
     Pending(Stored),
 }
 
 /// The next step of a delete.
 enum Step {
-    /// Write this and wait, or go on to the delete when `then_delete`.
+    /// Write this object, and with `then_delete` continue with the delete.
     Mark {
         object: Value,
         then_delete: bool,
@@ -104,7 +104,7 @@ impl Resource {
         self.delete_named(context, name, options, name).await
     }
 
-    /// [`Resource::delete`] in a request that names the object or not, which admission is told.
+    /// As [`Resource::delete`]; admission gets the name in the request, which may be empty.
     async fn delete_named(
         &self,
         context: &Context,
@@ -150,7 +150,7 @@ impl Resource {
                             let (current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
                             match current {
                                 Some(newer) => kv = newer,
-                                // Another component deletes what it sees marked.
+                                // Another component has deleted the marked object.
                                 None => return self.gone(context, stored).await,
                             }
                         }
@@ -180,8 +180,8 @@ impl Resource {
         }
     }
 
-    /// Deletes all objects of the context's namespace that the list options select and returns the list as it was.
-    /// The first failure ends it; objects that others deleted meanwhile do not count as one.
+    /// Deletes all objects of the context's namespace that the list options select, and returns the list. Stops at the
+    /// first error, except for objects that were already deleted.
     pub async fn delete_collection(
         &self,
         context: &Context,
@@ -194,7 +194,7 @@ impl Resource {
         while let Some(chunk) = page.next_chunk() {
             entries.extend(chunk);
         }
-        // As many at once as `--delete-collection-workers` says.
+        // Concurrently, as limited by `--delete-collection-workers`.
         for some in entries.chunks(self.collection.delete_workers.max(1)) {
             let deletions: Vec<_> = some.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
             try_join_all(deletions).await?;
@@ -202,7 +202,7 @@ impl Resource {
         Ok(Page::of(entries, &page))
     }
 
-    /// The options as admission is told them. Namespaces and definitions are only ever deleted as what they are.
+    /// Returns the options for admission. Deletes of namespaces and definitions always have the uid.
     fn options_told(&self, options: &DeleteOptions, object: &Value) -> DeleteOptions {
         let mut told = options.clone();
         if matches!(self.description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {
@@ -233,7 +233,7 @@ impl Resource {
         })
     }
 
-    /// The Status that tells of a delete, for kinds whose deletes do not answer with the object.
+    /// Returns the Status of a delete, for kinds whose deletes do not return the object.
     pub fn deleted_status(&self, object: &Value) -> Status {
         Status::success(StatusDetails::of(
             &self.description.group,
@@ -248,7 +248,7 @@ impl Resource {
         Ok(Deleted::Gone(stored))
     }
 
-    /// Writes a marked object; one that was marked so before is not written again.
+    /// Writes a marked object, unless it is unchanged.
     async fn replace(&self, old: &KeyValue, object: &mut Value) -> Result<Result<Stored, Option<KeyValue>>, Status> {
         let collection = &self.collection;
         let value = collection.encode_marked(object).await?;
@@ -280,7 +280,7 @@ impl Resource {
             return Ok(Step::DeleteNow);
         }
         if self.description.deletion == Deletion::Namespace {
-            // Admission is told so, too.
+            // Admission gets the uid, too.
             options.uid.get_or_insert_with(|| object::uid(&stored.object).into());
         }
         if self.description.deletion == Deletion::Namespace
@@ -315,8 +315,8 @@ impl Resource {
         Ok(Step::DeleteNow)
     }
 
-    /// A namespace terminates first: its phase says so, and it stays until `spec.finalizers` is empty. `None` when it
-    /// goes like any other object.
+    /// Returns the step for a namespace. It terminates first: with that phase it stays until `spec.finalizers` is
+    /// empty. `None` if it is deleted like any other object.
     fn namespace_step(&self, context: &Context, options: &DeleteOptions, namespace: &Value) -> Option<Step> {
         if object::is_deleting(namespace) {
             let held = !namespace.list_at(&["spec", "finalizers"]).is_empty();
@@ -331,7 +331,7 @@ impl Resource {
     }
 
     fn check_preconditions(&self, name: &str, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
-        // kube-apiserver names the kind here where it means the resource.
+        // As in kube-apiserver, with the kind in place of the resource.
         let about = GroupResource::new(self.description.group.clone(), self.description.kind.clone());
         if let Some(uid) = &options.uid
             && uid != object::uid(object)
@@ -354,12 +354,12 @@ impl Resource {
         Ok(())
     }
 
-    /// Graceful deletion: sets the deletion time and grace period, once; later deletes may only shorten it.
+    /// Starts graceful deletion: sets the deletion time and grace period, once; later deletes can only shorten it.
     fn grace(&self, context: &Context, options: &mut DeleteOptions, object: &mut Value) -> Grace {
         let now = context.now_seconds();
         let strategy = &*self.collection.kind.strategy;
         if object::is_deleting(object) {
-            // Only kinds with graceful deletion keep an object for its own sake.
+            // Other kinds have no graceful deletion.
             if strategy.delete_grace(object, options.grace_period_seconds) == DeleteGrace::Unsupported {
                 return Grace::None;
             }
@@ -399,7 +399,7 @@ impl Resource {
         }
     }
 
-    /// Sets the finalizers that ask the garbage collector to orphan dependents or to delete them first.
+    /// Sets the finalizers for the garbage collector, which orphans dependents or deletes them first.
     fn propagate(&self, options: &DeleteOptions, object: &mut Value) {
         let default = self.description.garbage_collection;
         let finalizers = object::finalizers(object);
@@ -438,15 +438,14 @@ impl Resource {
 }
 
 enum Grace {
-    /// The object was marked now.
+    /// The object is marked now.
     Begin,
-    /// It is marked already, with no longer a period than asked for.
+    /// It was marked already, with a period that is not longer than requested.
     Pending,
     None,
 }
 
-/// Marks an object that stays only for its finalizers.
-/// A definition that has been told to go: it stays until its custom resources are gone.
+/// Marks a CustomResourceDefinition as terminating: it stays until its custom resources are deleted.
 fn terminating_definition(context: &Context, definition: &Value) -> Value {
     const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
     let mut object = definition.clone();
@@ -472,6 +471,7 @@ fn terminating_definition(context: &Context, definition: &Value) -> Value {
     object
 }
 
+/// Marks an object that stays only for its finalizers.
 fn mark_deleting(context: &Context, object: &mut Value) {
     if !object::is_deleting(object) {
         bump_generation(object);

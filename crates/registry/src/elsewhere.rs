@@ -1,5 +1,5 @@
-//! Objects in other versions, for those who track the fields of managers that wrote through one: they cannot wait for a
-//! converter, so they note what they lack, and are asked again when that is there.
+//! Conversions of objects for field managers of other versions. Tracking of fields is synchronous and cannot wait for a
+//! webhook: it records the conversions that it lacks, and is repeated when they are done.
 
 use binnacle_meta::{Status, Text};
 use binnacle_schema::{Value, json};
@@ -10,23 +10,23 @@ use crate::resource::Resource;
 use crate::sent::Sent;
 use crate::update::Change;
 
-/// Each manager's version asks for no more than a few objects; who still lacks one after so many rounds asks forever.
+/// The most rounds of conversions. Each manager's version needs only a few objects, so more would never end.
 const MAX_ROUNDS: usize = 64;
 
-/// The objects of one request in other versions.
+/// The conversions of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere(Mutex<Found>);
 
 #[derive(Debug, Default)]
 struct Found {
-    /// The text of an object, the wanted version, and the object there.
+    /// The text of an object, the target version, and the result.
     known: Vec<(String, Text, Value)>,
     missing: Vec<(Value, Text)>,
 }
 
 impl Context {
-    /// An object in the version of another `apiVersion`, made by a converter. `None` where it has not been made yet:
-    /// then what is done now is done again when it has.
+    /// Returns an object converted to another `apiVersion`. `None` if the conversion is still to be done, after which
+    /// the caller is called again.
     pub fn elsewhere(&self, object: &Value, api_version: &str) -> Option<Value> {
         let text = json::to_string(object);
         let mut found = self.elsewhere.0.lock();
@@ -40,7 +40,7 @@ impl Context {
 }
 
 impl Resource {
-    /// Returns the object that `change` makes, after converting all objects that it needs in other versions.
+    /// Returns the result of `change`, after all conversions that it needs.
     pub(crate) async fn changed(
         &self,
         context: &Context,
@@ -62,27 +62,31 @@ impl Resource {
         Err(Status::internal("the versions of an object cannot be converted"))
     }
 
-    /// A custom resource of any of the definition's versions in another one.
+    /// Converts a custom resource between any of the definition's versions; it fits the schema of the new one.
     ///
-    /// Errors: 500 in the converter's words, and for kinds that have no versions of this sort.
+    /// Errors: 500 with the converter's message, and for kinds without versions.
     pub async fn converted(&self, object: Value, api_version: &str) -> Result<Value, Status> {
-        let failed = |why: String| Status::unknown(500, &why);
+        let mut converted = self.converted_as_is(object, api_version).await?;
+        if let Some(custom) = &self.collection.kind.custom {
+            custom.fit(&mut converted).map_err(|why| Status::unknown(500, &why))?;
+        }
+        Ok(converted)
+    }
+
+    /// [`Resource::converted`] with whatever the schema of the other version does not know.
+    ///
+    /// Errors: as there.
+    pub async fn converted_as_is(&self, mut object: Value, api_version: &str) -> Result<Value, Status> {
         let Some(custom) = &self.collection.kind.custom else {
             return Err(Status::internal("nothing converts between the versions of an object"));
         };
-        let mut converted = match custom.converter() {
-            // One for one is what a converter gives.
-            Some(converter) => {
-                let converted = converter.convert(vec![object], api_version).await.map_err(failed)?;
-                converted.into_iter().next().unwrap_or_default()
-            }
-            None => {
-                let mut object = object;
-                object.make_object().insert("apiVersion", api_version);
-                object
-            }
+        let Some(converter) = custom.converter() else {
+            object.make_object().insert("apiVersion", api_version);
+            return Ok(object);
         };
-        custom.fit(&mut converted).map_err(failed)?;
-        Ok(converted)
+        let converted = converter.convert(vec![object], api_version).await;
+        let converted = converted.map_err(|why| Status::unknown(500, &why))?;
+        // One for one is what a converter gives.
+        Ok(converted.into_iter().next().unwrap_or_default())
     }
 }

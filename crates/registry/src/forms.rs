@@ -1,4 +1,4 @@
-//! The wire forms of stored objects: made once on first use, kept with the object, shared by all readers.
+//! The wire forms of stored objects, made at their first use, cached with the object and shared by all readers.
 
 use binnacle_meta::Status;
 use binnacle_schema::{Value, json, proto};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::resource::Resource;
 
-/// The ids of one version's forms: JSON and protobuf of each served version of a resource.
+/// The ids of a version's forms: JSON and protobuf for each served version of a resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forms {
     json: FormId,
@@ -17,7 +17,7 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// The forms of the n-th version of a resource.
+    /// Returns the ids of the n-th version of a resource.
     pub(crate) fn of_version(n: usize) -> Self {
         let base = (n * 2) as u16;
         Self { json: FormId(base), protobuf: FormId(base + 1) }
@@ -25,18 +25,18 @@ impl Forms {
 }
 
 impl Resource {
-    /// The JSON of an object, `kind` and `apiVersion` first (see [`Resource::item_offset`]).
+    /// Returns the JSON of an object, with `kind` and `apiVersion` first (see [`Resource::item_offset`]).
     pub fn json(&self, entry: &Entry) -> Result<Bytes, Status> {
         entry.form(&self.collection.budget, self.forms.json, || self.make_json(entry, entry.revision()))
     }
 
-    /// The JSON of an object with another version than its own: a deletion shows the object as it last was with the
+    /// Returns the JSON of an object with another resourceVersion: a deletion has the last state of the object with the
     /// version of the deletion.
     pub fn json_at(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if revision == entry.revision() { self.json(entry) } else { self.make_json(entry, revision) }
     }
 
-    /// The protobuf message of an object, without envelope.
+    /// Returns the protobuf message of an object, without envelope.
     pub fn protobuf(&self, entry: &Entry) -> Result<Bytes, Status> {
         entry.form(&self.collection.budget, self.forms.protobuf, || self.make_protobuf(entry, entry.revision()))
     }
@@ -45,23 +45,23 @@ impl Resource {
         if revision == entry.revision() { self.protobuf(entry) } else { self.make_protobuf(entry, revision) }
     }
 
-    /// The length of kind and version in [`Resource::json`], which items of lists leave out (`{` and the rest stay).
-    /// `None` for custom resources, whose items are whole.
+    /// Returns the length of kind and version in [`Resource::json`], which items of lists omit (`{` and the rest stay).
+    /// `None` for custom resources, whose items have them.
     pub fn item_offset(&self) -> Option<usize> {
         (!self.collection.codec().names_items()).then_some(self.type_meta.len())
     }
 
-    /// Brings an object of this version into the form in which it is written.
+    /// Converts an object of this version to canonical form.
     pub fn canonicalize(&self, object: &mut Value) {
         self.collection.codec().canonicalize(&self.message, object);
     }
 
-    /// `{"kind":"Pod","apiVersion":"v1",`.
+    /// Returns `{"kind":"Pod","apiVersion":"v1",`.
     pub(crate) fn type_meta(kind: &str, api_version: &str) -> Bytes {
         Bytes::from(format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\","))
     }
 
-    /// The form of watch frames, by encoding.
+    /// Returns the form of watch frames in JSON.
     pub fn json_frame_form(&self) -> FormId {
         self.forms.json
     }
@@ -92,7 +92,7 @@ impl Resource {
         Ok(Bytes::from(out))
     }
 
-    /// An object in this version, which is not the one in which it is kept.
+    /// Converts an object from its stored version to this one.
     fn converted_entry(&self, entry: &Entry, revision: Revision) -> Result<Value, Status> {
         let mut object = self.collection.decode(entry.value(), revision)?;
         self.from_stored(&mut object);

@@ -11,9 +11,10 @@ use crate::resource::Resource;
 use crate::stored::Stored;
 
 impl Resource {
-    /// One object as it stands in the cache.
+    /// Returns one object from the cache.
     pub async fn get(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
-        // One that can be read is not kept back by another that cannot; what need not be new is at hand for a while.
+        // The store is read while an unreadable object or slow conversions keep the cache from being filled; with
+        // `Match::Any` only if an unreadable object has done so for long.
         let from_store = !self.collection.cached
             || version != Match::Any && self.collection.waits_for_conversions()
             || self.collection.is_unreadable().await && (version != Match::Any || self.collection.cache.is_lost());
@@ -27,7 +28,7 @@ impl Resource {
         let found = match version {
             Match::Consistent => match cache.get_consistent(&path, deadline()).await {
                 Ok((found, _)) => found,
-                // It was found out meanwhile.
+                // The cache has become unreadable meanwhile.
                 Err(_) if cache.is_unreadable() => return self.get_stored(context, name, version).await,
                 Err(error) => return Err(failed(error)),
             },
@@ -42,7 +43,7 @@ impl Resource {
         found.ok_or_else(|| Status::not_found(&self.group_resource(), name))
     }
 
-    /// One object as it stands in the store: at least as new as any version that was asked for.
+    /// Returns one object from the store, at the newest version.
     async fn get_stored(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
@@ -50,11 +51,11 @@ impl Resource {
         let (found, current) = collection.store.get(key, None).await.map_err(unread)?;
         version.reached(current)?;
         let kv = found.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
-        // The cache looks at no more than selectors need.
+        // The cache decodes only the parts for selectors.
         collection.open(&kv).and_then(|_| collection.cache.entry(&kv)).map_err(unread)
     }
 
-    /// One object, decoded, in the stored version.
+    /// Returns one object, decoded, in the stored version.
     pub async fn get_object(&self, context: &Context, name: &str, version: Match) -> Result<Stored, Status> {
         let entry = self.get(context, name, version).await?;
         let object = self.collection.decode(entry.value(), entry.revision())?;

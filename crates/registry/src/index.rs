@@ -1,4 +1,4 @@
-//! Labels and selectable fields of stored objects, as the watch cache reads them.
+//! Labels and selectable fields of stored objects, for the watch cache.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer};
 use bytes::Bytes;
 
-/// Reads attributes out of stored bytes.
+/// Reads labels and fields from stored bytes.
 pub struct ResourceIndexer {
-    /// The message for decoding: of the kind's message only the labels and the sources of selectable fields.
+    /// The message for decoding: only the labels and the sources of selectable fields.
     message: Message,
     kind: Arc<StoredType>,
     api_version: Text,
@@ -19,7 +19,7 @@ pub struct ResourceIndexer {
 }
 
 impl ResourceIndexer {
-    /// For objects as they are handled.
+    /// Makes an indexer for objects as they are handled.
     pub fn new(kind: Arc<StoredType>) -> Self {
         let selectable = || kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
         let names = selectable().map(|field| field.name.clone()).collect();
@@ -48,7 +48,7 @@ impl Indexer for ResourceIndexer {
     }
 }
 
-/// Returns true if the cache has the field from the key alone.
+/// Returns true if the cache takes the field from the key.
 fn of_key(field: &str) -> bool {
     field == "metadata.name" || field == "metadata.namespace"
 }

@@ -1,4 +1,4 @@
-//! Resource types over one store: each bound to its hooks, its admission and its cache.
+//! Installation of resource types: each gets its hooks, its admission and its cache over a shared store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::request_store::RequestStore;
 use crate::resource::{Collection, Resource};
 use crate::storage::StorageOptions;
 
-/// The parts that the resources of a server share.
+/// The shared parts of a server's resources.
 pub struct Installer {
     pub storage: StorageOptions,
     pub admission: Arc<dyn Admission>,
-    /// By group and kind of the stored version.
+    /// By the group and kind of the stored version.
     pub hooks: HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
-    /// The bytes of wire forms that are kept.
+    /// The limit on the bytes of cached wire forms.
     pub budget: Arc<FormBudget>,
-    /// The bytes of events that slow watchers may hold.
+    /// The limit on the bytes of events for slow watchers.
     pub backlog: Arc<Backlog>,
 }
 
 impl Installer {
-    /// `form_budget` is how many bytes of wire forms are kept.
+    /// `form_budget` is the limit on the bytes of cached wire forms.
     pub fn new(
         storage: StorageOptions,
         admission: Arc<dyn Admission>,
@@ -41,8 +41,8 @@ impl Installer {
         Self { storage, admission, hooks, budget, backlog }
     }
 
-    /// Binds resource types to the store. Versions with the same [`StoredType`] share one collection. Nothing is read
-    /// from the store yet.
+    /// Binds resource types to the store. Versions with the same [`StoredType`] share one collection. Does not read
+    /// from the store.
     pub fn install<'t>(&self, types: impl IntoIterator<Item = &'t ResourceType>) -> Vec<Arc<Resource>> {
         self.install_each(types, |kind| {
             let own = self.hooks.get(&(kind.storage.group.as_str(), kind.storage.kind.as_str()));
@@ -50,7 +50,7 @@ impl Installer {
         })
     }
 
-    /// [`Installer::install`] with hooks that are made for these types.
+    /// As [`Installer::install`], with hooks for these types.
     pub fn install_with<'t>(
         &self,
         types: impl IntoIterator<Item = &'t ResourceType>,

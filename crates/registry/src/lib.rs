@@ -1,8 +1,9 @@
-//! The generic verbs on a resource: create, get, list, watch, update, delete. They take a [`Context`] of the request,
+//! The generic verbs on a resource: create, get, list, watch, update, delete. They take the [`Context`] of a request,
 //! and return stored objects, entries of the watch cache, or a Status.
 //!
-//! Nothing here knows of HTTP or of particular kinds.
+//! Independent of HTTP and of particular kinds.
 
+mod accessed;
 pub mod admission;
 mod catalog;
 mod context;

@@ -1,4 +1,4 @@
-//! Lists: which snapshot, which objects of it, and where the next page begins.
+//! Lists: their snapshots, selections and pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::unreadable::Unread;
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     pub labels: LabelSelector,
-    /// On the names of the resource's selectable fields.
+    /// Selects by the resource's selectable fields.
     pub fields: FieldSelector,
     /// 0 for no limit.
     pub limit: usize,
@@ -29,34 +29,34 @@ pub struct ListOptions {
     pub version: Match,
 }
 
-/// The state that a read shows.
+/// The state of the store that a read returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Match {
-    /// All writes that were acknowledged before the request.
+    /// With all writes that were acknowledged before the request.
     #[default]
     Consistent,
-    /// Any state at hand.
+    /// Any state.
     Any,
     NotOlderThan(u64),
     Exact(u64),
 }
 
-/// A list, or one page of it: read in chunks, never assembled.
+/// A list, or one page of it, which is read in chunks.
 pub struct Page {
     pub revision: Revision,
     pub continue_token: Option<String>,
-    /// The number of objects that follow, where that is known (no selector).
+    /// The number of objects after the page, if known (no selector).
     pub remaining: Option<usize>,
     source: Source,
 }
 
 enum Source {
     Cursor(Counted),
-    /// A page with a limit, or one that was read from the store's history.
+    /// A page with a limit, or one of the store's history.
     Entries(Vec<Arc<Entry>>),
 }
 
-/// A list that is read piece by piece, counted at its end.
+/// A list that is read in chunks, and counted at its end.
 struct Counted {
     cursor: Cursor,
     index: Text,
@@ -72,7 +72,7 @@ impl Drop for Counted {
 
 /// The number of objects that are taken from a snapshot at once.
 const CHUNK: usize = 128;
-/// Reading a list from the store costs more than undoing so many events.
+/// The number of events that are undone in the cache rather than reading a list from the store.
 const EASILY_UNDONE: usize = 4096;
 /// The `retryAfterSeconds` of a read whose wait timed out.
 const RETRY: u32 = 1;
@@ -81,7 +81,7 @@ const EXPIRED_PAGE: &str = "The provided continue parameter is too old to displa
 const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
 
 impl Resource {
-    /// Lists the objects of the context's namespace, or of all when that is empty.
+    /// Lists the objects of the context's namespace, or of all namespaces if that is empty.
     pub async fn list(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let collection = &self.collection;
         let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
@@ -110,8 +110,8 @@ impl Resource {
             let page = self.list_history(&selection, &scope, &start, options, revision).await?;
             return page.ok_or_else(|| expired(options, &start, &scope));
         }
-        // While a value keeps the cache from being filled, the store is read, as Go does (KEP 4568), so that
-        // the failure is told and the rest can be reached; when that has lasted, only what is cheap.
+        // While an unreadable value keeps the cache from being filled, lists are read from the store, as in Go (KEP
+        // 4568), to report the value and return others; after a while only cheap ones.
         let plain = selection.is_everything() || selection.is_whole_namespace();
         let lost = || options.limit > 0 && plain && collection.cache.is_lost();
         let waits = version == Match::Consistent && !collection.cache.is_lost();
@@ -145,12 +145,12 @@ impl Resource {
                 },
             },
         };
-        // A page is told to be of the version that was asked for, however many the snapshot stands for.
+        // A page has the requested version, even if the snapshot is valid for others, too.
         let revision = match version {
             Match::Exact(revision) => Revision(revision),
             _ => snapshot.revision(),
         };
-        // The state at hand is returned whole, as by kube-apiserver's cache.
+        // As in kube-apiserver's cache, a list at any version is returned whole.
         if options.limit == 0 || version == Match::Any {
             let index = snapshot.index(&selection, collection.cache.fields());
             let cursor = snapshot.cursor(selection, &start);
@@ -162,7 +162,7 @@ impl Resource {
         cursor.fill(options.limit, &mut entries);
         let index = snapshot.index(&selection, collection.cache.fields());
         collection.counts.add_cached(&index, cursor.seen(), entries.len());
-        // The next page is to be of the same state.
+        // Kept for the next page, which must have the same state.
         collection.cache.retain(&snapshot);
         let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
         if entries.len() == options.limit
@@ -177,7 +177,7 @@ impl Resource {
         Ok(page)
     }
 
-    /// A list of the version that was asked for, read from the store.
+    /// Reads a list of the requested version from the store.
     async fn list_stored(
         &self,
         selection: &Arc<Selection>,
@@ -193,7 +193,7 @@ impl Resource {
         page.ok_or_else(|| expired(options, start, scope))
     }
 
-    /// A list at a revision, read from the store; `None` when the store has forgotten that revision.
+    /// Reads a list at a revision from the store; `None` if that is compacted.
     async fn list_history(
         &self,
         selection: &Arc<Selection>,
@@ -228,7 +228,7 @@ impl Resource {
             fetched += read;
             for (i, kv) in response.kvs.into_iter().enumerate() {
                 from = after(&kv.key);
-                // As in the cache, a key that is no path of a resource is left out.
+                // As in the cache, a key that is not UTF-8 is skipped.
                 if std::str::from_utf8(&kv.key).is_err() {
                     continue;
                 }
@@ -273,7 +273,7 @@ impl Resource {
 }
 
 impl Match {
-    /// Checks that a state of the store is new enough for the request. Nobody has waited for it.
+    /// Checks that a state of the store is new enough for the request, without waiting.
     pub(crate) fn reached(self, current: Revision) -> Result<(), Status> {
         match self {
             Self::NotOlderThan(revision) | Self::Exact(revision) if revision > current.0 => {
@@ -294,23 +294,23 @@ impl Collection {
         })
     }
 
-    /// A snapshot at or after a revision, which may be one that another server has written.
+    /// Returns a snapshot at or after a revision, which another server may have written.
     pub(crate) async fn not_older_than(&self, revision: u64) -> Result<Snapshot, Status> {
         self.cache.wait_for(Revision(revision), deadline()).await.map_err(|error| self.cache_failure(error))
     }
 
-    /// Returns true if a value keeps the cache from serving anything.
+    /// Returns true if an unreadable value keeps the cache from being filled.
     pub(crate) async fn is_unreadable(&self) -> bool {
         if self.cache.is_ready() {
             return false;
         }
-        // If nothing has asked the cache before, it tries to start now.
+        // This starts the cache if it is not used yet.
         let _ = self.cache.ready(deadline()).await;
         self.cache.is_unreadable()
     }
 
-    /// True while the cache is filled with what a webhook converts, which may take long: then what is cheap is read from
-    /// the store, as kube-apiserver does (KEP 4568).
+    /// Returns true while the cache is filled through a conversion webhook, which may take long: then cheap reads use
+    /// the store, as in kube-apiserver (KEP 4568).
     pub(crate) fn waits_for_conversions(&self) -> bool {
         let converts = self.kind.custom.as_ref().is_some_and(|custom| custom.converter().is_some());
         if !converts || self.cache.is_ready() {
@@ -327,7 +327,7 @@ impl Collection {
                 Status::too_large_resource_version(requested.0, current.0, RETRY)
             }
             CacheError::Store(error) => store_failure(error),
-            // kube-apiserver answers so while its cache is (re)initialized, and clients try again.
+            // The response of kube-apiserver while its cache is (re)initialized, after which clients retry.
             CacheError::NotReady(Some(trouble)) => {
                 let resource = GroupResource::new(self.kind.storage.group.clone(), self.kind.plural.clone());
                 let why = if self.unsafe_deletion && trouble.error.is_unreadable() {
@@ -344,12 +344,12 @@ impl Collection {
         }
     }
 
-    /// True when lists of a given version are served by the cache at all (KEP 4988).
+    /// Returns true if the cache serves lists of past versions (KEP 4988).
     fn serves_past(&self) -> bool {
         self.features.enabled("ListFromCacheSnapshot")
     }
 
-    /// The snapshot of just this revision, if the cache has it without much ado.
+    /// Returns the snapshot of exactly this revision, if the cache can make it cheaply.
     async fn exact(&self, revision: u64) -> Result<Option<Snapshot>, Status> {
         if !self.serves_past() {
             return Ok(None);
@@ -358,7 +358,7 @@ impl Collection {
         Ok(self.past(revision, EASILY_UNDONE).await)
     }
 
-    /// A state that the cache has, or makes from the present one and no more than so many events.
+    /// Returns the state of a revision, from the cache or by undoing at most `most` events.
     async fn past(&self, revision: u64, most: usize) -> Option<Snapshot> {
         if !self.serves_past() {
             return None;
@@ -371,7 +371,7 @@ impl Collection {
 }
 
 impl Page {
-    /// A page of objects that were read before.
+    /// Makes a page of objects that were read before.
     pub fn of(entries: Vec<Arc<Entry>>, like: &Self) -> Self {
         Self {
             revision: like.revision,
@@ -381,7 +381,7 @@ impl Page {
         }
     }
 
-    /// The next objects; `None` at the end.
+    /// Returns the next objects; `None` at the end.
     pub fn next_chunk(&mut self) -> Option<Vec<Arc<Entry>>> {
         match &mut self.source {
             Source::Cursor(list) => {
@@ -394,7 +394,7 @@ impl Page {
         }
     }
 
-    /// Sets the continue token. The remaining count is set only without selectors: otherwise it is not known.
+    /// Sets the continue token, and without selectors the remaining count, which is unknown otherwise.
     fn go_on(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
         if remaining == 0 {
             return;
@@ -411,7 +411,7 @@ pub(crate) fn deadline() -> Instant {
     Instant::now() + BLOCK_TIMEOUT
 }
 
-/// A path without what all paths of a list begin with.
+/// Returns a path without the common prefix of a list.
 fn below<'a>(scope: &str, path: &'a str) -> &'a str {
     path.strip_prefix(scope).unwrap_or(path)
 }
@@ -429,7 +429,7 @@ fn expired(options: &ListOptions, start: &str, scope: &str) -> Status {
     Status::expired(EXPIRED_PAGE).with_continue(ContinueToken { revision: -1, start }.encode())
 }
 
-/// The longer it lasts, the less often clients ask again.
+/// Returns the seconds after which clients retry, more the longer the failure lasts.
 fn retry_after(downtime: Duration) -> u32 {
     (0.06 * downtime.as_secs_f64()).exp().clamp(1.0, 30.0) as u32
 }

@@ -1,9 +1,9 @@
-//! `generateName`: a prefix and five characters that cannot be mistaken for each other or spell a word.
+//! `generateName`: a prefix and five characters that are easy to distinguish and cannot be words.
 
 use binnacle_meta::Text;
 use uuid::Uuid;
 
-/// Names are cut so that prefix and suffix fit a DNS label.
+/// Prefixes are cut so that the name fits a DNS label.
 const MAX_PREFIX: usize = 58;
 const SUFFIX: usize = 5;
 /// No vowels, no `0`, `1`, `3`: apimachinery's `rand.String`.
@@ -12,7 +12,7 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The number of attempts to create an object whose generated name exists (KEP-4420).
 pub(crate) const ATTEMPTS: usize = 8;
 
-/// A name from a `generateName`.
+/// Generates a name from a `generateName`.
 pub fn generate(prefix: &str) -> Text {
     let mut cut = prefix.len().min(MAX_PREFIX);
     while !prefix.is_char_boundary(cut) {

@@ -1,4 +1,4 @@
-//! Messages about a request beside its answer: warnings to the client, annotations of the audit events.
+//! Warnings for the client and annotations of audit events, collected during a request.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,32 +8,32 @@ use binnacle_request::{AuditLevel, Record};
 use binnacle_schema::decode::Empties;
 use parking_lot::Mutex;
 
-/// The place for the notes of verbs and admission plugins. Clones share one place.
+/// The notes of verbs and admission plugins. Clones share them.
 #[derive(Clone, Default)]
 pub struct RequestNotes {
     warnings: Warnings,
-    /// Absent for requests of the server itself, which have no audit events.
+    /// `None` for requests of the server itself, which have no audit events.
     record: Option<Arc<Record>>,
 }
 
-/// Texts for `Warning` headers, collected while a request is served and sent whatever its outcome.
+/// Texts for `Warning` headers, sent whatever the outcome of the request.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Said>);
 
 #[derive(Debug, Default)]
 struct Said {
     warnings: Mutex<Vec<String>>,
-    /// See [`RequestNotes::note_unknown_fields`].
-    unknown_fields: AtomicBool,
+    /// See [`RequestNotes::note_unpruned`].
+    unpruned: AtomicBool,
     /// See [`RequestNotes::was_sent_empty`].
     empties: OnceLock<Empties>,
 }
 
-/// More are never sent: what all headers together may hold is reached by far fewer.
+/// The limit on warnings; the limit on the size of headers is reached earlier.
 const MAX_WARNINGS: usize = 1024;
 
 impl Warnings {
-    /// Adds a text; one that was said already is not said again, and none where there are very many.
+    /// Adds a text, unless it is a duplicate or the limit is reached.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
         let mut warnings = self.0.warnings.lock();
@@ -48,7 +48,7 @@ impl Warnings {
 }
 
 impl RequestNotes {
-    /// Warnings go to a place that the caller reads, annotations to the record of the request.
+    /// Warnings are for the caller, annotations for the record of the request.
     pub fn new(warnings: Warnings, record: Arc<Record>) -> Self {
         Self { warnings, record: Some(record) }
     }
@@ -62,28 +62,29 @@ impl RequestNotes {
         self.warnings.add(text);
     }
 
-    /// Admission has put fields into a custom object that its schema does not know. They are never stored, but count as a
-    /// change of the object.
-    pub fn note_unknown_fields(&self) {
-        self.warnings.0.unknown_fields.store(true, Ordering::Relaxed);
+    /// Admission has changed a custom object in ways that its schema was not asked about: all that look at it from now on
+    /// see what the schema does not know, and metadata of any type, until it is stored.
+    pub fn note_unpruned(&self) {
+        self.warnings.0.unpruned.store(true, Ordering::Relaxed);
     }
 
-    /// True when admission has put such fields in.
-    pub(crate) fn has_unknown_fields(&self) -> bool {
-        self.warnings.0.unknown_fields.load(Ordering::Relaxed)
+    /// Returns true if admission has changed a custom object in such a way.
+    pub(crate) fn is_unpruned(&self) -> bool {
+        self.warnings.0.unpruned.load(Ordering::Relaxed)
     }
 
-    /// Lists and maps of the object stood there empty.
+    /// Records the lists and maps of the object that were sent empty.
     pub(crate) fn note_empties(&self, empties: &Empties) {
         self.warnings.0.empties.get_or_init(|| empties.clone());
     }
 
-    /// True when the new object was sent with an empty map at a place: Go tells it from none until the object is written.
+    /// Returns true if the object was sent with an empty map at this path, which Go distinguishes from none until it is
+    /// written.
     pub fn was_sent_empty(&self, path: &[&str]) -> bool {
         self.warnings.0.empties.get().is_some_and(|empties| empties.holds_map(path))
     }
 
-    /// Adds an annotation that the audit events of this request tell from a level on. The first value of a key stays.
+    /// Adds an annotation to audit events of at least this level. The first value of a key stays.
     pub fn annotate(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
         let notes = self.record.as_deref().and_then(Record::audit);
         if let Some(notes) = notes.filter(|notes| notes.level().is_some_and(|told| told >= level)) {

@@ -1,11 +1,11 @@
-//! Access to the metadata of an object tree: what the generic verbs read and set, whatever the kind.
+//! Access to the metadata of objects of any kind.
 
 use std::collections::HashSet;
 
 use binnacle_meta::{Status, Text, go_quote};
 use binnacle_schema::{Object, Value, json};
 
-/// Finalizers that stand for a propagation policy (garbage collection).
+/// Finalizers of propagation policies (garbage collection).
 pub const FINALIZER_ORPHAN: &str = "orphan";
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 
@@ -59,14 +59,14 @@ pub fn set_finalizers(object: &mut Value, finalizers: Vec<Text>) {
     }
 }
 
-/// Sets or removes a member of the metadata.
-/// Takes out what only the server says of an object.
+/// Removes the metadata that only the server sets.
 pub fn clear_system_metadata(object: &mut Value) {
     for member in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         set_metadata(object, member, None);
     }
 }
 
+/// Sets or removes a member of the metadata.
 pub fn set_metadata(object: &mut Value, member: &str, value: Option<Value>) {
     let metadata = metadata_mut(object);
     match value {
@@ -79,7 +79,7 @@ pub fn set_metadata(object: &mut Value, member: &str, value: Option<Value>) {
     }
 }
 
-/// Removes owner references that stand there twice, and says of which uids they were if there were any.
+/// Removes duplicate owner references, and returns their uids, if any.
 pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
     let references = object.at_mut(&["metadata", "ownerReferences"]).and_then(Value::as_list_mut)?;
     if references.len() < 2 {
@@ -97,8 +97,8 @@ pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
     (!again.is_empty()).then(|| again.join(", "))
 }
 
-/// Returns true if an update changes only the fields that the garbage collector must be able to change: users who may
-/// write the object at all may write those without the rights that the rest of the object requires.
+/// Returns true if an update changes only fields that the garbage collector needs to change: they do not require the
+/// additional rights of the other fields.
 pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
     let without = |object: &Value| {
         let mut rest = object.clone();
@@ -110,7 +110,7 @@ pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
     without(object) == without(old)
 }
 
-/// The number of a resourceVersion; a bare 500 when it is not one, as in kube-apiserver.
+/// Parses a resourceVersion; an error is a bare 500, as in kube-apiserver.
 pub fn version_number(version: &str) -> Result<u64, Status> {
     let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
     match version.parse::<u64>() {

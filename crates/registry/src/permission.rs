@@ -1,16 +1,16 @@
-//! The right to create, in the two ways in which writes have it: from the start, or asked for when nothing is found.
+//! The permission to create, given with the request or requested when the object does not exist.
 
 use std::fmt::Debug;
 
 use binnacle_meta::Status;
 use binnacle_request::{BoxFuture, CreatePermit};
 
-/// Gives the permit without which nothing is created.
+/// Returns the permit that every create needs.
 ///
-/// A `POST` brings it along. An update or an apply was allowed as such; the authorizers are asked for `create` when the
-/// object turns out to be absent, after the rules of its kind and before validating admission, as in kube-apiserver.
+/// A `POST` has one. An update or an apply was authorized as such; the authorizers are asked for `create` if the object
+/// does not exist, after validation of the object and before validating admission, as in kube-apiserver.
 pub trait CreateGate: Debug + Send + Sync {
-    /// Errors: 403 when the caller may not create the object, 500 when that cannot be told.
+    /// Errors: 403 if the caller may not create the object, 500 if the authorizers fail.
     fn permit(&self) -> BoxFuture<'_, Result<CreatePermit, Status>>;
 }
 

@@ -1,4 +1,4 @@
-//! A store as requests use it: what they wait for it counts as theirs, so that whoever wonders why one was slow can be told.
+//! A store whose waiting times are recorded with the request, to explain slow ones.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use binnacle_store::{
 };
 use bytes::Bytes;
 
-/// A store. The calls that requests make of it are measured, others go by [`Deref`].
+/// A store. Calls of requests are measured, others use [`Deref`].
 #[derive(Clone)]
 pub struct RequestStore(Arc<dyn Store>);
 
@@ -46,7 +46,7 @@ impl RequestStore {
     }
 }
 
-/// A span around a call, of which the store is told, where the request has a trace.
+/// Adds a span for a call, with its outcome, if the request has a trace.
 async fn traced<T>(name: &'static str, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let Some(mut span) = trace::begin(|| Cow::Borrowed(name), SpanKind::Internal) else { return call.await };
     let context = span.context().header();

@@ -1,4 +1,4 @@
-//! A resource as the verbs see it: its description, its schemas, its rules, and where its objects are.
+//! A resource as the verbs use it: its description, schemas, rules and objects.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::request_store::RequestStore;
 use crate::sent::{Received, Sent};
 use crate::ttl::Leases;
 
-/// The manager of fields that the server writes by itself.
+/// The manager of fields that the server sets itself.
 pub const MANAGER: &str = "kube-apiserver";
 
-/// The root of all keys, unless another one is configured.
+/// The default prefix of all keys.
 pub const ROOT: &str = "/registry/";
 
 /// One resource in one served version.
@@ -32,44 +32,44 @@ pub struct Resource {
     /// The schema of this version.
     pub message: MessageRef,
     pub collection: Arc<Collection>,
-    /// The conversion of objects from this version to the stored one and back; `None` where they are the same.
+    /// The conversion between this version and the stored one; `None` if they are the same.
     pub conversion: Option<Conversion>,
     api_version: Text,
     /// The first bytes of each object's JSON.
     pub(crate) type_meta: Bytes,
     pub(crate) forms: Forms,
-    /// The sizes of the events that watches of this version were sent.
+    /// The sizes of the events sent to watches of this version.
     pub sent: Arc<binnacle_watchcache::Distribution>,
-    /// The seconds that it took to send initial events to the watches that asked for them, by the scope of the request.
+    /// The seconds until initial events were sent, by the scope of the request.
     pub watch_lists: Arc<[(&'static str, binnacle_watchcache::Distribution); 3]>,
 }
 
 /// The stored objects behind all versions of a resource.
 #[derive(Clone)]
 pub struct Collection {
-    /// The rules of the kind for handling and storing objects, the same in every server.
+    /// The rules of the kind for handling and storing objects, which are the same in every server.
     pub kind: Arc<StoredType>,
     pub hooks: Arc<dyn Hooks>,
     pub admission: Arc<dyn Admission>,
     pub store: RequestStore,
     pub cache: Arc<Cache>,
-    /// True when reads are served by the cache.
+    /// True if reads use the cache.
     pub cached: bool,
     pub media_type: MediaType,
     /// The number of concurrent deletes in a collection.
     pub delete_workers: usize,
-    /// False where no finalizers are set that only a garbage collector takes away again.
+    /// False if finalizers for the garbage collector are not set.
     pub garbage_collector: bool,
-    /// True when objects that cannot be read may be deleted, and errors name them (KEP-3926).
+    /// True if unreadable objects may be deleted, and errors name them (KEP-3926).
     pub unsafe_deletion: bool,
-    /// The feature gates of the server, and what it allows.
+    /// The feature gates and the settings of the server.
     pub features: Arc<Features>,
     /// The prefix of all keys of the server.
     pub root: Text,
-    /// The limit on the wire forms that are kept, over all resources.
+    /// The limit on cached wire forms, for all resources.
     pub budget: Arc<FormBudget>,
     pub counts: Arc<Counts>,
-    /// Seconds after which objects vanish (events), if they do.
+    /// The leases of objects that expire (events).
     pub ttl: Option<Arc<Leases>>,
     /// `/registry/pods/`.
     pub prefix: Bytes,
@@ -77,14 +77,14 @@ pub struct Collection {
     pub api_version: Text,
 }
 
-/// kube-apiserver's bounds for the seconds that initial events take.
+/// kube-apiserver's buckets for the seconds until initial events are sent.
 const WATCH_LISTS: [f64; 17] =
     [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
-/// The same for the sizes of watch events, in bytes.
+/// kube-apiserver's buckets for the sizes of watch events, in bytes.
 const EVENT_SIZES: [f64; 8] = [1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 65536.0, 131_072.0];
 
 impl Resource {
-    /// A version of a collection, the n-th of those served.
+    /// Makes the n-th served version of a collection.
     pub fn new(kind: &ResourceType, collection: Arc<Collection>, n: usize) -> Self {
         let description = kind.description.clone();
         let api_version = description.group_version_kind().api_version();
@@ -105,8 +105,8 @@ impl Resource {
         }
     }
 
-    /// The same resource behind other admission: what the server does on behalf of a request that was admitted as a
-    /// whole is not asked again in its parts.
+    /// Returns the same resource with another admission, for writes on behalf of a request that was admitted as a
+    /// whole.
     #[must_use]
     pub fn with_admission(&self, admission: Arc<dyn Admission>) -> Self {
         let collection = Collection { admission, ..Collection::clone(&self.collection) };
@@ -139,22 +139,22 @@ impl Resource {
         self.description.group_kind()
     }
 
-    /// Turns an object of this version into the stored one.
+    /// Converts an object of this version to the stored one.
     pub fn to_stored(&self, object: &mut Value) {
         if let Some(conversion) = &self.conversion {
             (conversion.to_stored)(object);
         }
     }
 
-    /// Turns a stored object into this version's form.
+    /// Converts a stored object to this version.
     pub fn from_stored(&self, object: &mut Value) {
         if let Some(conversion) = &self.conversion {
             (conversion.from_stored)(object);
         }
     }
 
-    /// A decoded object with its defaults. Lists and maps that stood there empty are no absent ones for defaults and for
-    /// the rules, though they are no part of the object.
+    /// Sets the defaults of a decoded object. Empty lists and maps are present for defaults and validation, but are not
+    /// part of the object.
     pub fn complete(&self, mut object: Value, empties: Empties) -> Received {
         empties.restore(&mut object);
         self.set_defaults(&mut object);
@@ -162,18 +162,18 @@ impl Resource {
         Received::new(object, empties)
     }
 
-    /// The object to write of one that was received.
+    /// Converts a received object to the storage version, for the write.
     pub fn sent(&self, received: Received) -> Sent {
         let (mut object, empties) = received.into_parts();
         if self.conversion.is_none() {
             return Sent::new(object, empties);
         }
-        // The rules see the storage version, in which fields may stand elsewhere: nobody knows where the empty ones would.
+        // Validation sees the storage version, in which the empty fields could have other paths, so they are dropped.
         self.to_stored(&mut object);
         object.into()
     }
 
-    /// Fills in the defaults of this version.
+    /// Sets the defaults of this version.
     pub fn set_defaults(&self, object: &mut Value) {
         if let Some(custom) = &self.collection.kind.custom {
             custom.set_defaults(object);
@@ -201,8 +201,8 @@ impl Resource {
         self.description.plural == "namespaces" && self.description.group.is_empty()
     }
 
-    /// Returns the admission attributes of a request for this resource. Deletes add their options themselves: they
-    /// change while the deletion is decided.
+    /// Returns the admission attributes of a request for this resource. Deletes add their options themselves, since
+    /// these change while the deletion is decided.
     pub fn attributes(&self, context: &Context, operation: Operation, name: &str, subresource: &str) -> Attributes {
         Attributes {
             operation,
@@ -210,7 +210,7 @@ impl Resource {
             resource: self.description.group_version_resource(),
             subresource: subresource.into(),
             namespace: match &context.namespace {
-                // Requests for a namespace are in it, also the one that makes it.
+                // Requests for a namespace are in it, including its creation.
                 none if none.is_empty() && self.is_namespaces() => name.into(),
                 namespace => namespace.clone(),
             },
@@ -228,8 +228,8 @@ impl Resource {
 }
 
 impl Collection {
-    /// The key of an object. Names were validated when the object was made; one that could not have been is refused
-    /// here, so that no key outside of the collection can be built.
+    /// Returns the key of an object. Names are validated at creation; here only names that would lead outside of the
+    /// collection are refused.
     pub fn key(&self, namespace: &str, name: &str) -> Result<Bytes, Status> {
         self.check_place(namespace, Some(name))?;
         let mut key = Vec::with_capacity(self.prefix.len() + namespace.len() + 1 + name.len());
@@ -242,8 +242,8 @@ impl Collection {
         Ok(Bytes::from(key))
     }
 
-    /// Checks that objects can be at a place: of a name, or all of a namespace. A name that would lead elsewhere among
-    /// keys is refused, even where only the cache is asked.
+    /// Checks a namespace and perhaps a name. Names that would lead to other keys are refused, even if only the cache
+    /// is read.
     pub(crate) fn check_place(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
         if let Some(name) = name {
             if self.kind.namespaced && namespace.is_empty() {
@@ -280,7 +280,7 @@ impl Collection {
         self.kind.codec()
     }
 
-    /// The kinds in which objects can be read.
+    /// Returns the kinds for decoding objects.
     pub fn kinds(&self) -> &dyn Kinds {
         &*self.kind.kinds
     }
@@ -289,7 +289,7 @@ impl Collection {
         GroupKind::new(self.kind.storage.group.clone(), self.kind.storage.kind.clone())
     }
 
-    /// The kind that refusals of an object name: that of custom resources says what it is itself.
+    /// Returns the kind for errors of an object; a custom resource has its own.
     pub(crate) fn kind_of(&self, object: &Value) -> GroupKind {
         match (&self.kind.custom, object.str_at(&["kind"])) {
             (Some(_), kind) if !kind.is_empty() => GroupKind::new(self.kind.storage.group.clone(), kind),

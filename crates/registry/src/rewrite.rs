@@ -1,5 +1,4 @@
-//! Changes past the rules for updates and without admission: for orders whose own rules are stricter, as those that bind
-//! pods.
+//! Changes without admission and the rules of updates, for operations with stricter rules, such as the binding of pods.
 
 use binnacle_meta::{Status, Text};
 use binnacle_schema::Value;
@@ -11,20 +10,20 @@ use crate::resource::Resource;
 use crate::stored::store_failure;
 use crate::update::precondition_failed;
 
-/// The object that is meant; empty values mean any.
+/// Conditions on the object; empty values match any.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions {
     pub uid: Text,
     pub resource_version: Text,
 }
 
-/// Changes an object in the storage version, or says why not. Called again when somebody else was quicker.
+/// Changes an object in the storage version, or returns an error. Called again after a conflict.
 pub type Rewrite<'a> = dyn FnMut(&mut Value) -> Result<(), Status> + Send + 'a;
 
 impl Resource {
-    /// Writes what `rewrite` makes of an object; a dry run only tries.
+    /// Writes the object that `rewrite` has changed; a dry run only calls it.
     ///
-    /// Errors: 404, 409 where it is another object than the one that is meant, whatever `rewrite` says.
+    /// Errors: 404, 409 if the preconditions do not match, and those of `rewrite`.
     pub async fn rewrite(
         &self,
         context: &Context,

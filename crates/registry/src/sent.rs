@@ -1,6 +1,5 @@
-//! Objects on their way to the store: as they were received, in the version of the request, and as they are written, in
-//! the storage version. The lists and maps that stood there empty travel with them, beside the object of which they are no
-//! part. They are gone once its rules have seen them.
+//! Objects to be written: as received, in the version of the request, and as sent to the store, in the storage version.
+//! Empty lists and maps are not part of an object, and are kept beside it until it has been validated.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -10,12 +9,12 @@ use binnacle_schema::decode::Empties;
 
 use crate::notes::RequestNotes;
 
-/// An object that a client sent: in the version of the request, with that version's defaults. Only
-/// [`Resource::sent`](crate::Resource::sent) turns it into one that can be written.
+/// An object that a client sent, in the version of the request, with that version's defaults. Only
+/// [`Resource::sent`](crate::Resource::sent) converts it for a write.
 #[derive(Clone, Debug)]
 pub struct Received {
     object: Value,
-    /// Of the request's version.
+    /// In the request's version.
     empties: Empties,
 }
 
@@ -29,7 +28,7 @@ impl Received {
     }
 }
 
-/// An object that holds nothing empty, with its defaults.
+/// An object without empty lists and maps, with its defaults.
 impl From<Value> for Received {
     fn from(object: Value) -> Self {
         Self { object, empties: Empties::default() }
@@ -50,7 +49,7 @@ impl DerefMut for Received {
     }
 }
 
-/// An object in the storage version that somebody sent, or that the server made itself and that holds nothing empty.
+/// An object in the storage version to be written. One that the server made has no empty lists and maps.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     object: Value,
@@ -58,26 +57,26 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// `empties` are those of the storage version.
+    /// `empties` are in the storage version.
     pub(crate) fn new(object: Value, mut empties: Empties) -> Self {
         empties.mark_items(&object);
         Self { object, empties }
     }
 
-    /// Notes for admission which maps were sent empty.
+    /// Records the empty maps for admission.
     pub(crate) fn note_empties(&self, notes: &RequestNotes) {
         if self.empties.has_maps() {
             notes.note_empties(&self.empties);
         }
     }
 
-    /// Gives the object back the lists that were sent empty: a kind can tell them when it prepares the object. Maps wait
-    /// for the rules, since a struct that is there looks like one.
+    /// Restores the empty lists, which matter to the kind's strategy when it prepares the object. Maps are restored
+    /// only for validation, since an existing struct looks like an empty map.
     pub(crate) fn restore_lists(&mut self) {
         self.empties.restore_lists(&mut self.object);
     }
 
-    /// The object as the rules of its kind see it: with the maps, too, that were sent empty.
+    /// Returns the object for validation, with its empty maps.
     pub(crate) fn as_judged(&self) -> Cow<'_, Value> {
         if !self.empties.has_maps() {
             return Cow::Borrowed(&self.object);
@@ -87,13 +86,13 @@ impl Sent {
         Cow::Owned(object)
     }
 
-    /// The object without what was empty.
+    /// Returns the object without empty lists and maps.
     pub(crate) fn into_object(mut self) -> Value {
         self.withdraw_empties();
         self.object
     }
 
-    /// Takes out again what was empty: it is no part of the object.
+    /// Removes the empty lists and maps, which are not part of the object.
     pub(crate) fn withdraw_empties(&mut self) {
         self.empties.withdraw(&mut self.object);
     }

@@ -9,27 +9,27 @@ use crate::object;
 use crate::resource::Collection;
 use crate::write_failure::WriteFailure;
 
-/// The size limit of etcd for a request, unless it is configured otherwise.
+/// etcd's default limit on the size of a request.
 const MAX_REQUEST: usize = 1536 << 10;
-/// Left to what comes with a value: its key, the conditions of the transaction, the envelope of its encryption, and the
-/// marks of a deletion, which must always be possible.
+/// Reserved for the key, the conditions of the transaction, the envelope of encryption, and the marks of a deletion,
+/// which must always be possible.
 const RESERVE: usize = 16 << 10;
-/// The largest value that clients may store, on any engine.
+/// The largest value that clients may store, in any engine.
 pub const MAX_STORED: usize = MAX_REQUEST - RESERVE;
 
-/// The number of fields that an error names.
+/// The number of fields in an error.
 const NAMED: usize = 3;
 
 /// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Content,
-    /// A write that adds only the marks of a deletion.
+    /// A write that only marks an object for deletion.
     Deletion,
 }
 
 impl Collection {
-    /// Refuses a value that is larger than may be stored.
+    /// Returns an error for a value that is too large to be stored.
     pub(crate) fn check_size(&self, object: &Value, size: usize, write: Write) -> Result<(), Status> {
         let limit = match write {
             Write::Content => MAX_STORED,
@@ -38,7 +38,7 @@ impl Collection {
         if size <= limit { Ok(()) } else { Err(self.too_large(object, size, limit)) }
     }
 
-    /// The refusal of a write: the store has found the value too large although it is within the limit, or failed otherwise.
+    /// Returns the failure of a write: the store has refused the size of a value within the limit, or failed otherwise.
     pub(crate) fn write_failure(&self, error: binnacle_store::StoreError, object: &Value, size: usize) -> WriteFailure {
         match &error {
             binnacle_store::StoreError::TooLarge => {
@@ -69,8 +69,8 @@ impl Collection {
     }
 }
 
-/// The fields that make an object large, largest first. A struct or map is named by its members where one of them makes
-/// up half of it.
+/// Returns the largest fields of an object, largest first. A struct or map is replaced by a member that is at least
+/// half of it.
 fn largest_fields(object: &Value, message: &Message) -> Vec<(FieldPath, usize)> {
     let mut fields = BinaryHeap::new();
     add_members(object, &FieldPath::root(), Some(message), &mut fields);
@@ -94,7 +94,7 @@ struct Field<'v> {
     size: usize,
     path: FieldPath,
     value: &'v Value,
-    /// The schema of a struct, none for maps.
+    /// The schema of a struct, `None` for maps.
     message: Option<&'v Message>,
 }
 
@@ -115,7 +115,7 @@ fn add_members<'v>(
     }
 }
 
-/// About how many bytes a value takes in the store.
+/// Returns the approximate size of a value in the store.
 fn size_of_value(value: &Value) -> usize {
     match value {
         Value::Null => 0,

@@ -17,7 +17,7 @@ use crate::ttl::Leases;
 #[derive(Clone)]
 pub struct StorageOptions {
     pub store: Arc<dyn Store>,
-    /// Resources that are kept elsewhere (`--etcd-servers-overrides`).
+    /// Resources with other stores (`--etcd-servers-overrides`).
     pub overrides: HashMap<GroupResource, Arc<dyn Store>>,
     /// The prefix of all keys (`--etcd-prefix`); ends with a slash.
     pub root: String,
@@ -25,22 +25,22 @@ pub struct StorageOptions {
     pub uncached: Uncached,
     /// The lifetime of events.
     pub event_ttl: Duration,
-    /// The time for which a lease is given to new events.
+    /// The time for which a lease is used for new events.
     pub lease_reuse: Duration,
     /// The number of concurrent deletes in a collection.
     pub delete_workers: usize,
-    /// Deletes ask the garbage collector for what becomes of dependents (`--enable-garbage-collector`).
+    /// True if deletes set finalizers for the garbage collector (`--enable-garbage-collector`).
     pub garbage_collector: bool,
-    /// The feature gates of the server, and what it allows.
+    /// The feature gates and the settings of the server.
     pub features: Arc<Features>,
 }
 
-/// Resources whose objects are read from the store itself. Their cache is made for watches only.
+/// Resources that are read from the store. Their cache is only for watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uncached {
     /// `--watch-cache=false`.
     All,
-    /// The resources that `--watch-cache-sizes` gives no room, and those that kube-apiserver never caches.
+    /// The resources of size 0 in `--watch-cache-sizes`, and those that kube-apiserver never caches.
     Some(HashSet<GroupResource>),
 }
 

@@ -1,5 +1,5 @@
-//! Objects in the form in which they are kept: the protobuf envelope of the storage version, without its
-//! resourceVersion, which is the revision of its key.
+//! The stored form of objects: the protobuf envelope of the storage version, without a resourceVersion, which is the
+//! revision of the key.
 
 use std::sync::Arc;
 
@@ -9,25 +9,37 @@ use binnacle_scheme::{CustomSchema, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
+use crate::context::Context;
 use crate::converting::Conversions;
 use crate::object;
 use crate::resource::Collection;
 use crate::size::Write;
 
-/// An object together with the revision that it has in the store.
+/// An object with its revision in the store.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// In the storage version, canonical, resourceVersion set.
+    /// In the storage version, canonical, with resourceVersion.
     pub object: Value,
     pub revision: Revision,
 }
 
 impl Collection {
-    /// The bytes to store, 413 where they are more than may be. Brings the object into canonical form on the way.
+    /// Returns the bytes to store, 413 if there are too many. Converts the object to canonical form.
     pub async fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
         let value = self.stored_form(object).await?;
         self.check_size(object, value.len(), Write::Content)?;
         Ok(value)
+    }
+
+    /// A custom object that admission has changed becomes one of its schema. On its way into another version that is left
+    /// to the schema of that one, which does not know how to leave malformed metadata out.
+    pub(crate) fn prune_admitted(&self, context: &Context, object: &mut Value) -> Result<(), Status> {
+        let Some(custom) = self.kind.custom.as_ref().filter(|_| context.notes.is_unpruned()) else { return Ok(()) };
+        let failed = |why: String| Status::unknown(500, &why);
+        match custom.is_stored() {
+            true => custom.fit(object).map_err(failed),
+            false => custom.read(&mut object.clone(), false).map(drop).map_err(failed),
+        }
     }
 
     /// [`Collection::encode`] of an object to which nothing was added but the marks of its deletion.
@@ -56,7 +68,7 @@ impl Collection {
         Ok(Bytes::from(self.codec().write(&self.stored_kind().written(written), self.media_type, &older)))
     }
 
-    /// A custom resource in the version in which it is stored.
+    /// Returns a custom resource in its stored version.
     async fn custom_stored(&self, custom: &Arc<dyn CustomSchema>, object: &Value) -> Result<Value, Status> {
         let mut stored = object.clone();
         match custom.converter() {
@@ -64,7 +76,7 @@ impl Collection {
             Some(converter) => {
                 let converted = converter.convert(vec![stored], custom.stored_version()).await;
                 let converted = converted.map_err(|why| Status::unknown(500, &why))?;
-                // One for one is what a converter gives.
+                // A converter returns one object for each.
                 stored = converted.into_iter().next().unwrap_or_default();
                 custom.fit(&mut stored).map_err(|why| Status::unknown(500, &why))?;
             }
@@ -73,36 +85,36 @@ impl Collection {
         Ok(stored)
     }
 
-    /// The object of stored bytes, with the resourceVersion that `revision` gives it.
+    /// Returns the object of stored bytes, with its resourceVersion from `revision`.
     pub fn decode(&self, value: &[u8], revision: Revision) -> Result<Value, Status> {
         self.read(value, revision).map_err(|why| self.undecodable(why, revision))
     }
 
-    /// Returns the status for a value that is no object.
+    /// Returns the status for a value that is no valid object.
     pub(crate) fn undecodable(&self, why: impl ToString, revision: Revision) -> Status {
         let why = why.to_string();
         tracing::error!(kind = %self.kind.storage.kind, why, "stored object cannot be decoded");
         self.change_failure(StoreError::Undecodable { key: String::new(), revision, why })
     }
 
-    /// As [`Collection::decode`]; the error says what is wrong with the bytes.
+    /// As [`Collection::decode`]; the error is the reason only.
     pub(crate) fn read(&self, value: &[u8], revision: Revision) -> Result<Value, String> {
         let mut object = self.codec().read(&self.stored_kind(), value)?;
         self.set_version(&mut object, revision);
         Ok(object)
     }
 
-    /// Changes a canonical object as storing it as `value` does: empty lists and maps that are written as `null` when
-    /// nil are read back so. Answers show objects as they are read back.
+    /// Changes a canonical object as writing and reading it would: empty lists and maps become null if Go writes nil
+    /// ones as `null`. Responses have objects as they are read.
     pub(crate) async fn as_stored(&self, object: &mut Value, value: &Bytes) -> Result<(), Status> {
         if let Some(custom) = &self.kind.custom {
-            // Fields that the stored version does not know are lost.
+            // Fields that are unknown to the stored version are lost.
             if !custom.is_stored() {
                 let read = Conversions::new(custom).open_one(value).await;
                 let read = read.and_then(|value| self.codec().read(&self.stored_kind(), &value));
                 *object = read.map_err(|why| Status::unknown(500, &why))?;
             } else if custom.set_defaults(object) {
-                // The defaults of the status, which no create can set.
+                // Sets the defaults of the status, which a create cannot set.
                 self.kind.canonicalize(object);
             }
             return Ok(());
@@ -114,10 +126,10 @@ impl Collection {
         Ok(())
     }
 
-    /// True when writing an object as `value` changes nothing of what was read as `old`.
+    /// Returns true if `object`, which is stored as `value`, is equal to `old`.
     pub(crate) fn is_same(&self, object: &Value, value: &Bytes, old: &Bytes) -> bool {
         match &self.kind.custom {
-            // The old value was converted when it was read, so the converted objects are compared.
+            // The old value was converted when it was read, so converted objects are compared.
             Some(custom) if custom.converter().is_some() => {
                 let mut object = object.clone();
                 object::metadata_mut(&mut object).remove("resourceVersion");
@@ -145,25 +157,25 @@ impl Collection {
     }
 }
 
-/// The object that `stored` holds where objects of a kind are kept, in the version in which they are handled; the error
-/// says why no server of this release can read it.
+/// Decodes a stored object of a kind, in the version in which objects are handled; the error is the reason why this
+/// release cannot read it.
 pub fn decode_stored(kind: &StoredType, stored: &[u8]) -> Result<Value, String> {
     let api_version = kind.storage.group_version_kind().api_version();
     kind.codec().read(&StoredKind::new(kind, &api_version), stored)
 }
 
-/// Returns the status for a failure of the store; the details are logged.
+/// Returns the status for a failure of the store, and logs the details.
 pub fn store_failure(error: StoreError) -> Status {
     match error {
         StoreError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         StoreError::FutureRevision { current } => Status::too_large_resource_version(0, current.0, 1),
-        // The caller knows which value it asked for.
+        // The caller knows the key.
         StoreError::Transform { why, .. } => Status::internal(why),
         StoreError::Undecodable { why, .. } => Status::unknown(500, &why),
         StoreError::Timeout => {
             Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
         }
-        // Retrying at once does not help, and neither does another request body: the operator has to make room.
+        // A retry or another request body does not help: the operator has to free space.
         StoreError::NoSpace(why) => Status::unknown(507, &format!("Insufficient Storage: {why}")),
         other => {
             tracing::error!(error = %other, "storage failed");

@@ -1,5 +1,5 @@
-//! Leases for objects that vanish by themselves. A lease is shared by all objects made within a while, as the
-//! reference does, so that a stream of events does not make as many leases.
+//! Leases of objects that expire. As in kube-apiserver, objects of about the same time share a lease, so that a stream
+//! of events does not need one each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use tokio::sync::Mutex;
 
 use crate::counts::Counts;
 
-/// A lease is reused for 5 % of its time at most: an object lives a little longer, never shorter.
+/// A lease is reused for at most 5 % of its time: an object lives a little longer, never shorter.
 const REUSE_DIVISOR: u32 = 20;
-/// and for so many objects at most.
+/// The most objects of a lease.
 const OBJECTS_MAX: u32 = 1000;
 
 pub struct Leases {
@@ -29,12 +29,12 @@ struct Current {
 }
 
 impl Leases {
-    /// Objects live for `ttl`; a lease is given to new ones for `reuse`.
+    /// Objects live for `ttl`; a lease is used for new ones during `reuse`.
     pub fn new(store: Arc<dyn Store>, ttl: Duration, reuse: Duration, counts: Arc<Counts>) -> Self {
         Self { store, ttl, reuse: reuse.min(ttl / REUSE_DIVISOR), current: Mutex::new(None), counts }
     }
 
-    /// The lease for an object made now.
+    /// Returns the lease for a new object.
     pub async fn get(&self) -> Result<LeaseId, StoreError> {
         let mut current = self.current.lock().await;
         if let Some(shared) = current.as_mut()
@@ -46,7 +46,8 @@ impl Leases {
         }
         let reuse = self.reuse;
         let lease = self.store.grant_lease((self.ttl + reuse).as_secs().max(1)).await?;
-        // kube-apiserver counts the object that needs a new lease with those of the old one, be there none.
+        // As in kube-apiserver, the object that needs a new lease is counted with those of the old one, even if there
+        // is none.
         let spent = current.take().map_or(0, |spent| spent.objects);
         self.counts.leases.add(f64::from(spent + 1));
         *current = Some(Current { lease, until: Instant::now() + reuse, objects: 1 });

@@ -1,5 +1,5 @@
-//! Objects that cannot be read, because their bytes do not decode or their key is gone: the errors for clients, and
-//! their deletion all the same (KEP-3926).
+//! Unreadable objects, whose bytes do not decode or whose key is lost: errors for clients, and their deletion
+//! (KEP-3926).
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusDetails};
 use binnacle_scheme::{Deletion, ResourceDescription};
@@ -11,12 +11,12 @@ use crate::delete::IGNORE_READ_ERROR;
 use crate::resource::{Collection, Resource};
 use crate::stored::{Stored, store_failure};
 
-/// The most objects that a failed list names.
+/// The most objects in the error of a list.
 const MAX_NAMED: usize = 100;
 const CODE: u8 = 7;
 
 impl Collection {
-    /// The object of what a key holds.
+    /// Decodes the object of a stored value.
     pub(crate) fn open(&self, kv: &KeyValue) -> Result<Stored, StoreError> {
         match self.read(&kv.value, kv.mod_revision) {
             Ok(object) => Ok(Stored { object, revision: kv.mod_revision }),
@@ -38,7 +38,7 @@ impl Collection {
         if !self.unsafe_deletion {
             return store_failure(error);
         }
-        // Without the root of all keys, but for the slash before it.
+        // Without the prefix of all keys, except for its slash.
         let key = key.get(self.root.len() - 1..).unwrap_or(key);
         Status::internal(corrupt_object(key, &error))
     }
@@ -52,7 +52,7 @@ impl Collection {
         }
     }
 
-    /// A range up to the first value in it that cannot be read, and why that cannot.
+    /// Returns a range up to its first unreadable value, and the error of that.
     pub(crate) async fn readable_range(
         &self,
         request: RangeRequest,
@@ -75,7 +75,8 @@ impl Collection {
     }
 }
 
-/// The objects that a list could not read. The first one ends it, unless the feature is on: then it names them.
+/// The unreadable objects of a list. The first one ends the list, unless the feature is on: then the error names them
+/// all.
 pub(crate) struct Unread<'a> {
     resource: &'a Resource,
     found: usize,
@@ -94,7 +95,7 @@ impl<'a> Unread<'a> {
         };
         if !self.resource.collection.unsafe_deletion {
             return Err(match error {
-                // Among many, it matters which.
+                // Names the object, as the list has many.
                 StoreError::Transform { .. } => Status::internal(error),
                 error => store_failure(error),
             });
@@ -108,23 +109,22 @@ impl<'a> Unread<'a> {
         Ok(())
     }
 
-    /// The end of the list.
+    /// Returns the error of the list, if there are unreadable objects.
     pub(crate) fn finish(self) -> Result<(), Status> {
         if self.found == 0 { Ok(()) } else { Err(self.status) }
     }
 }
 
 impl Resource {
-    /// Returns true if unreadable objects can be deleted: not where kube-apiserver puts its storage behind another.
+    /// Returns true if unreadable objects can be deleted: not for resources whose storage kube-apiserver wraps.
     pub fn deletes_unreadable(&self) -> bool {
         let ResourceDescription { deletion, group, .. } = &*self.description;
         *deletion != Deletion::Namespace && group != "rbac.authorization.k8s.io"
     }
 
-    /// Deletes an object that cannot be read. Nothing can be asked of it: neither preconditions nor finalizers nor
-    /// admission have a say, and nothing is tidied up after it.
+    /// Deletes an unreadable object, without preconditions, finalizers, admission or hooks.
     ///
-    /// Errors: 422 when there is none that cannot be read.
+    /// Errors: 422 if the object does not exist or is readable.
     pub async fn delete_unreadable(&self, context: &Context, name: &str) -> Result<(), Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
@@ -136,7 +136,7 @@ impl Resource {
         if !unreadable {
             let detail = "is exclusively used to delete corrupt object(s), try again by removing this option";
             let errors = FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail).into();
-            // kube-apiserver names the resource where others name the kind.
+            // As in kube-apiserver, with the resource in place of the kind.
             let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
             return Err(Status::invalid(&kind, name, &errors));
         }
@@ -145,7 +145,7 @@ impl Resource {
         collection.store.txn(txn).await.map(drop).map_err(store_failure)
     }
 
-    /// The Status that tells of such a delete.
+    /// Returns the Status of the delete of an unreadable object.
     pub fn deleted_unreadable(&self, name: &str) -> Status {
         let details = StatusDetails {
             name: name.to_owned(),
@@ -156,7 +156,7 @@ impl Resource {
     }
 }
 
-/// Returns the error of a value in the words of kube-apiserver's storage.
+/// Returns the error of a value, in the words of kube-apiserver's storage.
 fn corruption(error: &StoreError) -> String {
     match error {
         StoreError::Transform { why, .. } => format!("data from the storage is not transformable revision=0: {why}"),

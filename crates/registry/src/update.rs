@@ -1,4 +1,4 @@
-//! Update: optimistic concurrency, what an update may not change, and the deletes that updates complete.
+//! Update: optimistic concurrency, immutable fields, and deletes that updates complete.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use bytes::Bytes;
 
+use crate::accessed::as_accessed;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, ensure_namespace};
@@ -21,8 +22,8 @@ use crate::sent::Sent;
 use crate::stored::{Stored, store_failure};
 use crate::write_failure::WriteFailure;
 
-/// Makes the new object from the one that is there (`None` when there is none and creating is allowed), both in the
-/// storage version. Called again when somebody else was quicker.
+/// Makes the new object from the live one (`None` if there is none and it may be created), both in the storage version.
+/// Called again after a conflict.
 pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Sent, Status> + Send + 'a;
 
 /// The options of an update.
@@ -30,10 +31,10 @@ pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Sent, Status> + Send +
 pub struct UpdateOptions {
     /// Empty for the resource itself.
     pub subresource: Text,
-    /// Gives the right to create an absent object; without it (the rule but for server-side apply and for
-    /// the kinds that allow it on PUT) nothing is created.
+    /// Permits the creation of an absent object; `None`, except for server-side apply and for kinds that allow it on
+    /// PUT.
     pub create: Option<Arc<dyn CreateGate>>,
-    /// The object must have this uid.
+    /// The uid that the object must have.
     pub uid: Option<Text>,
 }
 
@@ -47,10 +48,10 @@ pub struct Updated {
 const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
 
 impl Resource {
-    /// Changes an object.
+    /// Updates an object.
     ///
-    /// Errors: 404, 409 when the resourceVersion or uid of the new object is not that of the old one, 422 when the
-    /// result is not valid, whatever `change` and admission say.
+    /// Errors: 404, 409 if the resourceVersion or uid of the new object is not that of the old one, 422 if the result
+    /// is invalid, and those of `change` and admission.
     pub async fn update(
         &self,
         context: &Context,
@@ -75,10 +76,10 @@ impl Resource {
                 if !version.is_empty() {
                     object::version_number(version)?;
                 }
-                // A version says nothing where there is no object.
+                // A new object has no resourceVersion.
                 object::set_metadata(&mut object, "resourceVersion", None);
                 match self.create_through(context, &**gate, object).await {
-                    // Another request has created it: that object is changed.
+                    // Another request has created it: that object is updated.
                     Err(status) if status.is(StatusReason::AlreadyExists) => {
                         current = collection.store.get(key.clone(), None).await.map_err(unread)?.0;
                         if current.is_none() {
@@ -116,7 +117,7 @@ impl Resource {
             return Err(self.uid_conflict(context, name, wanted, object::uid(&old.object)));
         }
         let mut object = self.changed(context, change, Some(&old.object)).await?;
-        // Admission sees the namespace whether the client has said it or not.
+        // Admission sees the namespace even if the client omitted it.
         ensure_namespace(self.namespace_of(context), &mut object)?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
         collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.notes).await?;
@@ -125,7 +126,7 @@ impl Resource {
         }
         self.check_version(name, &mut object, old)?;
         self.prepare_update(context, &options.subresource, &mut object, &old.object)?;
-        // Subresources leave alone what hooks look after.
+        // Subresources do not affect what hooks allocate.
         let hooks: &dyn Hooks = if options.subresource.is_empty() { &*collection.hooks } else { &NoHooks };
         hooks.begin_update(context, &mut object, &old.object).await?;
         let result = match self.validate_update(context, &options.subresource, &object, &old.object).await {
@@ -156,7 +157,7 @@ impl Resource {
         }
     }
 
-    /// The refusal of a write that is meant for an object with another uid.
+    /// Returns the error for an object with another uid.
     pub fn uid_conflict(&self, context: &Context, name: &str, wanted: &str, found: &str) -> Status {
         match self.collection.key(&context.namespace, name) {
             Ok(key) => {
@@ -167,7 +168,7 @@ impl Resource {
         }
     }
 
-    /// Without a resourceVersion the newest object is meant, where the kind allows that.
+    /// Checks the resourceVersion. Without one the newest object is updated, if the kind allows that.
     fn check_version(&self, name: &str, object: &mut Value, old: &Stored) -> Result<(), Status> {
         let given = match object::resource_version(object) {
             "" => 0,
@@ -189,7 +190,7 @@ impl Resource {
         Ok(())
     }
 
-    /// Restores the fields that no update may change, and resets those that the kind resets.
+    /// Restores immutable fields, and resets those of the kind's strategy.
     fn prepare_update(
         &self,
         context: &Context,
@@ -206,11 +207,6 @@ impl Resource {
         object.restore_lists();
         if subresource.is_empty() {
             strategy.prepare_for_update(&situation, object, old);
-            let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
-            if context.notes.has_unknown_fields() && generation(object) == generation(old) {
-                let next = generation(old).unwrap_or(0).saturating_add(1);
-                object::set_metadata(object, "generation", Some(next.into()));
-            }
         } else {
             strategy.prepare_for_subresource(subresource, &situation, object, old);
         }
@@ -230,7 +226,7 @@ impl Resource {
         Ok(())
     }
 
-    /// The rules of metadata and kind; then the kind's warnings.
+    /// Validates metadata and object; then adds the kind's warnings.
     async fn validate_update(
         &self,
         context: &Context,
@@ -238,13 +234,13 @@ impl Resource {
         object: &Sent,
         old: &Value,
     ) -> Result<(), Status> {
-        let object = &*object.as_judged();
+        let object = &*as_accessed(object.as_judged(), context);
         let collection = &self.collection;
         let (strategy, situation) =
             (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
         let path = FieldPath::new("metadata");
         let (new_metadata, old_metadata) = (object::metadata(object), object::metadata(old));
-        // An update is held to the rule for names only as far as paths need it: the name cannot change.
+        // The name cannot change, so it is validated only as a path segment.
         let mut errors = validate_metadata::validate(
             new_metadata,
             collection.kind.namespaced,
@@ -252,7 +248,7 @@ impl Resource {
             &path,
         );
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
-        // The rules of a kind begin with the same check once more, and kube-apiserver tells what both find.
+        // Validation of a kind repeats this check, and kube-apiserver reports the errors of both.
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
         let domains = |errors: &mut FieldErrors| {
             if strategy.checks_finalizer_domains() {
@@ -295,7 +291,7 @@ impl Resource {
         Ok(())
     }
 
-    /// Validating admission, then the write. The inner error is the race lost, with what is there instead.
+    /// Runs validating admission, then writes. The inner error is a conflict, with the newer object.
     async fn finish_update(
         &self,
         context: &Context,
@@ -312,13 +308,16 @@ impl Resource {
         {
             return Err((object, status.into()));
         }
+        if let Err(status) = collection.prune_admitted(context, &mut object) {
+            return Err((object, status.into()));
+        }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {
             let deleted = self.delete_finalized(context, key, &object, old).await;
             collection.kind.canonicalize(&mut object);
             return match deleted {
                 Ok(None) => Ok(Ok(Stored { object, revision: old.revision })),
                 Ok(newer) => Ok(Err((object, newer))),
-                // Nothing that was taken stands in what was written, whatever has become of it.
+                // The object is not written, so its allocations are unused in any case.
                 Err(status) => Err((object, status.into())),
             };
         }
@@ -330,7 +329,7 @@ impl Resource {
         if let Err(status) = collection.as_stored(&mut object, &value).await {
             return Err((object, status.into()));
         }
-        // An unchanged object is not written, and the version stays. Unless a new encryption key waits to be used.
+        // An unchanged object is not written and keeps its version, unless it should be encrypted with a new key.
         let same = collection.is_same(&object, &value, old_value);
         let stale = same
             && match collection.store.is_stale(key.clone(), old.revision).await {
@@ -362,13 +361,13 @@ impl Resource {
         }
     }
 
-    /// Returns true if finalizers in the spec keep an object: namespaces have them.
+    /// Returns true if finalizers in the spec keep an object, as for namespaces.
     fn held_by_spec(&self, object: &Value) -> bool {
         self.description.deletion == Deletion::Namespace && !object.list_at(&["spec", "finalizers"]).is_empty()
     }
 
-    /// Deletes an object whose last finalizer an update removed. Somebody else may have done so already. Returns the object
-    /// that somebody else has changed meanwhile, which stays: kube-apiserver would delete that too, whatever it says.
+    /// Deletes an object whose last finalizer an update removed, unless another request did. Returns an object that was
+    /// changed meanwhile, which stays: kube-apiserver would delete it regardless of the change.
     async fn delete_finalized(
         &self,
         context: &Context,
@@ -385,13 +384,13 @@ impl Resource {
                 self.collection.hooks.after_delete(context, object).await;
                 Ok(None)
             }
-            // The other deleter has released the object's resources, which may be in use by another object now.
+            // The other request has released the object's allocations, which another object may use now.
             TxnResponse::Unmet { current, .. } => Ok(current),
         }
     }
 }
 
-/// In the words of kube-apiserver's storage: an object that is not the one that is meant.
+/// Returns the error for an object that does not match a precondition, in the words of kube-apiserver's storage.
 pub(crate) fn precondition_failed(key: &str, what: &str, wanted: &str, found: &str) -> String {
     format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
@@ -400,11 +399,11 @@ pub(crate) fn precondition_failed(key: &str, what: &str, wanted: &str, found: &s
 
 enum Outcome {
     Updated(Stored),
-    /// Another write came first; this is the present object.
+    /// Another write came first, and left this object.
     Raced(Option<KeyValue>),
 }
 
-/// An update that leaves no finalizers completes a delete that waited for them.
+/// Returns true if an update removes the last finalizer of an object in deletion.
 fn deletes(object: &Value, old: &Value) -> bool {
     object::finalizers(object).is_empty()
         && object::is_deleting(old)

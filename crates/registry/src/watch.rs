@@ -1,4 +1,4 @@
-//! Watches: where they begin, and what they are about.
+//! Watches of a resource.
 
 use binnacle_meta::Status;
 use binnacle_store::Revision;
@@ -11,21 +11,21 @@ use crate::resource::Resource;
 /// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// With the present objects as ADDED (no version given).
+    /// The present objects as ADDED (no version).
     Now,
-    /// With the state at hand (version 0).
+    /// The objects of any state (version 0).
     Any,
-    /// With the first change after this revision.
+    /// The first change after this revision.
     After(u64),
-    /// `sendInitialEvents`: the objects as of this revision or later, and a mark where they end.
+    /// `sendInitialEvents`: the objects at this revision or later, and a bookmark after them.
     InitialEvents { not_older_than: Option<u64> },
-    /// `sendInitialEvents=false` without a version: only what changes from now on.
+    /// `sendInitialEvents=false` without a version: only later changes.
     ChangesOnly,
 }
 
 impl Resource {
-    /// Begins a watch. The inner error is a start that is too old, which clients are told in the stream: kube-apiserver
-    /// has answered 200 by the time it knows.
+    /// Starts a watch. The inner error is that of a start that is too old, which is sent in the stream: kube-apiserver
+    /// has already responded with 200 then.
     pub async fn watch(
         &self,
         context: &Context,
@@ -36,7 +36,7 @@ impl Resource {
         let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
         let selection = collection.selection(namespace, &options.labels, &options.fields);
         let cache = &collection.cache;
-        // A resourceVersion that is too new is reported in the stream as well.
+        // A resourceVersion that is too new is an error in the stream as well.
         let failed = |error| match error {
             CacheError::TooLargeRevision { requested, current } => Ok(Err(WatchError::TooLarge { requested, current })),
             error => Err(collection.cache_failure(error)),
@@ -45,8 +45,7 @@ impl Resource {
         let waited = match from {
             WatchFrom::After(revision) => {
                 if !collection.cached {
-                    // kube-apiserver asks the store, whose history may reach back to its first revision. What cannot be
-                    // read of it is told below.
+                    // kube-apiserver watches the store, whose history may be longer. Failures are reported below.
                     let _ = cache.reach_back(Revision(revision), deadline()).await;
                 }
                 Ok(Start::After(Revision(revision)))

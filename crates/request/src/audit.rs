@@ -1,4 +1,4 @@
-//! Facts about a request for its audit events, noted where they become known.
+//! The notes for a request's audit events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use parking_lot::Mutex;
 
 use crate::User;
 
-/// The detail of a request's audit events.
+/// The level of a request's audit events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuditLevel {
     None,
-    /// The user, the verb, the object, and the outcome.
+    /// Only the user, the verb, the object, and the outcome.
     Metadata,
-    /// And the object that was sent.
+    /// With the request object.
     Request,
-    /// And the object that was answered.
+    /// With the response object.
     RequestResponse,
 }
 
@@ -35,20 +35,20 @@ impl AuditLevel {
     }
 }
 
-/// The notes of one request. The policy is asked once the caller is known; what is noted before counts as well.
+/// The notes of one request. The policy decides once the caller is known; earlier notes count as well.
 #[derive(Debug, Default)]
 pub struct AuditNotes {
-    /// 0: not decided, otherwise the level plus one.
+    /// 0 if not decided, otherwise the level plus one.
     level: AtomicU8,
     noted: Mutex<Noted>,
 }
 
-/// The facts that have been noted.
+/// The data for audit events.
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
     pub annotations: BTreeMap<Text, Text>,
     pub object: ObjectNotes,
-    /// JSON.
+    /// As JSON.
     pub request_object: Option<Bytes>,
     pub impersonated: Option<Impersonated>,
     pub omit_managed_fields: bool,
@@ -58,11 +58,11 @@ pub struct Noted {
 #[derive(Clone, Debug)]
 pub struct Impersonated {
     pub user: Arc<User>,
-    /// The verb of constrained impersonation that allowed it; empty for the older kind.
+    /// The verb of constrained impersonation that allowed it; empty for legacy impersonation.
     pub constraint: Text,
 }
 
-/// The metadata of the object that was sent, for requests whose path does not have it.
+/// The metadata of the request object, for requests without it in their path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectNotes {
     pub namespace: Text,
@@ -72,13 +72,13 @@ pub struct ObjectNotes {
 }
 
 impl AuditNotes {
-    /// Settles what events of this request tell.
+    /// Sets the policy's decision about this request.
     pub fn decide(&self, level: AuditLevel, omit_managed_fields: bool) {
         self.noted.lock().omit_managed_fields = omit_managed_fields;
         self.level.store(level as u8 + 1, Ordering::Release);
     }
 
-    /// `None` until it has been decided.
+    /// Returns the level, `None` until it is decided.
     pub fn level(&self) -> Option<AuditLevel> {
         match self.level.load(Ordering::Acquire) {
             0 => None,

@@ -1,4 +1,4 @@
-//! Bodies of requests and answers: nothing, one piece, or a stream; and reading one within a limit.
+//! Bodies of requests and responses: empty, in one piece, or a stream; and reading with a limit.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,13 +13,13 @@ use crate::Pieces;
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Bodies of requests are of the same type, so that handlers can be called without a connection.
+/// Request bodies have the same type, so that handlers can be called without a connection.
 pub type IncomingBody = Body;
 
 /// The most bytes of a request's body that kube-apiserver reads.
 pub const MAX_REQUEST_BODY: usize = 3 * 1024 * 1024;
 
-/// A body. The common cases carry no allocation of their own.
+/// A body. The common cases do not allocate.
 #[derive(Default)]
 pub struct Body(Inner);
 
@@ -58,7 +58,7 @@ impl Body {
         Self::pieces(Pieces::from(bytes.into()))
     }
 
-    /// A body that is there, in several places.
+    /// A complete body in several pieces.
     pub fn pieces(pieces: Pieces) -> Self {
         Self(if pieces.is_empty() { Inner::Empty } else { Inner::Full(pieces) })
     }
@@ -70,11 +70,11 @@ impl Body {
         P: Buf + Into<Pieces> + 'static,
         E: Into<BoxError> + 'static,
     {
-        // Wrappers may ask once more for the end.
+        // Wrappers may poll again after the end.
         Self::new(StreamBody(Box::pin(stream.fuse())))
     }
 
-    /// Any other body, for example one that a connection brings or a wrapper around another.
+    /// Any other body, such as that of a connection or a wrapper around another body.
     pub fn new<B>(body: B) -> Self
     where
         B: HttpBody<Data: Into<Pieces>, Error: Into<BoxError>> + Send + 'static,
@@ -85,12 +85,12 @@ impl Body {
         Self(Inner::Boxed(Box::pin(body.map_frame(|frame| frame.map_data(Into::into)).map_err(Into::into))))
     }
 
-    /// True when all of the body is there already.
+    /// Returns true if the body is complete.
     pub fn is_made(&self) -> bool {
         !matches!(self.0, Inner::Boxed(_))
     }
 
-    /// The body, if all of it is there already.
+    /// Returns the body, if it is complete.
     pub fn whole(&self) -> Option<Bytes> {
         match &self.0 {
             Inner::Empty => Some(Bytes::new()),
@@ -107,7 +107,7 @@ impl Body {
             Inner::Full(_) => return Err(BodyError::TooLarge(limit)),
             Inner::Boxed(body) => body,
         };
-        // The announced length is only the client's word, so it decides about refusing, not about reserving much.
+        // The announced length is unverified, so it is used to refuse the body, but not to reserve memory.
         if body.size_hint().lower() > limit as u64 {
             return Err(BodyError::TooLarge(limit));
         }
@@ -123,7 +123,7 @@ impl Body {
                 return Err(BodyError::TooLarge(limit));
             }
             match first.take() {
-                // Most bodies come in one piece, which is then not copied.
+                // Most bodies have one piece, which is not copied.
                 None if rest.is_empty() => first = Some(data.into_bytes()),
                 held => {
                     if let Some(held) = held {

@@ -1,4 +1,4 @@
-//! The connection that a request came on.
+//! The connection of a request.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 
-/// Facts of one TLS connection, shared by all its requests.
+/// Data about a TLS connection, shared by its requests.
 #[derive(Default)]
 pub struct ConnectionInfo {
-    /// The client's address; absent for requests that the server sends to itself.
+    /// The client's address; `None` for requests that the server sends to itself.
     pub peer: Option<SocketAddr>,
-    /// The certificates the client sent, leaf first. The client has proved that it holds the key of the first; nothing
-    /// has been said about who signed them.
+    /// The client's certificates, leaf first. The handshake has proved that the client holds the leaf's key; the chain
+    /// is not verified.
     pub peer_certificates: Vec<CertificateDer<'static>>,
     /// The protocol agreed on in the handshake: `h2`, `http/1.1`, or none.
     pub alpn: Option<Vec<u8>>,
@@ -29,13 +29,13 @@ impl ConnectionInfo {
         Self { peer: Some(peer), peer_certificates, alpn, ..Self::default() }
     }
 
-    /// With something to do when somebody on it has proved an identity for the first time.
+    /// Sets a callback for the first request that is authenticated.
     #[must_use]
     pub fn when_identified(self, then: impl Fn() + Send + Sync + 'static) -> Self {
         Self { when_identified: Some(Box::new(then)), ..self }
     }
 
-    /// Called when a request on it has proved an identity.
+    /// Records that a request was authenticated.
     pub fn identified(&self) {
         if !self.identified.load(Ordering::Relaxed) {
             self.identified.store(true, Ordering::Relaxed);
@@ -45,12 +45,12 @@ impl ConnectionInfo {
         }
     }
 
-    /// Counts a request on it that failed authentication; returns their number.
+    /// Counts a request that failed authentication; returns their number.
     pub fn failed_login(&self) -> u32 {
         self.failed_logins.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Returns what an authenticator has remembered on this connection, so that a chain of certificates is verified
+    /// Returns the value that an authenticator has stored with this connection, so that a certificate chain is verified
     /// once and not for each request.
     pub fn remembered<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.remembered.lock().clone()?.downcast().ok()

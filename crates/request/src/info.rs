@@ -1,7 +1,7 @@
-//! `RequestInfo`: what method, path and query say about a request before anything is looked up.
+//! `RequestInfo`: the parsed method, path and query of a request.
 //!
-//! The rules are those of Go's `RequestInfoFactory`; authorization, flow control, audit and metrics all rest
-//! on this one reading, so a path must never be read a second time in another way.
+//! The rules are those of Go's `RequestInfoFactory`. Authorization, flow control, audit and metrics all use this
+//! result, so a path must never be parsed in another way.
 
 use binnacle_meta::{FieldSelector, GroupResource, GroupVersion, GroupVersionResource, LabelSelector, Text};
 use http::Method;
@@ -11,7 +11,7 @@ use crate::Query;
 /// The Kubernetes verb of a resource request, or the lower-case HTTP method of any other.
 pub type Verb = Text;
 
-/// Method, path and query, understood.
+/// The parsed method, path and query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     /// True when the path names a resource of the API.
@@ -21,7 +21,7 @@ pub struct RequestInfo {
     /// `create`, `get`, `list`, `watch`, `update`, `patch`, `delete`, `deletecollection`, `proxy`; empty for a method
     /// without meaning on resources; the lower-case HTTP method when this is no resource request.
     pub verb: Verb,
-    /// `api` or `apis`; empty when the path is too short to be a resource's.
+    /// `api` or `apis`; empty if the path is too short for a resource.
     pub api_prefix: Text,
     pub api_group: Text,
     pub api_version: Text,
@@ -29,31 +29,31 @@ pub struct RequestInfo {
     /// The plural in the path.
     pub resource: Text,
     pub subresource: Text,
-    /// Empty when the request names none (in the path, or by a field selector on `metadata.name`).
+    /// Empty if the request has none (in the path, or in a field selector on `metadata.name`).
     pub name: Text,
-    /// Path segments from the resource on: `[resource, name, subresource, ...]`.
+    /// The path segments from the resource on: `[resource, name, subresource, ...]`.
     pub parts: Vec<Text>,
-    /// The unparsed selectors of list, watch and deletecollection, for authorizers that look at them.
+    /// The unparsed selectors of list, watch and deletecollection, for authorizers.
     pub field_selector: Text,
     pub label_selector: Text,
 }
 
-/// A special verb in the path (`/api/v1/watch`) with nothing behind it.
+/// The error for a special verb in the path (`/api/v1/watch`) without a resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to determine kind and namespace from url, {url}")]
 pub struct InfoError {
     pub url: String,
-    /// The parts that were parsed before the failure.
+    /// The parts before the error.
     pub info: Box<RequestInfo>,
 }
 
-/// Verbs in the path, between version and resource; `proxy` takes everything behind the name as a path of its own.
+/// Verbs in the path, between version and resource; for `proxy`, the rest after the name is a path of its own.
 const SPECIAL_VERBS: [&str; 2] = ["proxy", "watch"];
-/// The segments that may follow a namespace's name without being a resource inside of it.
+/// The segments after a namespace's name that are subresources of the namespace, not resources in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {
-    /// Reads a request. `path` is decoded (see [`decode_path`](crate::decode_path)); `url` is what an error shows.
+    /// Parses a request. `path` is decoded (see [`decode_path`](crate::decode_path)); `url` is for errors.
     pub fn parse(method: &Method, path: &str, query: &Query, url: &str) -> Result<Self, InfoError> {
         let mut info = Self { path: path.into(), verb: lower(method), ..Self::default() };
         let trimmed = path.trim_matches('/');
@@ -117,7 +117,7 @@ impl RequestInfo {
         if info.name.is_empty() && info.verb == "delete" {
             info.verb = Text::new_static("deletecollection");
         }
-        // Watching by a verb in the path does not support selectors consistently, so they do not count there.
+        // Watches by a verb in the path do not support selectors consistently, so they are ignored there.
         if !verb_in_path && matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") {
             info.field_selector = query.get("fieldSelector").unwrap_or_default().into();
             info.label_selector = query.get("labelSelector").unwrap_or_default().into();
@@ -141,7 +141,7 @@ impl RequestInfo {
         }
     }
 
-    /// Returns the scope of the request, as metrics label it: `resource`, `namespace`, `cluster`, or nothing.
+    /// Returns the scope of the request for metrics: `resource`, `namespace`, `cluster`, or empty.
     pub fn scope(&self) -> &'static str {
         match () {
             () if !self.name.is_empty() || self.verb == "create" => "resource",
@@ -151,7 +151,7 @@ impl RequestInfo {
         }
     }
 
-    /// Returns true if the request may stay open as long as the client likes: watches, and streams to nodes and pods.
+    /// Returns true for requests that may stay open: watches, and streams to nodes and pods.
     pub fn is_long_running(&self) -> bool {
         if !self.is_resource_request {
             return self.path.starts_with("/debug/pprof/");
@@ -160,7 +160,7 @@ impl RequestInfo {
             || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
     }
 
-    /// Returns true if the verb never changes anything.
+    /// Returns true if the verb changes nothing.
     pub fn is_read_only(&self) -> bool {
         matches!(self.verb.as_str(), "get" | "list" | "watch" | "head" | "options")
     }
@@ -179,7 +179,7 @@ fn lower(method: &Method) -> Text {
     }
 }
 
-/// The name that a field selector demands. List options that do not parse name nothing; the handler reports them.
+/// Returns the name that a field selector requires. Invalid list options have none; the handler reports them.
 fn selected_name(query: &Query) -> Option<Text> {
     let fields = query.get("fieldSelector")?;
     let integers_parse =
@@ -203,7 +203,7 @@ mod tests {
         RequestInfo::parse(&method, &crate::decode_path(path).unwrap(), &Query::parse(query), url)
     }
 
-    /// `verb prefix group version namespace resource subresource name parts`, with `-` for the empty ones.
+    /// Formats `verb prefix group version namespace resource subresource name parts`, with `-` for empty ones.
     fn summary(info: &RequestInfo) -> String {
         let show = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         [

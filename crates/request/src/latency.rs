@@ -1,5 +1,5 @@
-//! The times that the parts of a request's way took. Code that works for a request adds to its record without being
-//! handed it: deep inside, where it waits for a store or a webhook, it knows nothing of requests.
+//! The times that the parts of a request's processing took. Code adds them to the record of its task, so that stores
+//! and webhooks need no reference to the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,15 +12,15 @@ tokio::task_local! {
     static CURRENT: Arc<Record>;
 }
 
-/// A part of the way of a request.
+/// A part of the processing of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Making the form that was asked for out of the stored one: a table, metadata alone, another version.
+    /// Converting a stored object to the requested form: a table, metadata only, another version.
     Transform,
     /// Waiting for the store.
     Storage,
     Serialize,
-    /// Waiting for the client to take the answer.
+    /// Waiting for the client to read the response.
     Write,
     MutatingWebhooks,
     ValidatingWebhooks,
@@ -47,7 +47,7 @@ impl Part {
         Self::Impersonation,
     ];
 
-    /// Returns its name in annotations of audit events, behind `apiserver.latency.k8s.io/`.
+    /// Returns its name in annotations of audit events, after `apiserver.latency.k8s.io/`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transform => "transform-response-object",
@@ -64,7 +64,7 @@ impl Part {
         }
     }
 
-    /// Returns true for concurrent parts: the longest counts, while the times of other parts add up.
+    /// Returns true for concurrent parts: the longest time counts, while the times of other parts add up.
     fn is_parallel(self) -> bool {
         matches!(self, Self::ValidatingWebhooks | Self::QueueWait | Self::Authorization)
     }
@@ -89,23 +89,23 @@ impl Latencies {
         Duration::from_nanos(self.0[part as usize].load(Ordering::Relaxed))
     }
 
-    /// The parts that took any time.
+    /// Returns the parts with a time above zero.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Part, Duration)> {
         Part::ALL.into_iter().map(|part| (part, self.of(part))).filter(|(_, time)| !time.is_zero())
     }
 }
 
-/// Does work for a request: what is measured meanwhile, in the same task, counts for that request.
+/// Runs work for a request: times that are measured in the same task count for it.
 pub async fn working_for<T>(record: &Arc<Record>, work: impl Future<Output = T>) -> T {
     CURRENT.scope(record.clone(), work).await
 }
 
-/// As [`working_for`], of one step of something that is polled.
+/// As [`working_for`], for a single step of a polled future.
 pub fn stepping_for<T>(record: &Arc<Record>, step: impl FnOnce() -> T) -> T {
     CURRENT.sync_scope(record.clone(), step)
 }
 
-/// Measures a part of the work for the request that is being worked for, if there is one.
+/// Measures a part of the work for the task's request, if there is one.
 pub async fn measured<T>(part: Part, work: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let done = work.await;
@@ -113,7 +113,7 @@ pub async fn measured<T>(part: Part, work: impl Future<Output = T>) -> T {
     done
 }
 
-/// As [`measured`], of work that does not wait.
+/// As [`measured`], for synchronous work.
 pub fn measure<T>(part: Part, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let done = work();
@@ -121,13 +121,13 @@ pub fn measure<T>(part: Part, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Adds to the times of the request that is being worked for, if there is one.
+/// Adds to the times of the task's request, if there is one.
 pub fn took(part: Part, time: Duration) {
-    // Loops of the server's own work for nobody.
+    // The server's own loops have no request.
     let _ = CURRENT.try_with(|record| record.took(part, time));
 }
 
-/// The trace of the request that is being worked for, if it has one.
+/// Returns the trace of the task's request, if it has one.
 pub(crate) fn current_trace() -> Option<Arc<Trace>> {
     CURRENT.try_with(|record| record.trace().cloned()).ok().flatten()
 }

@@ -1,6 +1,6 @@
-//! The context of one request: its info, its user, its record, and the traits by which parts of the server take it.
+//! The context of a request: its info, its user, its record, and the traits of the parts of the server that handle it.
 //!
-//! Nothing here opens a socket or knows a kind. Filters fill a [`Request`] from the outside in; a [`Link`] answers it.
+//! Independent of sockets and kinds. Filters complete a [`Request`] step by step; a [`Link`] handles it.
 
 mod audit;
 mod body;

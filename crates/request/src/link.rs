@@ -1,4 +1,4 @@
-//! The request as handlers see it, and `Link`, the way in which a part of the server takes requests.
+//! The request as handlers get it, and `Link`, the trait of parts of the server that handle requests.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,16 +15,16 @@ use crate::{
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The answer to a request.
+/// The response to a request.
 pub type Response = http::Response<Body>;
 
-/// A request that has passed the chain: parsed, authenticated, allowed.
+/// A request that has passed the filters: parsed, authenticated, authorized.
 pub struct Request {
     pub method: Method,
     pub uri: Uri,
     pub headers: HeaderMap,
     pub body: IncomingBody,
-    /// The connection itself, for handlers that answer 101.
+    /// The upgrade of the connection, for handlers that respond with 101.
     pub upgrade: Option<Upgrade>,
     pub info: Arc<RequestInfo>,
     pub query: Query,
@@ -32,9 +32,9 @@ pub struct Request {
     pub permit: Permit,
     pub connection: Arc<ConnectionInfo>,
     pub record: Arc<Record>,
-    /// The time when an answer is due; none for long-running requests.
+    /// The deadline of the response; `None` for long-running requests.
     pub deadline: Option<Instant>,
-    /// Long-running handlers end when this fires.
+    /// Ends long-running handlers.
     pub shutdown: Shutdown,
 }
 
@@ -49,40 +49,40 @@ impl Request {
         Ok(bytes)
     }
 
-    /// A header's value, if there is one that is text.
+    /// Returns a header's value, if it is text.
     pub fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// An answer's extension: the Status that its body is, for filters that look at answers on their way out.
+/// A response's extension: the Status in its body, for filters of responses.
 #[derive(Clone, Debug)]
 pub struct AnsweredStatus(pub Arc<Status>);
 
-/// A part of the server that answers some requests: aggregated groups, built-in resources, custom resources, health.
-/// Links are asked in order and the first that claims a request answers it, also when the answer is "not found".
+/// A part of the server that handles some requests: aggregated groups, built-in resources, custom resources, health.
+/// The first link, in order, that claims a request responds, perhaps with "not found".
 pub trait Link: Send + Sync {
-    /// Returns true if this request is for this link, judged by the path alone.
+    /// Returns true if the link handles requests with this path.
     fn claims(&self, info: &RequestInfo) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
 
-    /// The paths that the index at `/` names for this link.
+    /// Returns the link's paths for the index at `/`.
     fn paths(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// A handler that may take a request before the links are asked, judged by all of it: another server that has what this
-/// one lacks, or a reason to refuse it for now.
+/// A handler that may take a request before the links do, for example to forward it to another server, or to refuse it
+/// for now.
 pub trait Detour: Send + Sync {
-    /// True when this request does not go to the links.
+    /// Returns true to take the request from the links.
     fn takes(&self, request: &Request) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
 }
 
-/// Marks an answer that is an object or a list of them, as extension: it may leave compressed. Logs, proxied answers and
-/// watches never do.
+/// A response's extension: it has an object or a list, and may be compressed. Logs, proxied responses and watches never
+/// are.
 #[derive(Clone, Copy, Debug)]
 pub struct Compressible;

@@ -1,8 +1,8 @@
-//! Work that grows with a body runs away from the threads that serve other requests.
+//! Work that grows with a body is done away from the threads that serve other requests.
 //!
-//! A handler says once how many bytes it is about to work on. From then on each of its steps runs on a thread that the
-//! runtime has replaced among its workers, and only as many such steps at once as leave a processor to everybody else.
-//! Requests for small objects pay for none of this.
+//! A handler states once the number of bytes that it is about to work on. From then on each of its steps runs on a
+//! thread that the runtime has replaced among its workers, and the number of concurrent steps leaves a processor for
+//! other requests. Requests for small objects have no overhead.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -14,13 +14,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::BoxFuture;
 
-/// From so many bytes on an object is decoded, validated, patched and encoded away from the workers.
+/// The size from which an object is decoded, validated, patched and encoded away from the workers.
 const LARGE: usize = 128 << 10;
 
-/// From so many bytes on a piece of a body that is sent is worked on away from the workers.
+/// The size from which a piece of a sent body is processed away from the workers.
 const LARGE_PIECE: usize = 32 << 10;
 
-/// One processor is left to small requests.
+/// Leaves one processor for small requests.
 static STEPS: LazyLock<Semaphore> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Semaphore::new(processors.saturating_sub(1).max(1))
@@ -50,13 +50,13 @@ async fn run<T>(mut handler: BoxFuture<'_, T>) -> T {
         drop(turn);
         match step {
             Poll::Ready(answer) => return answer,
-            // The handler has noted whom to wake: this task.
+            // The handler has registered the waker of this task.
             Poll::Pending => once_woken().await,
         }
     }
 }
 
-/// Marks the request as one about an object of so many bytes. Returns where work on it may begin.
+/// Marks the request as one for an object of this size. Returns when the work may begin.
 pub async fn large(bytes: usize) {
     if bytes < LARGE || IS_LARGE.try_with(|is_large| is_large.replace(true)).unwrap_or(true) {
         return;
@@ -72,13 +72,13 @@ pub async fn large(bytes: usize) {
     .await;
 }
 
-/// Work on a body while it is sent: what its pieces need that are large is done away from the workers as well.
+/// Work on the pieces of a body while it is sent; for large ones, it is done away from the workers.
 #[derive(Default)]
 pub struct Turn(Option<BoxFuture<'static, Option<SemaphorePermit<'static>>>>);
 
 impl Turn {
-    /// Does the work on a piece of so many bytes, at once where that is little, and otherwise when it may be done. Ask
-    /// again with the same work until it is.
+    /// Does the work on a piece of this size: at once if it is small, otherwise as soon as a step is permitted. To be
+    /// polled with the same work until it is ready.
     pub fn poll<T>(&mut self, cx: &mut Context<'_>, bytes: usize, work: impl FnOnce() -> T) -> Poll<T> {
         if bytes < LARGE_PIECE {
             return Poll::Ready(work());
@@ -92,7 +92,7 @@ impl Turn {
     }
 }
 
-/// Runs a step while another thread serves what this one would have served. A runtime of one thread has none to spare.
+/// Runs a step while another thread serves this worker's tasks. A single-threaded runtime has no other thread.
 fn away<T>(step: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(step),
@@ -117,7 +117,7 @@ mod tests {
         large(bytes).await;
         for _ in 0..waits {
             held.fetch_add(1, Ordering::SeqCst);
-            // Blocks its thread, as decoding does.
+            // Blocks the thread, as decoding does.
             std::thread::sleep(Duration::from_millis(5));
             held.fetch_sub(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
@@ -135,7 +135,7 @@ mod tests {
                 tokio::spawn(async move { offloading(work).await })
             })
             .collect();
-        // The only worker serves this one while others block.
+        // The only worker runs this task while others block.
         let mut met = 0;
         while large.iter().any(|task| !task.is_finished()) {
             let answer = offloading(Box::pin(handler(1, 0, Arc::clone(&held)))).await;

@@ -1,13 +1,13 @@
-//! The answer of authorization, and the witness that it was yes.
+//! Decisions of authorizers, and permits, which prove that a request was allowed.
 
 use binnacle_meta::Text;
 
-/// The decision of an authorizer, with its reason (which may be empty).
+/// The decision of an authorizer, with its reason (perhaps empty).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Allow(Text),
     Deny(Text),
-    /// The next authorizer is asked; at the end of the list this denies.
+    /// The next authorizer decides; after the last one this denies.
     NoOpinion(Text),
 }
 
@@ -22,7 +22,7 @@ impl Decision {
         }
     }
 
-    /// The label of metrics and audit annotations: `allow`, `deny` or `no-opinion`.
+    /// Returns the label for metrics and audit annotations: `allow`, `deny` or `no-opinion`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Allow(_) => "allow",
@@ -32,40 +32,40 @@ impl Decision {
     }
 }
 
-/// The part of a request that is decided about.
+/// The action that is authorized.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Action {
     pub verb: Text,
     pub group: Text,
     pub resource: Text,
     pub subresource: Text,
-    /// Empty for what is in no namespace.
+    /// Empty for cluster-scoped actions.
     pub namespace: Text,
-    /// Empty where the request names no object.
+    /// Empty if the request names no object.
     pub name: Text,
 }
 
-/// Proof that a request was allowed. A handler that takes one cannot be reached by a request that nobody decided on.
+/// Proof that a request was allowed. A handler that takes one cannot be called for a request without authorization.
 ///
-/// Clippy refuses to make one elsewhere than where the authorizers are asked (see `clippy.toml`).
+/// Clippy restricts its creation to the call of the authorizers (see `clippy.toml`).
 #[derive(Clone, Debug)]
 pub struct Permit(Action);
 
 impl Permit {
-    /// A permit for an action, if the decision is to allow it.
+    /// Makes a permit for an action, if the decision allows it.
     pub fn from_decision(decision: &Decision, action: Action) -> Option<Self> {
         decision.is_allow().then_some(Self(action))
     }
 
-    /// The right to create objects, if that is what was allowed.
+    /// Returns a permit to create objects, if the request was allowed to.
     pub fn for_create(&self) -> Option<CreatePermit> {
         let Action { verb, subresource, .. } = &self.0;
         (verb == "create" && subresource.is_empty()).then(|| CreatePermit(Grant::To(self.0.clone())))
     }
 }
 
-/// Proof that objects of a resource may be created, in a namespace and perhaps under one name only. Nothing is written
-/// where nothing was without one: neither a permit to update nor one to patch is enough.
+/// Proof that objects of a resource may be created, in a namespace and perhaps with one name only. Every create needs
+/// one: a permit to update or patch is not enough.
 #[derive(Clone, Debug)]
 pub struct CreatePermit(Grant);
 
@@ -76,12 +76,12 @@ enum Grant {
 }
 
 impl CreatePermit {
-    /// The right of the server to create by itself what clusters have. It must never be used on behalf of a caller.
+    /// Returns the server's own permit to create the standard objects of clusters. It must never be used for a caller.
     pub fn system() -> Self {
         Self(Grant::Server)
     }
 
-    /// True when the permit is for such an object. The empty name is one that is not known yet.
+    /// Returns true if the permit includes the object. The empty name is one that is not yet known.
     pub fn covers(&self, group: &str, resource: &str, namespace: &str, name: &str) -> bool {
         match &self.0 {
             Grant::Server => true,

@@ -1,15 +1,15 @@
-//! Bytes that lie in several places. A list or the events of a watch are made of what all readers share; nothing of it is
-//! copied until TLS seals it.
+//! Bytes in several pieces. Lists and events of watches are made of pieces that all readers share; they are not copied
+//! until TLS encrypts them.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-/// Some bytes, in order, of one frame of a body. The common single piece needs no allocation.
+/// The ordered pieces of a body's frame. The common single piece needs no allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Pieces {
-    /// Empty only if all is.
+    /// Empty only if all are.
     first: Bytes,
     /// None of these is empty.
     rest: VecDeque<Bytes>,
@@ -35,12 +35,12 @@ impl Pieces {
         self.first.is_empty()
     }
 
-    /// The pieces, none of them empty.
+    /// Returns the pieces, without empty ones.
     pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
         std::iter::once(&self.first).chain(&self.rest).filter(|piece| !piece.is_empty())
     }
 
-    /// Takes off the first `count` bytes.
+    /// Removes and returns the first `count` bytes.
     #[must_use]
     pub fn split_to(&mut self, count: usize) -> Self {
         if count >= self.len() {
@@ -51,7 +51,7 @@ impl Pieces {
         while left >= self.first.len() {
             left -= self.first.len();
             taken.push(std::mem::take(&mut self.first));
-            // There is more, because `count` is less than all.
+            // There is another piece, as `count` is less than the total length.
             self.first = self.rest.pop_front().unwrap_or_default();
             self.behind -= self.first.len();
         }
@@ -59,13 +59,13 @@ impl Pieces {
         taken
     }
 
-    /// All in one piece: copied if it is not.
+    /// Returns one piece, which is a copy if there are several.
     pub fn into_bytes(mut self) -> Bytes {
         if self.rest.is_empty() { self.first } else { self.copy_to_bytes(self.len()) }
     }
 }
 
-/// Equal bytes are equal, in however many pieces they lie.
+/// Equal if the bytes are, regardless of the pieces.
 impl PartialEq for Pieces {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().flatten().eq(other.iter().flatten())

@@ -1,15 +1,15 @@
-//! The form in which a client gets failures.
+//! The client's preferences for the form of failures.
 
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
 use crate::{Query, Request};
 
-/// The parts of a request that determine the form of a failure: cheap to keep until there is one.
+/// The parts of a request that determine the form of a failure, cheap to keep until there is one.
 #[derive(Clone, Debug, Default)]
 pub struct Preferences {
     pub accept: Option<HeaderValue>,
-    /// JSON is indented.
+    /// True for indented JSON.
     pub pretty: bool,
 }
 
@@ -23,7 +23,7 @@ impl Preferences {
     }
 }
 
-/// `?pretty=`, or a client that a person sits in front of.
+/// Returns true for `?pretty=`, or for a browser or a similar client.
 pub fn pretty(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(value) = query.get("pretty").filter(|value| !value.is_empty()) {
         return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");

@@ -1,8 +1,8 @@
-//! The query string, decoded once: pairs in order, as Go's `url.ParseQuery` reads them.
+//! The decoded query string: pairs in order, as parsed by Go's `url.ParseQuery`.
 
 use binnacle_meta::Text;
 
-/// Go refuses to read a query of more pairs than this (`urlmaxqueryparams`); all of it then counts as absent.
+/// Go rejects a query with more pairs (`urlmaxqueryparams`), which then counts as empty.
 const MAX_PAIRS: usize = 10_000;
 
 /// Decoded query parameters in the order of the request.
@@ -12,7 +12,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads the part of the URL after `?`. A pair that is not well formed (a bad escape, a semicolon) is left out.
+    /// Parses the part of the URL after `?`. Malformed pairs (a bad escape, a semicolon) are skipped.
     pub fn parse(raw: &str) -> Self {
         if raw.is_empty() || raw.bytes().filter(|byte| *byte == b'&').count() >= MAX_PAIRS {
             return Self::default();
@@ -28,12 +28,12 @@ impl Query {
         Self { pairs }
     }
 
-    /// The first value of a key.
+    /// Returns the first value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// All values of a key, in order.
+    /// Returns all values of a key, in order.
     pub fn get_all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.iter().filter(move |(name, _)| *name == key).map(|(_, value)| value)
     }
@@ -42,8 +42,8 @@ impl Query {
         self.get(key).is_some()
     }
 
-    /// A boolean parameter as kube-apiserver converts it: absent, `0` and `false` (in any case) are false, all else,
-    /// the empty value too, is true.
+    /// Returns a boolean parameter as in kube-apiserver: absent, `0` and `false` (in any case) are false, other values,
+    /// including the empty one, are true.
     pub fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
@@ -57,7 +57,7 @@ impl Query {
     }
 }
 
-/// Decodes the percent escapes of a path; `None` when one of them is broken.
+/// Decodes the percent escapes of a path; `None` if one is invalid.
 pub fn decode_path(raw: &str) -> Option<Text> {
     unescape(raw, false)
 }

@@ -1,4 +1,4 @@
-//! One record per request: what metrics, the access log, audit and (later) traces read when it is over.
+//! The record of a request, for metrics, the access log, audit and traces after its end.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -14,8 +14,8 @@ use crate::latency::{Latencies, Part};
 use crate::trace::Trace;
 use crate::{AuditLevel, AuditNotes, Decision, RequestInfo, User};
 
-/// The collected facts of one request. It is shared by the chain, the handler and the body of the answer; when the last
-/// of them lets go, the request is over and the sink is told.
+/// The data about one request, shared by the filters, the handler and the response body; when the last of them drops
+/// it, the request has ended and the sink is called.
 pub struct Record {
     audit_id: Text,
     method: Method,
@@ -26,47 +26,47 @@ pub struct Record {
     request_bytes: AtomicU64,
     latencies: Latencies,
     facts: Mutex<Facts>,
-    /// Absent when nothing is audited.
+    /// Empty if the request is not audited.
     audit: OnceLock<AuditNotes>,
-    /// Absent where nobody asked for traces.
+    /// Empty without tracing.
     trace: OnceLock<Arc<Trace>>,
     sink: Option<Arc<dyn RecordSink>>,
-    /// A value that lives as long as the request: dropped after the sink was called.
+    /// A value that lives as long as the request, and is dropped after the call of the sink.
     held: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// The facts that become known on the way.
+/// The data that is added during the request.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub info: Option<Arc<RequestInfo>>,
     pub user: Option<Arc<User>>,
     pub decision: Option<Decision>,
-    /// Zero until an answer has begun.
+    /// Zero until the response has begun.
     pub status: u16,
-    /// Set by the handler once it knows that what the path names is really served. Only then do the names in the path
-    /// become labels of metrics: clients must not be able to invent new ones.
+    /// True once the handler has found that the path's resource is served. Only then are the names in the path labels
+    /// of metrics: clients must not be able to make new ones.
     pub served: bool,
-    /// The verb label of metrics, which tells more apart than the method (`LIST`, `WATCH`, `APPLY`, `CONNECT`).
+    /// The verb label of metrics, which is more specific than the method (`LIST`, `WATCH`, `APPLY`, `CONNECT`).
     pub metric_verb: &'static str,
     /// The `dry_run` label of metrics: empty, `All` or `invalid`.
     pub dry_run: &'static str,
-    /// Set when the version asked for is deprecated: the release that has it no more, or nothing when that is not known.
+    /// Set if the requested version is deprecated: the release that removes it, or empty if that is unknown.
     pub deprecated: Option<Text>,
-    /// Set when the server gave up on the request: the part that did, as metrics name it.
+    /// Set if the server gave up on the request: the part that did, as in metrics.
     pub given_up_by: Option<&'static str>,
     pub user_agent: Option<HeaderValue>,
     pub peer: Option<SocketAddr>,
-    /// Texts for `Warning` headers that are known before a handler is reached.
+    /// Texts for `Warning` headers from before the handler.
     pub warnings: Vec<Text>,
 }
 
-/// Receives the record of a request that is over.
+/// Receives the records of ended requests.
 pub trait RecordSink: Send + Sync {
     fn finished(&self, record: &Record, facts: &Facts);
 }
 
 impl Record {
-    /// Opens the record of a request. The client's audit ID, if it sent one, is kept as it is.
+    /// Opens the record of a request, with the client's audit ID, if it sent one.
     pub fn open(method: Method, uri: Text, audit_id: Option<Text>, sink: Option<Arc<dyn RecordSink>>) -> Arc<Self> {
         let audit_id = audit_id.filter(|id| !id.is_empty()).unwrap_or_else(|| {
             let mut buffer = uuid::Uuid::encode_buffer();
@@ -89,7 +89,7 @@ impl Record {
         })
     }
 
-    /// Keeps something until the request is over: its place among those in flight.
+    /// Keeps a value until the end of the request, such as its place among those in flight.
     pub fn hold(&self, guard: impl Any + Send) {
         let mut held = self.held.lock();
         let before = held.take();
@@ -104,17 +104,17 @@ impl Record {
         &self.method
     }
 
-    /// Path and query as they were sent.
+    /// Returns the path and query, as sent.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The wall clock at the beginning.
+    /// Returns the wall clock time at the beginning.
     pub fn received(&self) -> SystemTime {
         self.received
     }
 
-    /// The beginning, for durations.
+    /// Returns the time at the beginning, for durations.
     pub fn started(&self) -> Instant {
         self.started
     }
@@ -135,27 +135,27 @@ impl Record {
         self.request_bytes.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A part of the way took so long.
+    /// Adds to the time of a part.
     pub fn took(&self, part: Part, time: Duration) {
         self.latencies.add(part, time);
     }
 
-    /// Returns the time that a part of the way took so far.
+    /// Returns the time of a part so far.
     pub fn latency(&self, part: Part) -> Duration {
         self.latencies.of(part)
     }
 
-    /// The parts of the way that took any time.
+    /// Returns the parts with a time above zero.
     pub fn latencies(&self) -> impl Iterator<Item = (Part, Duration)> {
         self.latencies.all()
     }
 
-    /// Begins to keep what audit events tell.
+    /// Starts the notes for audit events.
     pub fn begin_audit(&self) -> &AuditNotes {
         self.audit.get_or_init(AuditNotes::default)
     }
 
-    /// The notes for audit events, unless this request is not audited.
+    /// Returns the notes for audit events, unless this request is not audited.
     pub fn audit(&self) -> Option<&AuditNotes> {
         self.audit.get().filter(|notes| notes.level() != Some(AuditLevel::None))
     }
@@ -167,17 +167,17 @@ impl Record {
         }
     }
 
-    /// Gives the request a trace; it keeps the one it has.
+    /// Sets the trace of the request, unless it has one.
     pub fn trace_with(&self, trace: Arc<Trace>) {
         let _ = self.trace.set(trace);
     }
 
-    /// The trace that the request is part of, if there is one.
+    /// Returns the trace of the request, if it has one.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         self.trace.get()
     }
 
-    /// Records facts that have become known.
+    /// Adds data to the record.
     pub fn note(&self, with: impl FnOnce(&mut Facts)) {
         with(&mut self.facts.lock());
     }

@@ -1,4 +1,4 @@
-//! The signal that the server is going away, for everything that would otherwise stay open.
+//! The shutdown signal, for long-running work.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub struct ShutdownTrigger(watch::Sender<bool>);
 
-/// The receiving side; cheap to clone.
+/// The receiver of the signal; cheap to clone.
 #[derive(Clone)]
 pub struct Shutdown(watch::Receiver<bool>);
 
@@ -18,14 +18,14 @@ impl ShutdownTrigger {
         (Self(sender), Shutdown(receiver))
     }
 
-    /// Begins the shutdown, at once and for good.
+    /// Begins the shutdown, which cannot be undone.
     pub fn fire(&self) {
         self.0.send_replace(true);
     }
 }
 
 impl Shutdown {
-    /// A signal that never comes, for requests outside of a running server (tests, the server's own loops).
+    /// Returns a signal that never fires, for requests outside of a running server (tests, the server's own loops).
     pub fn never() -> Self {
         let (sender, receiver) = watch::channel(false);
         drop(sender);
@@ -36,7 +36,7 @@ impl Shutdown {
         *self.0.borrow()
     }
 
-    /// Resolves when the server stops; never, when its trigger is gone without having fired.
+    /// Resolves when the server stops; never, if the trigger was dropped without firing.
     pub fn fired(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut receiver = self.0.clone();
         async move {

@@ -1,6 +1,6 @@
-//! The trace of a request: its spans, and the context that other servers are told (W3C Trace Context).
+//! The trace of a request: its spans, and its context for other servers (W3C Trace Context).
 //!
-//! A request has none unless operators ask for traces. Who works for a request finds its trace as it finds the record.
+//! Requests have traces only if tracing is configured. Code finds the trace of its task like the record.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use parking_lot::Mutex;
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// The most spans that are kept of one request.
+/// The most spans of one request.
 const MOST_SPANS: usize = 1000;
 
-/// The context of a trace that one server sends to another.
+/// The trace context that one server sends to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanContext {
     pub trace: [u8; 16],
     pub span: [u8; 8],
-    /// Spans are kept.
+    /// True if spans are recorded.
     pub sampled: bool,
 }
 
 impl SpanContext {
-    /// Reads `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
+    /// Parses `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         Self::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
     }
@@ -34,7 +34,7 @@ impl SpanContext {
         let mut parts = text.trim().split('-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let [version] = bytes::<1>(version)?;
-        // A later version may have more parts.
+        // Later versions may have more parts.
         if version == 0xff || (version == 0 && parts.next().is_some()) {
             return None;
         }
@@ -63,7 +63,7 @@ fn hex(byte: u8, to: &mut String) {
     }
 }
 
-/// Lower case alone, as the standard has it.
+/// Parses lower-case hexadecimal digits, as in the standard.
 fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {
@@ -81,7 +81,7 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// A span: an action, with its beginning and end.
+/// A span: an operation, with its start and end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub trace: [u8; 16],
@@ -92,9 +92,9 @@ pub struct Span {
     pub began: SystemTime,
     pub ended: SystemTime,
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// The trace of the caller, where that is not the one of this span.
+    /// The trace of the caller, if that is not the one of this span.
     pub link: Option<SpanContext>,
-    /// The error; empty where only the failure is known.
+    /// The error; empty if only the failure is known.
     pub error: Option<String>,
 }
 
@@ -130,7 +130,7 @@ impl From<i64> for Attribute {
     }
 }
 
-/// Takes spans that have ended. It never waits: what it has no room for is lost.
+/// Receives ended spans. It never waits: spans without room are dropped.
 pub trait SpanSink: Send + Sync {
     fn take(&self, spans: Vec<Span>);
 }
@@ -144,13 +144,13 @@ pub struct Trace {
 }
 
 struct Kept {
-    /// The span that new ones are children of.
+    /// The span that is the parent of new ones.
     innermost: [u8; 8],
     spans: Vec<Span>,
 }
 
 impl Trace {
-    /// A trace whose spans go to `sink` with the last holder; `innermost` is the parent of the first of them.
+    /// Makes a trace whose spans go to `sink` when it is dropped; `innermost` is the parent of the first one.
     pub fn new(context: SpanContext, sink: Arc<dyn SpanSink>) -> Arc<Self> {
         let kept = Mutex::new(Kept { innermost: context.span, spans: Vec::new() });
         Arc::new(Self { context: context.trace, sampled: context.sampled, sink, kept })
@@ -164,12 +164,13 @@ impl Trace {
         self.context
     }
 
-    /// Returns the context that is sent to other servers now.
+    /// Returns the context for calls of other servers now.
     pub fn outgoing(&self) -> SpanContext {
         SpanContext { trace: self.context, span: self.kept.lock().innermost, sampled: self.sampled }
     }
 
-    /// Begins a span around all that follows; [`Trace::end_all`] ends it. The id is zero where nothing is kept.
+    /// Starts a span that is the parent of all later ones, until [`Trace::end_all`]. The id is zero if spans are not
+    /// recorded.
     pub fn enter(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind, began: SystemTime) -> [u8; 8] {
         let mut kept = self.kept.lock();
         if !self.sampled || kept.spans.len() >= MOST_SPANS {
@@ -182,21 +183,21 @@ impl Trace {
         id
     }
 
-    /// Changes a span that was entered.
+    /// Changes a started span.
     pub fn change(&self, id: [u8; 8], change: impl FnOnce(&mut Span)) {
         if let Some(span) = self.kept.lock().spans.iter_mut().find(|span| span.id == id) {
             change(span);
         }
     }
 
-    /// Changes the span of the server, if it is kept.
+    /// Changes the server's span, if it is recorded.
     pub fn change_server(&self, change: impl FnOnce(&mut Span)) {
         if let Some(span) = self.kept.lock().spans.iter_mut().find(|span| span.kind == SpanKind::Server) {
             change(span);
         }
     }
 
-    /// Ends the spans that were entered, and hands all of them on.
+    /// Ends the started spans, and sends all spans to the sink.
     pub fn end_all(&self) {
         let now = SystemTime::now();
         let mut spans = std::mem::take(&mut self.kept.lock().spans);
@@ -225,11 +226,11 @@ impl Trace {
 /// A span that ends when it is dropped.
 pub struct OpenSpan {
     trace: Arc<Trace>,
-    /// `None` where spans are not kept: other servers are told of the trace all the same.
+    /// `None` if spans are not recorded; other servers still get the context.
     span: Option<Span>,
 }
 
-/// Begins a span of the request that is being worked for, if it has a trace.
+/// Starts a span of the task's request, if it has a trace.
 pub fn begin(name: impl FnOnce() -> Cow<'static, str>, kind: SpanKind) -> Option<OpenSpan> {
     let trace = crate::latency::current_trace()?;
     let span = trace.sampled.then(|| {
@@ -240,7 +241,7 @@ pub fn begin(name: impl FnOnce() -> Cow<'static, str>, kind: SpanKind) -> Option
 }
 
 impl OpenSpan {
-    /// Returns the context for the server that is called in this span.
+    /// Returns the context for the server called in this span.
     pub fn context(&self) -> SpanContext {
         match &self.span {
             Some(span) => SpanContext { trace: span.trace, span: span.id, sampled: true },
@@ -260,7 +261,7 @@ impl OpenSpan {
         }
     }
 
-    /// Records the answer of a server that was called over HTTP.
+    /// Records the response of a server that was called over HTTP.
     pub fn answered(&mut self, code: u16) {
         self.set("http.response.status_code", i64::from(code));
         if code >= 400 {
@@ -281,7 +282,8 @@ impl Drop for OpenSpan {
     }
 }
 
-/// Begins the span of a request to another server, as Go's instrumented transports do, and tells that server of it.
+/// Starts the span of a request to another server, as Go's instrumented transports do, and adds its context to the
+/// headers.
 pub fn begin_request(method: &http::Method, url: impl FnOnce() -> String, headers: &mut HeaderMap) -> Option<OpenSpan> {
     let mut span = begin(|| Cow::Owned(format!("HTTP {method}")), SpanKind::Client)?;
     span.set("http.request.method", method.as_str());

@@ -1,4 +1,4 @@
-//! The client's connection as bytes, once an answer 101 has given up HTTP on it.
+//! The client's connection as a byte stream, after a 101 response has ended HTTP on it.
 
 use std::future::Future;
 use std::io;
@@ -7,13 +7,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::BoxFuture;
 
-/// Bytes in both directions.
+/// A stream of bytes in both directions.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for T {}
 
-/// The right to take the connection over. It is there when the client asked for an upgrade on a connection that can be
-/// upgraded (HTTP/1.1).
+/// The right to take over the connection, if the client requested an upgrade on a connection that supports it
+/// (HTTP/1.1).
 pub struct Upgrade(BoxFuture<'static, io::Result<Box<dyn ByteStream>>>);
 
 impl Upgrade {
@@ -21,8 +21,8 @@ impl Upgrade {
         Self(Box::pin(connection))
     }
 
-    /// Resolves when the head of the answer has been written, which therefore must have been handed on before; fails when
-    /// the answer was not 101 or the client has gone.
+    /// Resolves when the head of the response has been written, so that must be returned first; an error if the
+    /// response was not 101 or the client has disconnected.
     pub async fn connection(self) -> io::Result<Box<dyn ByteStream>> {
         self.0.await
     }

@@ -18,18 +18,18 @@ impl User {
     pub const ANONYMOUS: &str = "system:anonymous";
     /// The group of callers without credentials.
     pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-    /// The group of everyone whose credentials were accepted.
+    /// The group of all callers with accepted credentials.
     pub const AUTHENTICATED: &str = "system:authenticated";
-    /// The group that may do everything, before any authorizer is asked.
+    /// The group that may do everything, without any authorizer.
     pub const MASTERS: &str = "system:masters";
-    /// The user that the server's own loops act as.
+    /// The user of the server's own loops.
     pub const APISERVER: &str = "system:apiserver";
 
     pub fn new(name: impl Into<Text>, groups: &[&str]) -> Self {
         Self { name: name.into(), groups: groups.iter().map(Text::new).collect(), ..Self::default() }
     }
 
-    /// The name by which a service account is known.
+    /// Returns the user name of a service account.
     pub fn service_account_name(namespace: &str, name: &str) -> Text {
         format!("system:serviceaccount:{namespace}:{name}").into()
     }

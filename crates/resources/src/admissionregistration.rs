@@ -1,4 +1,4 @@
-//! `admissionregistration.k8s.io`: webhooks and policies that take part in admission.
+//! `admissionregistration.k8s.io`: admission webhooks and policies.
 
 use binnacle_scheme::{
     GroupDescription, ResourceDescription, SubresourceDescription, VersionDescription, cluster, shared,
@@ -84,7 +84,7 @@ pub(crate) fn group() -> GroupDescription {
 
 const NAME: &str = "admissionregistration.k8s.io";
 
-/// Stored in v1beta1 until every server that may share the store knows v1.
+/// Describes policies, which are stored in v1beta1 until all servers that may share the store know v1.
 fn mutating_policies(version: &'static str) -> ResourceDescription {
     extension(cluster!(
         NAME,
@@ -96,7 +96,7 @@ fn mutating_policies(version: &'static str) -> ResourceDescription {
     .stored_in("v1beta1")
 }
 
-/// Stored in v1beta1 like the policies.
+/// Describes bindings, which are stored in v1beta1 like the policies.
 fn mutating_policy_bindings(version: &'static str) -> ResourceDescription {
     extension(cluster!(
         NAME,

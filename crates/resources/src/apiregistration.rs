@@ -1,9 +1,9 @@
-//! `apiregistration.k8s.io`: which group versions are served by whom.
+//! `apiregistration.k8s.io`: the servers of group versions.
 
 use binnacle_scheme::fields::{FieldLabels, METADATA};
 use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, cluster, shared};
 
-/// Always first in discovery. No APIService stands for this group: it is what makes APIServices work.
+/// Always first in discovery. This group has no APIService, since it defines APIServices.
 pub(crate) fn group() -> GroupDescription {
     GroupDescription {
         name: NAME,

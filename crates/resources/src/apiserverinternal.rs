@@ -1,4 +1,4 @@
-//! `internal.apiserver.k8s.io`: which servers store which versions.
+//! `internal.apiserver.k8s.io`: the storage versions of servers.
 
 use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, cluster, shared};
 

@@ -1,4 +1,4 @@
-//! `apps`: workloads made of pods.
+//! `apps`: workloads that consist of pods.
 
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, int};
 use binnacle_scheme::{
@@ -43,7 +43,7 @@ fn scaled() -> Vec<SubresourceDescription> {
     vec![SubresourceDescription::scale(), SubresourceDescription::status(&["spec"])]
 }
 
-/// `status.replicas` is computed, but no label of `apps/v1` leads to it.
+/// `status.replicas` is computed, but has no field label in `apps/v1`.
 const REPLICA_SET_FIELDS: &[SelectableField] =
     &[METADATA_NAME, NAMESPACE, int("status.replicas", &["status", "replicas"])];
 

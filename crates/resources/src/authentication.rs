@@ -1,4 +1,4 @@
-//! `authentication.k8s.io`: who a token or a caller is. Nothing here is stored.
+//! `authentication.k8s.io`: the identity of a token or a caller. Nothing here is stored.
 
 use binnacle_scheme::Verbs;
 use binnacle_scheme::{GroupDescription, VersionDescription, cluster, shared};

@@ -1,4 +1,4 @@
-//! `authorization.k8s.io`: what a user may do. Nothing here is stored.
+//! `authorization.k8s.io`: reviews of a user's rights. They are not stored.
 
 use binnacle_scheme::Verbs;
 use binnacle_scheme::{GroupDescription, VersionDescription, cluster, namespaced, shared};

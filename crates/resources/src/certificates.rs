@@ -1,4 +1,4 @@
-//! `certificates.k8s.io`: requests for certificates and bundles of trusted ones.
+//! `certificates.k8s.io`: certificate signing requests, and bundles of trusted certificates.
 
 use binnacle_scheme::Verbs;
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, UnknownLabel, text};
@@ -35,7 +35,7 @@ pub(crate) fn group() -> GroupDescription {
                             Verbs::READ_WRITE,
                         )
                         .resets(&["spec", "status.certificate"]),
-                        // Only the conditions Approved and Denied are put back, by the kind's own code.
+                        // The kind's own code puts back only the conditions Approved and Denied.
                         SubresourceDescription::status(&["spec", "status.conditions"]).but_puts_back(&["spec"]),
                     ])
                     .since(19)
@@ -101,7 +101,7 @@ const POD_REQUEST_FIELDS: &[SelectableField] = &[
     text("spec.nodeName", &["spec", "nodeName"]),
 ];
 
-/// Without `metadata.namespace`, although these objects have one.
+/// Without a field label `metadata.namespace`, although these objects have a namespace.
 const POD_REQUEST_LABELS: FieldLabels = FieldLabels::new(
     &[
         ("metadata.name", "metadata.name"),

@@ -1,4 +1,4 @@
-//! `coordination.k8s.io`: leases, by which one of many takes the lead.
+//! `coordination.k8s.io`: leases, for leader election.
 
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, text};
 use binnacle_scheme::{GroupDescription, ResourceDescription, VersionDescription, namespaced, shared};
@@ -45,6 +45,6 @@ fn lease_candidates(version: &'static str) -> ResourceDescription {
         .only_conditional_update()
 }
 
-/// `spec.leaseName` is computed, but no label of the served versions leads to it.
+/// `spec.leaseName` is computed, but has no field label in the served versions.
 const CANDIDATE_FIELDS: &[SelectableField] =
     &[METADATA_NAME, NAMESPACE, text("spec.leaseName", &["spec", "leaseName"])];

@@ -180,7 +180,7 @@ fn pod_subresources() -> Vec<SubresourceDescription> {
     ]
 }
 
-/// A connection that is upgraded to a stream, by GET or POST.
+/// Describes a subresource that upgrades the connection to a stream, by GET or POST.
 fn stream(name: &'static str, options: &'static str) -> SubresourceDescription {
     SubresourceDescription::new(
         name,
@@ -190,7 +190,7 @@ fn stream(name: &'static str, options: &'static str) -> SubresourceDescription {
     )
 }
 
-/// Hands on whole requests, whatever their method.
+/// Describes a subresource that proxies whole requests, with any method.
 fn proxy(options: &'static str) -> SubresourceDescription {
     SubresourceDescription::new(
         "proxy",
@@ -200,7 +200,7 @@ fn proxy(options: &'static str) -> SubresourceDescription {
     )
 }
 
-/// Shared by both groups that serve events. Too many and too short-lived for a watch cache.
+/// Shared by both groups that serve events. Without a watch cache, since events are many and short-lived.
 pub(crate) const EVENT_STORAGE: Storage = Storage {
     key_prefix: Text::new_static("events"),
     group: Text::new_static(NAME),
@@ -211,7 +211,7 @@ pub(crate) const EVENT_STORAGE: Storage = Storage {
     watch_cache: false,
 };
 
-// === Fields that can be selected by ===
+// === Selectable fields ===
 
 pub(crate) const EVENT_FIELDS: &[SelectableField] = &[
     METADATA_NAME,
@@ -248,7 +248,7 @@ const EVENT_LABELS: FieldLabels = FieldLabels::new(
     UnknownLabel::NotSupported,
 );
 
-/// The component that events of old clients name, else the controller that newer ones do.
+/// Returns the component that old clients set, or else the controller that newer clients set.
 fn event_source(event: &Value) -> Text {
     match event.str_at(&["source", "component"]) {
         "" => Text::from(event.str_at(&["reportingComponent"])),
@@ -256,7 +256,7 @@ fn event_source(event: &Value) -> Text {
     }
 }
 
-/// `name` stands in the computed set for clients that watch the store's fields directly; no label leads to it.
+/// `name` is computed for clients that watch the fields of the store directly, but has no field label.
 const NAMESPACE_FIELDS: &[SelectableField] =
     &[METADATA_NAME, text("status.phase", &["status", "phase"]), text("name", &["metadata", "name"])];
 
@@ -311,7 +311,7 @@ const POD_LABELS: FieldLabels = FieldLabels::new(
     UnknownLabel::NotSupported,
 );
 
-/// `status.podIP`, which wins over a first of `status.podIPs` that differs; the latter where only it is there.
+/// Returns `status.podIP`, which takes precedence over the first of `status.podIPs`, or else the latter.
 fn pod_ip(pod: &Value) -> Text {
     match pod.str_at(&["status", "podIP"]) {
         "" => Text::from(pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]))),
@@ -319,7 +319,7 @@ fn pod_ip(pod: &Value) -> Text {
     }
 }
 
-/// Old clients set `spec.serviceAccount` alone.
+/// Returns the service account; old clients only set `spec.serviceAccount`.
 fn pod_service_account(pod: &Value) -> Text {
     match pod.str_at(&["spec", "serviceAccountName"]) {
         "" => Text::from(pod.str_at(&["spec", "serviceAccount"])),

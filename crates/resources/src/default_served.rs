@@ -1,10 +1,10 @@
-//! The built-in resources that are served without a word about them.
+//! The built-in resources that are served by default.
 
 use binnacle_scheme::Served;
 
 use crate::groups;
 
-/// What is served without `--runtime-config`; feature gates are another question.
+/// Returns the resources that are served without `--runtime-config`; feature gates are ignored.
 pub fn default_served() -> Served {
     Served::built_in(groups(), |version, resource| version.served_by_default.then(|| resource.clone()))
 }

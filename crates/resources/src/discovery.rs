@@ -1,4 +1,4 @@
-//! `discovery.k8s.io`: the addresses behind services, in slices.
+//! `discovery.k8s.io`: the endpoints of services, in slices.
 
 use binnacle_scheme::{GroupDescription, VersionDescription, namespaced, shared};
 

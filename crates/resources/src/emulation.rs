@@ -1,4 +1,4 @@
-//! What a server serves that emulates an older release: what that release has, and what operators ask for of later ones.
+//! The resources of a server that emulates an older release: those of that release, and newer ones on request.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -7,23 +7,21 @@ use binnacle_scheme::{GroupDescription, Release, ResourceDescription, VersionDes
 
 use crate::{Enabled, groups};
 
-/// How the server emulates a release.
+/// The options of emulating a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emulation {
     pub release: Release,
-    /// Later versions of a resource that is served are served too, unless they are alpha
-    /// (`--emulation-forward-compatible`).
+    /// True to serve newer versions of served resources too, unless they are alpha (`--emulation-forward-compatible`).
     pub forward: bool,
-    /// Later versions are served that `--runtime-config` names
-    /// (`--runtime-config-emulation-forward-compatible`).
+    /// True to serve newer versions that `--runtime-config` names (`--runtime-config-emulation-forward-compatible`).
     pub named_forward: bool,
 }
 
-/// The resources that are served: group, version and plural.
+/// The served resources: group, version and plural.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedResources(HashSet<(&'static str, &'static str, &'static str)>);
 
-/// What `--runtime-config` names and the emulated release does not have.
+/// The error for a version or resource in `--runtime-config` that the emulated release does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmulationError {
     #[error(
@@ -41,7 +39,7 @@ pub enum EmulationError {
 }
 
 impl ServedResources {
-    /// `gate` tells whether a feature gate is on.
+    /// Determines the served resources. `gate` returns true if a feature gate is on.
     pub fn new(enabled: &Enabled, emulation: Emulation, gate: impl Fn(&str) -> bool) -> Result<Self, EmulationError> {
         let mut served = Self::default();
         for group in groups() {
@@ -63,7 +61,7 @@ impl ServedResources {
     ) -> Result<(), EmulationError> {
         let mut versions: Vec<_> = group.versions.iter().collect();
         versions.sort_by_key(|version| maturity(version.version));
-        // What is turned on, and what is served, in a version of less maturity.
+        // The plurals that are enabled, and those that are served, in less mature versions.
         let (mut on_below, mut served_below): (HashSet<&str>, HashSet<&str>) = Default::default();
         for version in versions {
             let is_alpha = version.version.contains("alpha");
@@ -100,7 +98,7 @@ impl ServedResources {
     }
 }
 
-/// True where the emulated release has the resource, or it is to be served all the same.
+/// Returns true if the emulated release has the resource, or if it is served nevertheless.
 fn is_known(
     resource: &'static ResourceDescription,
     version: &'static VersionDescription,
@@ -130,7 +128,7 @@ fn is_known(
     }
 }
 
-/// Alpha before beta before what is settled, then by number: `v1alpha1`, `v1beta1`, `v1beta2`, `v1`, `v2`.
+/// Returns a sort key: alpha before beta before stable, then by number: `v1alpha1`, `v1beta1`, `v1beta2`, `v1`, `v2`.
 fn maturity(version: &str) -> (u8, u32, u32, Reverse<&str>) {
     let (stage, at) = match (version.find("alpha"), version.find("beta")) {
         (Some(at), _) => (0, at),

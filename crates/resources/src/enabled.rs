@@ -1,4 +1,4 @@
-//! Which built-in versions and resources are served: what `--runtime-config` says over what the release serves anyway.
+//! The built-in versions and resources that are enabled: the defaults of the release, changed by `--runtime-config`.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use crate::groups;
 
 const ALL: &str = "api/all";
 
-/// The answers to "is this served", from the most general to the most particular.
+/// The settings of `--runtime-config`, from the most general to the most specific.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Enabled {
     stages: Vec<(Stages, bool)>,
-    /// By group and version.
+    /// The settings of versions, by group and version.
     versions: BTreeMap<(String, String), bool>,
-    /// By group, version and plural.
+    /// The settings of resources, by group, version and plural.
     resources: BTreeMap<(String, String, String), bool>,
 }
 
-/// What is wrong with `--runtime-config`.
+/// An error in `--runtime-config`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnabledError {
     #[error("invalid runtime-config with only api/all=false")]
@@ -37,7 +37,7 @@ pub enum EnabledError {
     Case(String, String),
 }
 
-/// All versions of a maturity.
+/// All versions of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stages {
     All,
@@ -49,8 +49,8 @@ enum Stages {
 // === impl Enabled ===
 
 impl Enabled {
-    /// Reads the values of the flag: `api/beta=true,apps/v1/deployments=false`. `registered` says whether the release
-    /// knows a version of a group, served or not.
+    /// Parses the values of the flag: `api/beta=true,apps/v1/deployments=false`. `registered` returns true if the
+    /// release has a version of a group, served or not.
     pub fn parse(values: &[&str], registered: impl Fn(&str, &str) -> bool) -> Result<Self, EnabledError> {
         let pairs = values.iter().flat_map(|value| value.split(',')).filter(|pair| !pair.is_empty());
         let given: BTreeMap<&str, &str> =
@@ -96,7 +96,7 @@ impl Enabled {
         Ok(())
     }
 
-    /// Whether a resource is served as far as the flag is concerned; its feature gate is another question.
+    /// Returns true if the flag and the defaults enable a resource; its feature gate is ignored.
     pub fn serves(&self, version: &VersionDescription, resource: &ResourceDescription) -> bool {
         let [group, name, plural] = [&resource.group, &resource.version, &resource.plural].map(|text| text.to_string());
         if let Some(on) = self.resources.get(&(group.clone(), name.clone(), plural)) {
@@ -109,17 +109,17 @@ impl Enabled {
         stages.map_or(version.served_by_default, |(_, on)| *on)
     }
 
-    /// True where the flag turns on this version by its name.
+    /// Returns true if the flag enables this version by name.
     pub fn names_version(&self, group: &str, version: &str) -> bool {
         self.versions.get(&(group.to_owned(), version.to_owned())) == Some(&true)
     }
 
-    /// True where the flag turns on this resource by its name.
+    /// Returns true if the flag enables this resource by name.
     pub fn names_resource(&self, group: &str, version: &str, plural: &str) -> bool {
         self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned())) == Some(&true)
     }
 
-    /// True where the flag says that the resource, or its version, is not served.
+    /// Returns true if the flag disables the resource or its version.
     pub fn turns_off(&self, version: &VersionDescription, resource: &ResourceDescription) -> bool {
         let [group, name, plural] = [&resource.group, &resource.version, &resource.plural].map(|text| text.to_string());
         let stages = self.stages.iter().rev().find(|(stages, _)| stages.contain(version.version));
@@ -151,7 +151,7 @@ fn known_groups(given: &BTreeMap<&str, &str>) -> Result<(), EnabledError> {
     if unknown.is_empty() { Ok(()) } else { Err(EnabledError::Groups(unknown.join(","))) }
 }
 
-/// What Go's `strconv.ParseBool` accepts; a key without value is on.
+/// Parses a bool like Go's `strconv.ParseBool`; a key without a value is true.
 fn go_bool(text: &str) -> Option<bool> {
     match text {
         "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -1,4 +1,4 @@
-//! `events.k8s.io`: the newer form of events; the objects are those of the core group, and so is their storage.
+//! `events.k8s.io`: the newer version of events, which share objects and storage with the core group.
 
 use crate::core::{EVENT_FIELDS, EVENT_STORAGE};
 use binnacle_scheme::fields::{FieldLabels, UnknownLabel};

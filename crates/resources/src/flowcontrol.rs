@@ -1,4 +1,4 @@
-//! `flowcontrol.apiserver.k8s.io`: how requests share the server.
+//! `flowcontrol.apiserver.k8s.io`: priority and fairness of requests.
 
 use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, cluster, shared};
 

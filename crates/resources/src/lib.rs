@@ -1,7 +1,7 @@
-//! The built-in resources: each described in one place, from which discovery, routing, storage, selectors, deletion
-//! and warnings derive.
+//! The built-in resources: each is described in one place, from which discovery, routing, storage, selectors, deletion
+//! and warnings are derived.
 //!
-//! Knows nothing of requests, of the store or of how objects are validated.
+//! Independent of requests, of the store and of validation.
 
 mod default_served;
 mod emulation;
@@ -42,17 +42,17 @@ pub use emulation::{Emulation, EmulationError, ServedResources};
 pub use enabled::{Enabled, EnabledError};
 pub use written::{announced, written_version};
 
-/// Every built-in group, in the order of discovery.
+/// Returns all built-in groups, in the order of discovery.
 pub fn groups() -> &'static [GroupDescription] {
     &GROUPS
 }
 
-/// Every built-in resource in every version, in the order of discovery.
+/// Iterates over all built-in resources in all versions, in the order of discovery.
 pub fn all() -> impl Iterator<Item = &'static Arc<ResourceDescription>> {
     groups().iter().flat_map(|group| &group.versions).flat_map(|version| &version.resources)
 }
 
-/// The stored resources by what follows the root in their keys, once for each version.
+/// Iterates over the key prefixes of stored resources, without the root, once for each version.
 pub fn key_prefixes() -> impl Iterator<Item = (Text, GroupResource)> {
     all().filter_map(|description| {
         let storage = description.storage.as_ref()?;
@@ -60,27 +60,27 @@ pub fn key_prefixes() -> impl Iterator<Item = (Text, GroupResource)> {
     })
 }
 
-/// The resource that a path names.
+/// Finds the resource that a path names.
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Arc<ResourceDescription>> {
     find_version(group, version)?.resource(plural)
 }
 
-/// The resource whose objects are of this kind.
+/// Finds the resource whose objects have this kind.
 pub fn find_kind(group: &str, version: &str, kind: &str) -> Option<&'static Arc<ResourceDescription>> {
     find_version(group, version)?.kind(kind)
 }
 
-/// A group by its name, empty for the core group.
+/// Finds a group by name, which is empty for the core group.
 pub fn find_group(group: &str) -> Option<&'static GroupDescription> {
     groups().iter().find(|described| described.name == group)
 }
 
-/// One version of a group.
+/// Finds one version of a group.
 pub fn find_version(group: &str, version: &str) -> Option<&'static VersionDescription> {
     find_group(group)?.version(version)
 }
 
-/// The core group, then by falling priority, then by name.
+/// The core group first, then by descending priority, then by name.
 static GROUPS: LazyLock<Vec<GroupDescription>> = LazyLock::new(|| {
     vec![
         core::group(),

@@ -1,4 +1,4 @@
-//! `networking.k8s.io`: ingress, network policies, and the addresses services draw from.
+//! `networking.k8s.io`: ingresses, network policies, and the ranges of services' IP addresses.
 
 use binnacle_scheme::{
     GroupDescription, ResourceDescription, SubresourceDescription, VersionDescription, cluster, namespaced, shared,

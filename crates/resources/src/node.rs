@@ -1,4 +1,4 @@
-//! `node.k8s.io`: the container runtimes that nodes offer.
+//! `node.k8s.io`: the container runtimes of nodes.
 
 use binnacle_scheme::{GroupDescription, VersionDescription, cluster, shared};
 

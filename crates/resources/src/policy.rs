@@ -1,4 +1,4 @@
-//! `policy`: how many pods may be away at once.
+//! `policy`: limits on the number of pods that are disrupted at the same time.
 
 use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, namespaced, shared};
 

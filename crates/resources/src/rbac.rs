@@ -1,4 +1,4 @@
-//! `rbac.authorization.k8s.io`: roles and who has them.
+//! `rbac.authorization.k8s.io`: roles and their bindings.
 
 use binnacle_scheme::{GroupDescription, VersionDescription, cluster, namespaced, shared};
 

@@ -1,4 +1,4 @@
-//! `resource.k8s.io`: devices, and the claims by which pods get them.
+//! `resource.k8s.io`: devices, and pods' claims to them.
 
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, SelectableField, UnknownLabel, text};
 use binnacle_scheme::{

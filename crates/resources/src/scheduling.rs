@@ -1,4 +1,4 @@
-//! `scheduling.k8s.io`: the order in which pods are placed, and groups of pods that are placed together.
+//! `scheduling.k8s.io`: priorities of pods, and groups of pods that are scheduled together.
 
 use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, cluster, namespaced, shared};
 

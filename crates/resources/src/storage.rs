@@ -1,4 +1,4 @@
-//! `storage.k8s.io`: classes of volumes, their drivers and where they are attached.
+//! `storage.k8s.io`: storage classes, volume drivers and attachments.
 
 use binnacle_scheme::{
     GroupDescription, ResourceDescription, SubresourceDescription, VersionDescription, cluster, namespaced, shared,

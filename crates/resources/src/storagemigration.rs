@@ -1,4 +1,4 @@
-//! `storagemigration.k8s.io`: orders to rewrite stored objects.
+//! `storagemigration.k8s.io`: requests to rewrite stored objects.
 
 use binnacle_scheme::{GroupDescription, SubresourceDescription, VersionDescription, cluster, shared};
 

@@ -1,5 +1,5 @@
-//! In which version the objects of a resource are written to the store: one that a server of the release before can read
-//! too, so that an upgrade can be taken back (KEP-4330).
+//! The version in which the objects of a resource are written to the store: one that a server of the previous release
+//! can also read, so that an upgrade can be rolled back (KEP-4330).
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use binnacle_scheme::{Lifecycle, Release, ResourceDescription};
 
 use crate::find_group;
 
-/// Resources that are written in one version whatever release is emulated, by group and plural name: the version they
-/// are stored in is not their newest, and moves by hand from release to release.
+/// Resources, by group and plural name, that are written in the same version for every emulated release: their storage
+/// version is not the newest, and is changed manually between releases.
 const FIXED: &[(&str, &str)] = &[
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
@@ -23,8 +23,8 @@ const FIXED: &[(&str, &str)] = &[
     ("scheduling.k8s.io", "workloads"),
 ];
 
-/// The version in which a server writes that emulates `emulated`, where servers of `compatible` must be able to read.
-/// `None` for what is not stored.
+/// Returns the version in which a server that emulates `emulated` writes, if servers of `compatible` must be able to
+/// read. `None` for resources that are not stored.
 pub fn written_version(description: &ResourceDescription, emulated: Release, compatible: Release) -> Option<Text> {
     let storage = description.storage.as_ref()?;
     if FIXED.contains(&(storage.group.as_str(), description.plural.as_str())) {
@@ -36,13 +36,13 @@ pub fn written_version(description: &ResourceDescription, emulated: Release, com
     let known = |release: Release| {
         move |(_, lifecycle): &(_, Lifecycle)| lifecycle.introduced.is_none_or(|since| since <= release)
     };
-    // Nobody goes back to an alpha version.
+    // Alpha versions need not support rollback.
     let settled = versions().filter(|(version, _)| !version.contains("alpha")).find(known(compatible));
     let found = settled.or_else(|| versions().find(known(emulated)));
     Some(found.map_or(storage.version.clone(), |(version, _)| Text::new_static(version)))
 }
 
-/// The description with the version whose hash discovery shows under that emulation.
+/// Returns the description with the version whose hash discovery shows under this emulation.
 pub fn announced(
     description: &Arc<ResourceDescription>,
     emulated: Release,
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// What the descriptions say is what this release writes when it emulates no other.
+    /// The storage versions of the descriptions are those that this release writes without emulation.
     #[test]
     fn this_release() {
         let [emulated, compatible] = release(36);

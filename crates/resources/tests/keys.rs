@@ -1,22 +1,22 @@
-//! The keys of all resources, as kube-apiserver has them: servers of either make share a store.
+//! The keys of all resources, equal to kube-apiserver's, so that both servers can share a store.
 
 use std::collections::BTreeMap;
 
 use binnacle_resources::all;
 
-/// Where the keys do not simply begin with the resource's name: by group and resource, below the root.
+/// Resources whose keys do not begin with their plural name: group, resource, and prefix below the root.
 const ODD: &[(&str, &str, &str)] = &[
     ("", "endpoints", "services/endpoints"),
     ("", "nodes", "minions"),
     ("", "replicationcontrollers", "controllers"),
     ("", "services", "services/specs"),
     ("networking.k8s.io", "ingresses", "ingress"),
-    // These two are kept by servers within the server, which put the group in front as for custom resources.
+    // Servers within the server store these two, with the group as prefix, as for custom resources.
     ("apiextensions.k8s.io", "customresourcedefinitions", "apiextensions.k8s.io/customresourcedefinitions"),
     ("apiregistration.k8s.io", "apiservices", "apiregistration.k8s.io/apiservices"),
 ];
 
-/// Stored in a version that is not the newest one that is served by default, so that the release before can read it.
+/// Stored in a version older than the newest one served by default, so that the previous release can read it.
 const OLDER: &[(&str, &str, &str)] = &[
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies", "v1beta1"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "v1beta1"),
@@ -38,7 +38,7 @@ fn keys_are_those_of_the_reference() {
         odd += usize::from(named.is_some());
         let want = named.map_or(resource.plural.as_str(), |(_, _, prefix)| prefix);
         assert_eq!(storage.key_prefix, want, "{} of {}", resource.plural, resource.group);
-        // One place for one kind: events are the only ones that two groups have in common.
+        // Each kind has its own prefix: only events are shared, by two groups.
         let owner = owners.entry(&storage.key_prefix).or_insert((&storage.group, &storage.kind));
         assert_eq!(*owner, (storage.group.as_str(), storage.kind.as_str()), "{want}");
         if resource.group != storage.group {
@@ -47,7 +47,7 @@ fn keys_are_those_of_the_reference() {
         }
     }
     assert!(odd >= ODD.len(), "each of them is there");
-    // No resource's keys begin with those of another.
+    // No resource's keys have the prefix of another resource.
     let prefixes: Vec<String> = owners.keys().map(|prefix| format!("{prefix}/")).collect();
     for pair in prefixes.windows(2) {
         assert!(!pair[1].starts_with(&pair[0]), "{pair:?}");

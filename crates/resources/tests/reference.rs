@@ -1,4 +1,4 @@
-//! The descriptions against the recorded OpenAPI documents of all versions: every path and verb, no more and no less.
+//! Compares the descriptions with the recorded OpenAPI documents of all versions: exactly the same paths and verbs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ fn every_path_of_every_version_is_described() {
     assert_eq!(recorded.len(), described.len(), "{:?}", difference(&described, &recorded));
 }
 
-/// What can be asked of a path, and the kind (group/version/kind) that is spoken of.
+/// An operation on a path: its action, and its kind (group/version/kind).
 type Operation = (String, String);
 
 fn operation(item: &Value) -> Option<Operation> {
@@ -45,7 +45,7 @@ fn operation(item: &Value) -> Option<Operation> {
     Some((action.to_owned(), format!("{}/{}/{}", part("group"), part("version"), part("kind"))))
 }
 
-/// The paths of one resource as OpenAPI writes them.
+/// Adds the paths of one resource in the notation of OpenAPI.
 fn describe(resource: &ResourceDescription, paths: &mut BTreeMap<String, BTreeSet<Operation>>) {
     let root = if resource.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", resource.group) };
     let root = format!("{root}/{}", resource.version);
@@ -122,7 +122,7 @@ fn difference<V>(ours: &BTreeMap<String, V>, theirs: &BTreeMap<String, V>) -> Ve
     ours.keys().filter(|path| !theirs.contains_key(*path)).cloned().collect()
 }
 
-/// A folder of recorded facts, which lie beside the project; tests pass without them.
+/// Returns a folder of recorded facts, which are outside of the repository; without them tests pass.
 fn reference(path: &str) -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference").join(path);
     let folder = match std::env::var_os("BINNACLE_SHARED") {

@@ -1,7 +1,7 @@
-//! Calls of plugins: gRPC on unix sockets.
+//! Calls to plugins: gRPC on unix sockets.
 //!
-//! A call waits for a plugin that cannot be connected to, until its time is over (gRPC's "wait for ready"): one that is
-//! started anew is not noticed.
+//! A call waits until its plugin can be connected to, at most until its timeout (gRPC's "wait for ready"), so that
+//! restarts of a plugin go unnoticed.
 
 use std::error::Error;
 use std::os::unix::net::SocketAddr;
@@ -20,26 +20,26 @@ use tower::service_fn;
 
 pub use tonic::Code;
 
-/// A plugin's socket. Connects when it is first asked, and again after the connection broke.
+/// A client for a plugin's socket. Connects at the first call, and again after a broken connection.
 pub struct Plugin {
     channel: Channel,
     socket: String,
 }
 
-/// A call that failed.
+/// The error of a call.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("rpc error: code = {} desc = {why}", code_name(*code))]
 pub struct CallError {
-    /// As gRPC tells failures apart.
+    /// The status code of gRPC.
     pub code: Code,
     why: String,
 }
 
-/// How long after a connection was refused another one is tried.
+/// The pause before the next connection attempt.
 const CONNECT_AGAIN: Duration = Duration::from_millis(100);
 
 impl Plugin {
-    /// `socket` is a path, or the name of an abstract socket behind `@`.
+    /// `socket` is a path, or `@` and the name of an abstract socket.
     pub fn new(socket: &str) -> Self {
         let path = socket.to_owned();
         let connect = service_fn(move |_: Uri| {
@@ -50,18 +50,18 @@ impl Plugin {
                 Ok::<_, std::io::Error>(TokioIo::new(tokio::net::UnixStream::from_std(stream)?))
             }
         });
-        // The plugin sees this as the authority.
+        // The plugin receives this as the authority.
         let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
         Self { channel, socket: socket.to_owned() }
     }
 
-    /// Calls a method, which is named with its service. It takes `timeout` at most, waiting for the plugin included.
+    /// Calls a method by its service and name. `timeout` includes the time to wait for the plugin.
     pub async fn call<Q, A>(&self, path: &'static str, request: Q, timeout: Duration) -> Result<A, CallError>
     where
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        // Why there is no connection, as long as there is none.
+        // The error of the last connection attempt, while there is no connection.
         let refused = Mutex::new(None);
         let call = async {
             loop {
@@ -104,17 +104,17 @@ impl Plugin {
     }
 }
 
-/// A code as Go's gRPC spells it in labels and messages.
+/// Returns the name of a code in the labels and messages of Go's gRPC.
 pub fn code_name(code: Code) -> String {
     match code {
         Code::Ok => "OK".to_owned(),
-        // Spelled so there since the beginning.
+        // Go's gRPC spells this code with one `l`.
         Code::Cancelled => "Canceled".to_owned(),
         other => format!("{other:?}"),
     }
 }
 
-/// The system's reason, where the call failed for want of a connection.
+/// Returns the system's error if the call failed without a connection.
 fn not_connected(status: &Status) -> Option<String> {
     let mut sources = std::iter::successors(Error::source(status), |&error| error.source());
     sources.find(|error| error.is::<tonic::ConnectError>())?;

@@ -1,18 +1,18 @@
-//! Trees that code has edited, brought into the form in which Go's typed structs encode.
+//! The canonical form of edited trees: the form in which Go's typed structs encode.
 
 use binnacle_meta::Text;
 
 use crate::decode::{absent_value, is_zero, zero_value};
 use crate::{Message, Object, Presence, Ty, Value, json};
 
-/// Brings an object into the form in which a typed Go struct would encode: fields in schema order, map keys sorted,
-/// nulls and zero values that `omitempty` drops left out, fields that are always written filled in. Members that the
-/// schema does not know are dropped. What is canonical already is only looked at.
+/// Converts an object to the form in which a typed Go struct would encode: fields in schema order, map keys sorted,
+/// nulls and zero values that `omitempty` drops removed, fields that are always written filled in. Members that are not
+/// in the schema are dropped. Canonical parts are not rewritten.
 pub fn canonicalize(value: &mut Value, message: &Message) {
     canonical_struct(value.make_object(), message);
 }
 
-/// Whether [`canonicalize`] would leave the object as it is written.
+/// Returns true if [`canonicalize`] would not change how the object is written.
 pub fn is_canonical(value: &Value, message: &Message) -> bool {
     let mut canonical = value.clone();
     canonicalize(&mut canonical, message);
@@ -24,8 +24,8 @@ pub fn is_canonical(value: &Value, message: &Message) -> bool {
     written(value) == written(&canonical)
 }
 
-/// Sets a field of a canonical object, which stays canonical. The value is canonical, and none that is left out; names
-/// that the schema does not know change nothing.
+/// Sets a field of a canonical object, which stays canonical. The value must be canonical, and not one that is left
+/// out; names that are not in the schema change nothing.
 pub fn set(object: &mut Object, message: &Message, name: &str, value: impl Into<Value>) {
     let Some((index, field)) = message.field(name, 0) else { return };
     if let Some(member) = object.get_mut(name) {
@@ -37,7 +37,7 @@ pub fn set(object: &mut Object, message: &Message, name: &str, value: impl Into<
     object.insert_at(place, field.name.clone(), value.into());
 }
 
-/// Orders the members of all objects of a tree without schema by name, as Go writes maps.
+/// Sorts the members of all objects of a tree without schema by name, as Go writes maps.
 pub fn sort_free_form(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -49,7 +49,7 @@ pub fn sort_free_form(value: &mut Value) {
     }
 }
 
-/// Orders the fields of an object as the schema has them, and nothing else.
+/// Sorts the fields of an object in schema order, and changes nothing else.
 pub(crate) fn order_fields(object: &mut Object, message: &Message) {
     object.sort_by_key(|name| message.field(name, 0).map_or(usize::MAX, |(index, _)| index));
 }
@@ -115,7 +115,7 @@ fn canonical_value(value: &mut Value, ty: &Ty) {
                 canonical_struct(item.make_object(), message);
             }
         }
-        // Go writes whole numbers alike, whether they are held as integers or not.
+        // Go writes whole numbers the same way, whether they are integers or not.
         (value @ Value::Int(_), Ty::Double) => {
             if let Some(number) = value.as_f64() {
                 *value = Value::Float(number);
@@ -136,7 +136,7 @@ fn canonical_value(value: &mut Value, ty: &Ty) {
     }
 }
 
-/// Elements of lists and maps are always there: `null` stands for Go's zero value.
+/// Elements of lists and maps are always present: `null` means Go's zero value.
 fn canonical_element(value: &mut Value, ty: &Ty) {
     if value.is_null() {
         *value = zero_value(ty);

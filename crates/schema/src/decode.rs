@@ -1,9 +1,8 @@
-//! Decoding against a schema: bytes or a free-form tree become the tree that the Go server's typed structs would
-//! encode, in one pass.
+//! Decoding by a schema: bytes or a free-form tree become, in one pass, the tree that Go's typed structs would encode.
 //!
-//! As in `sigs.k8s.io/json` there are three kinds of trouble. Malformed documents and values that a type refuses by
-//! itself (a quantity, a time) end decoding; of all members with the wrong JSON type the first one is the error once
-//! the document has been read; unknown and repeated members are findings that the caller judges.
+//! As in `sigs.k8s.io/json` there are three kinds of problems. Malformed documents and values that a type's own decoder
+//! rejects (a quantity, a time) end decoding; the first member with the wrong JSON type is the error after the whole
+//! document was read; unknown and repeated members are findings, which the caller judges.
 
 mod base64;
 mod build;
@@ -28,23 +27,23 @@ use crate::{Limits, Message, TooManyElements, Value};
 
 pub(crate) use build::{absent_value, is_zero, zero_value};
 
-/// A decoded object and what strict decoding would refuse about it.
+/// A decoded object and the findings of strict decoding.
 #[derive(Clone, Debug)]
 pub struct Decoded {
     pub value: Value,
     pub findings: Findings,
-    /// What of the document is not in the value although the rules of a kind can tell.
+    /// The empty lists and maps of the document that the value omits, though validation can tell them from absent ones.
     pub empties: Empties,
 }
 
-/// Why nothing could be decoded; displays itself in kube-apiserver's words.
+/// An error of a document that cannot be decoded; its text is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error(transparent)]
     Json(JsonError),
     #[error(transparent)]
     Yaml(YamlError),
-    /// Well formed, with a value that its field cannot hold.
+    /// A well-formed document with a value that its field cannot hold.
     #[error("{0}")]
     Value(String),
     #[error(transparent)]
@@ -52,7 +51,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The refusal of a document for the number of its elements, whatever decoder found it.
+    /// Returns the error of a document with too many elements, from any of the decoders.
     pub fn too_many_elements(&self) -> Option<TooManyElements> {
         match self {
             Self::TooManyElements(error)
@@ -76,12 +75,12 @@ pub fn yaml(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
     Ok(decoded)
 }
 
-/// The trouble met on the way: the first of each kind.
+/// The problems found while decoding: the first of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct DecodeProblems {
-    /// Ends decoding in Go.
+    /// An error that ends decoding in Go.
     fatal: Option<String>,
-    /// Is kept in Go until the end.
+    /// An error that Go returns at the end of decoding.
     saved: Option<String>,
 }
 

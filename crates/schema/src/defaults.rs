@@ -1,11 +1,11 @@
-//! Defaults that are constants of the schema.
+//! Defaults that are constants in the schema.
 
 use crate::canonical::order_fields;
 use crate::decode::zero_value;
 use crate::{Field, Limits, Message, Object, Presence, Ty, Value, json};
 
-/// Sets the constant defaults of the table wherever a field is absent, in the object itself and in all structs below
-/// it that are present, those included that a default has just made.
+/// Sets the table's constant defaults for absent fields, in the object itself and in all structs below it, including
+/// those that a default has just created.
 pub fn apply_constants(value: &mut Value, message: &Message) {
     if let Value::Object(object) = value {
         default_struct(object, message);
@@ -52,11 +52,11 @@ fn default_value(value: &mut Value, ty: &Ty) {
 }
 
 fn constant(field: &Field) -> Option<Value> {
-    // A zero value is there anyway, unless the field is a pointer.
+    // The zero value is present already, unless the field is a pointer.
     if field.zero_default && field.presence == Presence::Optional {
         return Some(zero_value(&field.ty));
     }
-    // The tables are checked where they are made; a text that is no JSON defaults nothing.
+    // Tables are checked when they are made; a text that is not JSON sets no default.
     json::parse(field.default.as_ref()?.as_bytes(), &Limits::default()).ok()
 }
 

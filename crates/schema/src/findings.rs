@@ -1,34 +1,34 @@
-//! What strict decoding finds and lenient decoding passes over: fields that are unknown or given twice.
+//! Findings of strict decoding, which lenient decoding ignores: unknown and repeated fields.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use binnacle_meta::go_quote;
 
-/// kube-apiserver tells at most so many.
+/// The maximum number of findings that kube-apiserver reports.
 const MAX_FINDINGS: usize = 100;
 
-/// And no more than so many bytes of paths: a long key may stand in the path of each of its members.
+/// The maximum size of their paths in bytes: a long key may be in the paths of all its members.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How kube-apiserver opens a list of findings in the text of an error.
+/// The prefix of kube-apiserver's error for a list of findings.
 const STRICT: &str = "strict decoding error: ";
 
-/// How an error of the YAML decoder opens that lists several things.
+/// The prefix of a YAML decoder's error for several problems.
 pub(crate) const YAML_ERRORS: &str = "yaml: unmarshal errors:\n";
 
-/// One thing that strict decoding refuses; displays itself in kube-apiserver's words.
+/// One finding of strict decoding; its text is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// A member that the schema does not know.
+    /// A member that is not in the schema.
     UnknownField(String),
-    /// A member that was given before.
+    /// A repeated member.
     DuplicateField(String),
-    /// The error of the YAML decoder about all keys of a document that were given before.
+    /// The YAML decoder's error for all repeated keys of a document.
     Yaml(String),
 }
 
-/// Findings in the order in which they were met, each told once.
+/// Findings in the order of the document, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     list: Vec<Finding>,
@@ -49,7 +49,7 @@ impl Findings {
         findings.into_iter().for_each(|finding| self.push(finding));
     }
 
-    /// Whether further findings are passed over.
+    /// Returns true if further findings are ignored.
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= MAX_FINDINGS || self.bytes >= MAX_BYTES
     }
@@ -66,13 +66,13 @@ impl Findings {
         self.list.iter()
     }
 
-    /// The error of `fieldValidation=Strict`, none where there is nothing to complain about.
+    /// Returns the error of `fieldValidation=Strict`; `None` without findings.
     pub fn strict_error(&self) -> Option<String> {
         let texts: Vec<String> = self.list.iter().map(ToString::to_string).collect();
         (!texts.is_empty()).then(|| format!("{STRICT}{}", texts.join(", ")))
     }
 
-    /// The warnings of `fieldValidation=Warn`: one per finding, and one per line of what YAML found.
+    /// Returns the warnings of `fieldValidation=Warn`: one per finding, and one per line of a YAML finding.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::with_capacity(self.list.len());
         for finding in &self.list {

@@ -1,7 +1,7 @@
-//! JSON as Go's `encoding/json` and `sigs.k8s.io/json` read and write it.
+//! JSON, read and written like Go's `encoding/json` and `sigs.k8s.io/json`.
 //!
-//! Readers make one pass over the text and do not care how a malformed document should be called; only when one is met,
-//! [`syntax`] goes over it once more, byte by byte as Go's scanner does, to find Go's words for it.
+//! Readers make one pass over the text, without details about errors; only for a malformed document `syntax` scans it
+//! again, byte by byte like Go's scanner, to find Go's error.
 
 mod cursor;
 mod free;
@@ -18,12 +18,12 @@ pub use writer::{compact, has_byte, indent, indent_at, to_string, unpack, write,
 
 use crate::{Limits, TooManyElements};
 
-/// Why a text is no JSON document that can be read; displays itself in Go's words.
+/// An error of a text that is not a valid JSON document; its text is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     #[error("{message}")]
     Syntax { message: String, offset: usize },
-    /// The JSON is well formed and holds another type than was asked for.
+    /// The JSON is well formed, but has another type than requested.
     #[error("{0}")]
     Type(String),
     #[error("limit is {limit}")]
@@ -32,7 +32,7 @@ pub enum JsonError {
     TooManyElements(#[from] TooManyElements),
 }
 
-/// Fails for documents beyond the size limit.
+/// Fails if a document is larger than the limit.
 pub(crate) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), JsonError> {
     if bytes.len() > limits.max_bytes {
         return Err(JsonError::TooLarge { limit: limits.max_bytes });
@@ -40,7 +40,7 @@ pub(crate) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), JsonError>
     Ok(())
 }
 
-/// What is wrong with a document that this cursor could not read.
+/// Returns the error for a document that this cursor could not read.
 pub(crate) fn refusal(cursor: &Cursor<'_>, bytes: &[u8], limits: &Limits) -> JsonError {
     match cursor.budget.check() {
         Err(error) => error.into(),
@@ -48,12 +48,12 @@ pub(crate) fn refusal(cursor: &Cursor<'_>, bytes: &[u8], limits: &Limits) -> Jso
     }
 }
 
-/// Go's complaint about a document that a [`Cursor`] could not read.
+/// Returns Go's error for a document that a [`Cursor`] could not read.
 pub(crate) fn complaint(bytes: &[u8], limits: &Limits) -> JsonError {
     match syntax::check(bytes, limits.max_depth) {
         Err(error) => error,
-        // Both readers accept the same language, which a test holds them to; were they to differ, the document is
-        // refused all the same.
+        // Both readers accept the same texts, which a test checks; if they differed, the document would be refused as
+        // well.
         Ok(()) => JsonError::Syntax { message: "invalid JSON input".to_owned(), offset: 0 },
     }
 }

@@ -1,7 +1,7 @@
-//! A kind is data ([`types`]); an object is a [`Value`] tree; everything that can be said of all kinds at once is
-//! derived from the two here: decoding, encoding, defaults, equality.
+//! A kind is data (`types`), an object is a [`Value`] tree; everything that kinds have in common is derived from these:
+//! decoding, encoding, defaults, equality.
 //!
-//! Knows nothing of particular kinds, of storage or of HTTP.
+//! This crate is independent of particular kinds, of storage and of HTTP.
 
 pub mod canonical;
 pub mod decode;

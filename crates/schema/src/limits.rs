@@ -1,28 +1,28 @@
-//! Bounds on what one document may cost.
+//! Limits on the cost of one document.
 
 use binnacle_meta::Text;
 
 use crate::Value;
 
-/// Limits of a decoder. The defaults suit request bodies.
+/// The limits of a decoder. The defaults are for request bodies.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// The size of a document.
+    /// The maximum size of a document.
     pub max_bytes: usize,
-    /// How deep lists and objects may nest. kube-apiserver allows 10,000; trees are walked by recursion here, so the
-    /// bound is what every stack of ours can bear.
+    /// The maximum nesting of lists and objects. kube-apiserver allows 10,000; here trees are walked by recursion, so
+    /// the limit must suit every stack.
     pub max_depth: usize,
-    /// How many YAML nodes a document may have, aliases expanded.
+    /// The maximum number of YAML nodes of a document, aliases expanded.
     pub max_yaml_nodes: usize,
-    /// How much memory the decoded tree may take, by the measure of [`Budget`].
+    /// The maximum memory of the decoded tree, as `Budget` estimates it.
     pub max_memory: usize,
 }
 
 impl Limits {
-    /// What kube-apiserver accepts as a request body.
+    /// The maximum size of a request body, as in kube-apiserver.
     pub const MAX_BODY: usize = 3 * 1024 * 1024;
-    /// What the tree of a request body may take. A body of 3 MiB holds a million empty structs, each of which grows to
-    /// half a kilobyte by its defaults; an object that fits the store stays far below.
+    /// The maximum memory of a request body's tree. A body of 3 MiB can have a million empty structs, each of which
+    /// grows to half a kilobyte with its defaults; an object that fits the store needs far less.
     pub const MAX_MEMORY: usize = 64 * 1024 * 1024;
 }
 
@@ -32,14 +32,14 @@ impl Default for Limits {
     }
 }
 
-/// A document has so many elements that its tree would take more memory than the limit.
+/// The error of a document with too many elements: its tree would take more memory than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many elements: decoded, they would take more than {limit} bytes of memory")]
 pub struct TooManyElements {
     pub limit: usize,
 }
 
-/// The memory that a tree under construction may still take. Texts are not counted: the document has them as well.
+/// The remaining memory for a tree that is being built. Texts do not count: the document has them as well.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     limit: usize,
@@ -47,11 +47,11 @@ pub(crate) struct Budget {
     exhausted: bool,
 }
 
-/// An element of a list.
+/// The cost of a list element.
 const ELEMENT: usize = size_of::<Value>();
-/// A member of a map: name and value, and its share of the index.
+/// The cost of a map member: name and value, and its share of the index.
 const MEMBER: usize = size_of::<(Text, Value)>() + 48;
-/// A struct or map, with what defaults add to it.
+/// The cost of a struct or map, with its defaults.
 const OBJECT: usize = 512;
 
 impl Budget {
@@ -59,7 +59,7 @@ impl Budget {
         Self { limit: limits.max_memory, left: limits.max_memory, exhausted: false }
     }
 
-    /// Without a bound: for texts that were bounded when they came in.
+    /// Returns an unlimited budget, for texts that were limited when they were received.
     pub(crate) fn unlimited() -> Self {
         Self { limit: usize::MAX, left: usize::MAX, exhausted: false }
     }
@@ -79,7 +79,7 @@ impl Budget {
         self.take(OBJECT)
     }
 
-    /// Fails where the document has been found to have too many elements.
+    /// Fails if the document has too many elements.
     pub(crate) fn check(&self) -> Result<(), TooManyElements> {
         if self.exhausted { Err(TooManyElements { limit: self.limit }) } else { Ok(()) }
     }

@@ -1,15 +1,15 @@
-//! Fields of a message by name: eight bytes per field to look through instead of the fields themselves.
+//! Lookup of a message's fields by name: it scans eight bytes per field instead of the fields themselves.
 
 use crate::{Field, Presence, nil};
 
-/// What finding and completing fields needs, made of a message at first use.
+/// The tables for finding and completing fields, built from a message at first use.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     /// A digest of each field's name, in field order.
     digests: Box<[u64]>,
-    /// The fields that are written whether set or not, by ascending index.
+    /// The fields that are always written, by ascending index.
     pub(crate) always: Box<[u32]>,
-    /// The fields that [`crate::nil`] looks at, by ascending index.
+    /// The fields that [`crate::nil`] examines, by ascending index.
     pub(crate) nils: Box<[u32]>,
 }
 
@@ -24,23 +24,23 @@ impl Lookup {
         }
     }
 
-    /// The field of that name, looked for from `hint` on.
+    /// Returns the index of the field with this name, searched from `hint` on.
     #[inline]
     pub(crate) fn find(&self, fields: &[Field], name: &str, hint: usize) -> Option<usize> {
-        // Decoded members carry the name of their field itself.
+        // Decoded members share the name with their field.
         if fields.get(hint).is_some_and(|field| std::ptr::eq(field.name.as_str(), name)) {
             return Some(hint);
         }
         let wanted = digest(name.as_bytes());
         let n = self.digests.len().min(fields.len());
         let start = if hint < n { hint } else { 0 };
-        // Equal digests of different names are possible: the name decides.
+        // Different names may have equal digests, so the names are compared.
         let found = |i: &usize| self.digests[*i] == wanted && fields[*i].name.as_str() == name;
         (start..n).find(found).or_else(|| (0..start).find(found))
     }
 }
 
-/// The first and the last eight bytes and the length, mixed: names of one message hardly ever agree in all of them.
+/// Mixes the first and the last eight bytes and the length: names of one message rarely agree in all of them.
 #[inline]
 fn digest(name: &[u8]) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -68,7 +68,7 @@ mod tests {
             for (i, name) in names.iter().enumerate() {
                 assert_eq!(lookup.find(&fields, name, hint), Some(i), "{name} from {hint}");
             }
-            // The same digest, another name.
+            // The same digest, but another name.
             assert_eq!(lookup.find(&fields, "aaaaaaaaYaaaaaaaa", hint), None);
             assert_eq!(lookup.find(&fields, "Kind", hint), None);
         }

@@ -1,11 +1,11 @@
-//! Empty lists and maps that protobuf cannot tell from absent ones.
+//! Empty lists and maps, which protobuf cannot tell from absent ones.
 
 use binnacle_meta::Text;
 
 use crate::{Field, Message, Presence, Ty, Value};
 
-/// What becomes of a canonical object by being stored as protobuf and read back: empty lists and maps that are written as
-/// `null` when nil come back so. Looks only where there can be such.
+/// Changes a canonical object as a round trip through protobuf storage does: empty lists and maps that are written as
+/// `null` when nil become `null`. Examines only fields that can have these.
 pub fn nil_empty(value: &mut Value, message: &Message) {
     let Some(members) = value.as_object_mut() else { return };
     for index in &message.lookup().nils {
@@ -31,7 +31,7 @@ fn nil_empty_in(value: &mut Value, ty: &Ty) {
         items.iter_mut().for_each(|item| nil_empty_in(item, element));
     } else if let (Some(inner), Value::Object(map)) = (ty.map_value(), value) {
         for (_, member) in map.iter_mut() {
-            // An entry without bytes comes back as one with none.
+            // An entry without bytes is read back as an empty one.
             if matches!(inner, Ty::Bytes) && member.is_null() {
                 *member = Value::Str(Text::new_static(""));
             }
@@ -40,13 +40,14 @@ fn nil_empty_in(value: &mut Value, ty: &Ty) {
     }
 }
 
-/// The fields that can be nil and are written nevertheless, and those below which there are such.
+/// Returns the fields that can be nil and are always written, and those that contain such fields.
 pub(crate) fn fields(fields: &[Field]) -> Box<[u32]> {
     let nil = |field: &Field| leads_to_nil(field, &mut Vec::new());
     fields.iter().zip(0..).filter(|(field, _)| nil(field)).map(|(_, index)| index).collect()
 }
 
-/// `seen` holds the messages that are being looked through, since schemas of schemas contain themselves.
+/// Returns true for a field that is, or contains, one of [`fields`]. `seen` has the messages on the current path,
+/// since schemas of schemas contain themselves.
 fn leads_to_nil(field: &Field, seen: &mut Vec<*const Message>) -> bool {
     field.presence == Presence::AlwaysNull
         || matches!(field.ty.map_value(), Some(Ty::Bytes))
@@ -61,7 +62,7 @@ fn has_nil(message: &Message, seen: &mut Vec<*const Message>) -> bool {
     message.fields.iter().any(|field| leads_to_nil(field, seen))
 }
 
-/// The message of a type, of its elements or of its values.
+/// Returns the message of a type, of its elements or of its values.
 fn innermost(ty: &Ty) -> Option<&Message> {
     ty.message().or_else(|| ty.element().or_else(|| ty.map_value()).and_then(innermost))
 }

@@ -1,4 +1,4 @@
-//! Protobuf of any kind from its [`crate::Message`], byte for byte as the Go server's generated code writes it.
+//! Protobuf of any kind by its [`crate::Message`], byte for byte as Go's generated code writes it.
 
 mod decode;
 mod encode;

@@ -1,4 +1,4 @@
-//! Short words for the statics that builds write from field tables; nothing else uses them.
+//! Short names for the statics that builds generate from field tables; other code does not use them.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 
 use crate::{Field, ListType, PatchStrategy, Presence, Ty};
 
-/// What few fields have. Plain values, so that the tables can name only the ones that differ from [`PLAIN`].
+/// The facts that few fields have. Plain values, so that the tables list only those that differ from [`PLAIN`].
 #[derive(Clone, Copy)]
 pub struct Facts {
     pub embedded_in: &'static [u32],

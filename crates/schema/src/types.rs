@@ -1,7 +1,7 @@
 //! The schema of a kind as data: messages, their fields in the order of the API's Go structs, and all that the API
-//! says about a field.
+//! declares for a field.
 //!
-//! Built-in messages are statics that the build of the `kinds` crate makes from field tables; messages of custom
+//! Built-in messages are statics that the build of the `kinds` crate generates from field tables; messages of custom
 //! resources are built at run time from the same types.
 
 use std::borrow::Cow;
@@ -14,38 +14,38 @@ use binnacle_meta::Text;
 use crate::lookup::Lookup;
 use crate::proto::Plan;
 
-/// A structure: the root of a kind or a nested object with known fields.
+/// A struct: the root of a kind or a nested object with known fields.
 #[derive(Debug)]
 pub struct Message {
-    /// The OpenAPI definition name, `io.k8s.api.core.v1.PodSpec`.
+    /// The OpenAPI definition name, such as `io.k8s.api.core.v1.PodSpec`.
     pub name: Text,
-    /// In Go struct order, embedded structs flattened as JSON shows them.
+    /// In Go struct order, embedded structs flattened as in JSON.
     pub fields: Cow<'static, [Field]>,
     /// `x-kubernetes-map-type: atomic` on the definition itself: server-side apply replaces the struct as a whole.
     pub atomic: bool,
-    /// The type of members that are not among the fields: custom resources may preserve what they do not know. `None`
-    /// where there are no such members, as in all built-in kinds.
+    /// The type of members that are not among the fields: custom resources may preserve unknown ones. `None` if these
+    /// are not allowed, as in all built-in kinds.
     pub others: Option<Box<Ty>>,
     /// `x-kubernetes-unions`, published but not enforced.
     pub unions: Cow<'static, [Union]>,
-    /// Go's types of the fields whose [`Ty`] does not tell them, by JSON name: its decoder names them in errors.
+    /// Go's types of fields whose [`Ty`] does not determine them, by JSON name, for the errors of Go's decoder.
     pub(crate) go_types: &'static [(&'static str, &'static str)],
-    /// What protobuf derives from the fields, made at first use: they must not change after that.
+    /// The fields prepared for protobuf, at first use: they must not change after that.
     pub(crate) plan: OnceLock<Plan>,
-    /// The fields by name, made at first use like the plan.
+    /// The fields by name, prepared at first use like the plan.
     lookup: OnceLock<Lookup>,
 }
 
-/// One union of a struct: at most one of the fields is set, and the discriminator says which.
+/// One union of a struct: at most one of the fields is set, and the discriminator tells which one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Union {
-    /// The JSON name of the discriminating field, empty for none.
+    /// The JSON name of the discriminator, empty for none.
     pub discriminator: Text,
     /// JSON names of the fields, each with the discriminator's value for it, in the order of the names.
     pub fields: Cow<'static, [(Text, Text)]>,
 }
 
-/// A message that is static data, was built at run time, or is built when it is first looked at.
+/// A message that is static data, was built at run time, or is built at first use.
 #[derive(Clone, Debug)]
 pub enum MessageRef {
     Static(&'static Message),
@@ -53,7 +53,7 @@ pub enum MessageRef {
     Lazy(Arc<dyn MessageSource>),
 }
 
-/// Holds a message, or builds it at the first call and keeps it.
+/// A message that is built at the first call and kept.
 pub trait MessageSource: fmt::Debug + Send + Sync {
     fn message(&self) -> &Message;
 }
@@ -74,11 +74,11 @@ impl Deref for MessageRef {
 pub struct Field {
     /// The JSON name.
     pub name: Text,
-    /// The protobuf field number, 0 where the field has none (inline `apiVersion` and `kind`, custom resources).
+    /// The protobuf field number, 0 for fields without one (inline `apiVersion` and `kind`, custom resources).
     pub tag: u32,
-    /// The field numbers of the embedded messages that hold this field in protobuf, outermost first; mostly empty,
-    /// one for `Volume.volumeSource`, two for the rule in `NamedRuleWithOperations.ruleWithOperations`. Protobuf
-    /// always writes these messages. In JSON the members of an embedded struct stand among those of its parent.
+    /// The field numbers of the embedded messages that contain this field in protobuf, outermost first; mostly empty,
+    /// one for `Volume.volumeSource`, two for the rule in `NamedRuleWithOperations.ruleWithOperations`. Protobuf always
+    /// writes these messages. In JSON the members of an embedded struct are among those of its parent.
     pub embedded_in: &'static [u32],
     pub ty: Ty,
     pub presence: Presence,
@@ -86,16 +86,16 @@ pub struct Field {
     pub required: bool,
     pub list_type: ListType,
     pub patch: PatchStrategy,
-    /// The OpenAPI `default` as JSON text, where it is more than the zero value of the type.
+    /// The OpenAPI `default` as JSON text, unless it is the zero value of the type.
     pub default: Option<Cow<'static, str>>,
-    /// The OpenAPI definition states the zero value (`""`, `0`, `false`, `{}`) as `default`: only for publishing, as
-    /// it changes nothing in an object.
+    /// True if the OpenAPI definition has the zero value (`""`, `0`, `false`, `{}`) as `default`: only for publishing,
+    /// as it does not change objects.
     pub zero_default: bool,
-    /// The values of the field itself, or of its elements for a list.
+    /// The allowed values of the field, or of its elements for a list.
     pub values: EnumValues,
 }
 
-/// The listed values of an enum, empty for any value.
+/// The values of an enum; empty if any value is allowed.
 pub type EnumValues = Cow<'static, [Text]>;
 
 /// The type of a field, of a list's elements or of a map's values.
@@ -118,17 +118,17 @@ pub enum Ty {
     Duration,
     /// `resource.Quantity`: the tree holds the canonical text.
     Quantity,
-    /// A number or a text; the tree holds whichever was given.
+    /// A number or a text; the tree has the one that was given.
     IntOrString,
-    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON. The tree holds the text as it was sent
-    /// ([`crate::Value::Raw`]) where that is not what would be written.
+    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON. The tree has the original text
+    /// ([`crate::Value::Raw`]) if a tree would be written differently.
     RawExtension,
     /// apiextensions' `JSON`: any value without schema; protobuf holds its JSON text.
     Json,
-    /// `metav1.FieldsV1`: kept as JSON text ([`crate::Value::Raw`]), never parsed but by server-side apply.
+    /// `metav1.FieldsV1`: kept as JSON text ([`crate::Value::Raw`]), and parsed only by server-side apply.
     FieldsV1,
-    /// apiextensions' `JSONSchemaPropsOrBool` and the like: `{allows, schema}` in protobuf, one of two shapes in JSON.
-    /// The message is the schema's.
+    /// apiextensions' `JSONSchemaPropsOrBool` and similar types: `{allows, schema}` in protobuf, one of two shapes in
+    /// JSON. The message is the schema's.
     SchemaOrBool(MessageRef),
     /// `JSONSchemaPropsOrArray`: `{schema, jSONSchemas}` in protobuf.
     SchemaOrArray(MessageRef),
@@ -137,36 +137,36 @@ pub enum Ty {
     Message(MessageRef),
     List(Box<Ty>),
     StaticList(&'static Ty),
-    /// A list that protobuf wraps in a message whose field 1 holds the elements (`ExtraValue`, `Verbs`); an ordinary
-    /// list in JSON. [`Ty::element`] sees it as a list.
+    /// A list that protobuf wraps in a message whose field 1 has the elements (`ExtraValue`, `Verbs`); an ordinary list
+    /// in JSON. [`Ty::element`] treats it as a list.
     StaticWrappedList(&'static Ty),
     /// Keys are always strings.
     Map(Box<Ty>),
     StaticMap(&'static Ty),
 }
 
-/// What becomes of the zero value, that is how Go declares the field.
+/// The treatment of the zero value, which depends on the Go declaration of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// A value with `omitempty`: zero is never written (`""`, `0`, `false`, an empty list or map) and reads as absent.
-    /// A struct with `omitzero` is left out when all of it is zero. Protobuf writes scalars and structs all the same.
+    /// A value with `omitempty`: zero is never written (`""`, `0`, `false`, an empty list or map) and counts as absent.
+    /// A struct with `omitzero` is omitted if all of it is zero. Protobuf still writes scalars and structs.
     OmitZero,
-    /// A pointer with `omitempty`: present or absent, whatever the value.
+    /// A pointer with `omitempty`: written if present, with any value.
     Optional,
-    /// Written always: `""`, `0`, `false`, `{}` for a struct, `null` for a nil list, map, time or pointer.
+    /// Always written: `""`, `0`, `false`, `{}` for a struct, `null` for a nil list, map, time or pointer.
     Always,
-    /// A list or map without pointer and without `omitempty`, or a nil pointer without `omitempty`: `null` when nil.
-    /// A list that is present and empty stays `[]` until it has passed through storage.
+    /// A list or map without pointer and without `omitempty`, or a pointer without `omitempty`: `null` when nil. A
+    /// present but empty list stays `[]` until it is stored.
     AlwaysNull,
 }
 
 /// `x-kubernetes-list-type` of a list, `x-kubernetes-map-type` of a map or struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType {
-    /// Nothing said: lists are atomic, maps and structs granular.
+    /// Not declared: lists are atomic, maps and structs granular.
     Unset,
     Atomic,
-    /// Said expressly of a map or struct; means what `Unset` means for these.
+    /// Declared for a map or struct, where it means the same as `Unset`.
     Granular,
     Set,
     /// The keys of a list map, in order.
@@ -179,7 +179,7 @@ pub struct PatchStrategy {
     pub merge: bool,
     pub replace: bool,
     pub retain_keys: bool,
-    /// Empty for none (a list of scalars merges as a set).
+    /// Empty for none (a list of scalars is merged as a set).
     pub merge_key: Text,
 }
 
@@ -188,7 +188,7 @@ impl PatchStrategy {
 }
 
 impl Message {
-    /// A message that is neither atomic nor has unions.
+    /// Creates a message that is not atomic and has no unions.
     pub fn new(name: impl Into<Text>, fields: impl Into<Cow<'static, [Field]>>) -> Self {
         let (name, fields) = (name.into(), fields.into());
         Self {
@@ -203,7 +203,7 @@ impl Message {
         }
     }
 
-    /// A message of the field tables, for statics.
+    /// Creates a message of the field tables, for statics.
     pub const fn of_table(
         name: &'static str,
         fields: &'static [Field],
@@ -222,18 +222,19 @@ impl Message {
         }
     }
 
-    /// With Go's types of some fields, by JSON name: `("restartPolicy", "v1.RestartPolicy")`.
+    /// Sets Go's types of some fields, by JSON name: `("restartPolicy", "v1.RestartPolicy")`.
     pub const fn with_go_types(mut self, go_types: &'static [(&'static str, &'static str)]) -> Self {
         self.go_types = go_types;
         self
     }
 
-    /// The fields as protobuf wants them.
+    /// Returns the fields prepared for protobuf.
     pub(crate) fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| Plan::new(&self.fields))
     }
 
-    /// The field of that JSON name and its index. `hint` is where to look first: clients mostly send fields in order.
+    /// Returns the field with this JSON name, and its index. `hint` is tried first: clients mostly send fields in
+    /// order.
     #[inline]
     pub fn field(&self, name: &str, hint: usize) -> Option<(usize, &Field)> {
         let index = self.lookup().find(&self.fields, name, hint)?;
@@ -245,15 +246,15 @@ impl Message {
         self.lookup.get_or_init(|| Lookup::new(&self.fields))
     }
 
-    /// The field of that JSON name.
+    /// Returns the field with this JSON name.
     pub fn get(&self, name: &str) -> Option<&Field> {
         self.field(name, 0).map(|(_, field)| field)
     }
 }
 
 impl Field {
-    /// An optional field without protobuf number and of which nothing else is said: the start for custom resources
-    /// and tests (`Field { required: true, ..Field::new("name", Ty::String) }`).
+    /// Creates an optional field without protobuf number or other properties: the base for custom resources and tests
+    /// (`Field { required: true, ..Field::new("name", Ty::String) }`).
     pub fn new(name: impl Into<Text>, ty: Ty) -> Self {
         Self {
             name: name.into(),
@@ -270,8 +271,8 @@ impl Field {
         }
     }
 
-    /// Whether server-side apply replaces a map or struct here as a whole; either the field or its type says so.
-    /// Lists are atomic unless their list type says otherwise.
+    /// Returns true if server-side apply replaces this map or struct as a whole, because of the field or its type.
+    /// Lists are atomic unless their list type differs.
     pub fn is_atomic(&self) -> bool {
         self.list_type == ListType::Atomic
             || self.ty.message().is_some_and(|message| message.atomic)
@@ -280,7 +281,7 @@ impl Field {
 }
 
 impl Ty {
-    /// The type of the elements, for lists.
+    /// Returns the type of a list's elements.
     pub fn element(&self) -> Option<&Ty> {
         match self {
             Self::List(inner) => Some(inner),
@@ -289,7 +290,7 @@ impl Ty {
         }
     }
 
-    /// The type of the values, for maps.
+    /// Returns the type of a map's values.
     pub fn map_value(&self) -> Option<&Ty> {
         match self {
             Self::Map(inner) => Some(inner),
@@ -298,7 +299,7 @@ impl Ty {
         }
     }
 
-    /// The message of a struct.
+    /// Returns the message of a struct.
     pub fn message(&self) -> Option<&Message> {
         match self {
             Self::Message(message) => Some(message),

@@ -1,10 +1,10 @@
-//! The decoded form of an object: a tree that keeps members in order and finds them by name.
+//! The decoded form of an object: a tree that keeps the order of members and finds them by name.
 
 use std::collections::HashMap;
 
 use binnacle_meta::Text;
 
-/// A value of an object. Strings up to 23 bytes live inline.
+/// A value of an object. Strings up to 23 bytes are stored inline.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
     #[default]
@@ -15,12 +15,12 @@ pub enum Value {
     Str(Text),
     List(Vec<Value>),
     Object(Object),
-    /// Compact JSON text that is carried, not read (`FieldsV1`).
+    /// Compact JSON text that is passed on without parsing (`FieldsV1`).
     Raw(Text),
 }
 
-/// The members of a struct or map. Small ones are searched by scanning, large ones through an index, so that a hostile
-/// map of a million keys costs no more per key than a small one.
+/// The members of a struct or map. Small objects are searched by scanning, large ones through an index, so that a
+/// hostile map of a million keys costs no more per key than a small one.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     entries: Vec<(Text, Value)>,
@@ -28,7 +28,7 @@ pub struct Object {
     index: Option<Box<HashMap<Text, usize>>>,
 }
 
-/// From this many members on an index is kept.
+/// The number of members from which an index is kept.
 const INDEXED: usize = 48;
 
 impl Object {
@@ -40,12 +40,12 @@ impl Object {
         Self { entries: Vec::with_capacity(capacity), index: None }
     }
 
-    /// Makes room for so many more members.
+    /// Reserves space for `additional` more members.
     pub fn reserve(&mut self, additional: usize) {
         self.entries.reserve_exact(additional);
     }
 
-    /// An object of members whose names the caller knows to be distinct.
+    /// Creates an object of members that the caller knows to have distinct names.
     pub fn from_distinct(entries: Vec<(Text, Value)>) -> Self {
         let mut object = Self { entries, index: None };
         if object.entries.len() > INDEXED {
@@ -74,7 +74,7 @@ impl Object {
         self.position(name).is_some()
     }
 
-    /// Sets a member, at its old place or at the end, and returns what it replaced.
+    /// Sets a member, in its place or at the end, and returns the previous value.
     pub fn insert(&mut self, name: impl Into<Text>, value: impl Into<Value>) -> Option<Value> {
         let name = name.into();
         let value = value.into();
@@ -85,7 +85,7 @@ impl Object {
         None
     }
 
-    /// Sets a member that is absent at this place among the others.
+    /// Inserts an absent member at this place.
     pub(crate) fn insert_at(&mut self, place: usize, name: Text, value: Value) {
         self.entries.insert(place, (name, value));
         if self.entries.len() > INDEXED {
@@ -93,7 +93,7 @@ impl Object {
         }
     }
 
-    /// Appends a member that the caller knows to be absent: decoders that see each name once.
+    /// Appends a member that the caller knows to be absent, for decoders that have checked the names.
     pub fn push(&mut self, name: Text, value: Value) {
         if let Some(index) = &mut self.index {
             index.insert(name.clone(), self.entries.len());
@@ -104,7 +104,7 @@ impl Object {
         }
     }
 
-    /// [`Object::push`] of a value that is made in its place, and taken away again where `fill` says so.
+    /// Appends a member whose value `fill` builds in its place, and removes it again if `fill` returns false.
     pub(crate) fn push_filled<E>(
         &mut self,
         name: Text,
@@ -128,7 +128,7 @@ impl Object {
         Ok(())
     }
 
-    /// The member, made by `default` where it is absent.
+    /// Returns a member, created by `default` if it is absent.
     pub fn entry(&mut self, name: &str, default: impl FnOnce() -> Value) -> &mut Value {
         let i = match self.position(name) {
             Some(i) => i,
@@ -140,7 +140,7 @@ impl Object {
         &mut self.entries[i].1
     }
 
-    /// The object under `name`, an empty one where it is absent or no object.
+    /// Returns the object under `name`, replaced by an empty one if it is absent or not an object.
     pub fn object_entry(&mut self, name: &str) -> &mut Object {
         let value = self.entry(name, || Value::Object(Object::new()));
         if !matches!(value, Value::Object(_)) {
@@ -152,9 +152,9 @@ impl Object {
         }
     }
 
-    /// Takes a member out. Of small objects the others keep their order; in a large one the last member takes the place,
+    /// Removes a member. In a small object the others keep their order; in a large one the last member takes its place,
     /// so that a patch that removes a hundred thousand members does not move as many each time (large objects are maps,
-    /// which have no order).
+    /// whose order does not matter).
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let i = self.position(name)?;
         let Some(index) = &mut self.index else { return Some(self.entries.remove(i).1) };
@@ -187,7 +187,7 @@ impl Object {
         self.entries.iter().map(|(_, value)| value)
     }
 
-    /// Orders the members by name, as Go writes maps.
+    /// Sorts the members by name, as Go writes maps.
     pub fn sort_by_name(&mut self) {
         if !self.entries.is_sorted_by(|a, b| a.0 <= b.0) {
             self.entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -195,7 +195,7 @@ impl Object {
         }
     }
 
-    /// Orders the members by a key of theirs (the index of a field in its message).
+    /// Sorts the members by a key computed from their names (the index of a field in its message).
     pub fn sort_by_key<K: Ord>(&mut self, mut key: impl FnMut(&Text) -> K) {
         self.entries.sort_by_cached_key(|(name, _)| key(name));
         self.reindex();
@@ -214,8 +214,8 @@ impl Object {
     }
 }
 
-/// Looks at each member. Most have another length or first byte: that is seen without a call of `memcmp`, which took half
-/// of the time of a search.
+/// Scans the members. Most differ in length or first byte, which is checked without a call of `memcmp`; those calls
+/// took half of the time of a search.
 fn scan(entries: &[(Text, Value)], wanted: &[u8]) -> Option<usize> {
     let first = wanted.first();
     entries.iter().position(|(name, _)| {
@@ -225,7 +225,7 @@ fn scan(entries: &[(Text, Value)], wanted: &[u8]) -> Option<usize> {
 }
 
 impl PartialEq for Object {
-    /// Members are equal in any order.
+    /// Compares the members, whose order does not matter.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().all(|(name, value)| other.get(name) == Some(value))
     }
@@ -265,7 +265,7 @@ impl PartialEq for Value {
     }
 }
 
-// === Reading: each accessor answers `None` where the tree has another shape ===
+// === Reading: accessors return `None` if the tree has another shape ===
 
 impl Value {
     pub fn is_null(&self) -> bool {
@@ -329,7 +329,7 @@ impl Value {
         }
     }
 
-    /// The object this value is.
+    /// Returns the object, if this value is one.
     pub fn into_object(self) -> Option<Object> {
         match self {
             Self::Object(object) => Some(object),
@@ -337,7 +337,7 @@ impl Value {
         }
     }
 
-    /// A member of an object.
+    /// Returns a member of an object.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.as_object().and_then(|object| object.get(name))
     }
@@ -346,7 +346,7 @@ impl Value {
         self.as_object_mut().and_then(|object| object.get_mut(name))
     }
 
-    /// Follows member names from here: `object.at(&["spec", "template", "spec"])`.
+    /// Follows a path of member names: `object.at(&["spec", "template", "spec"])`.
     pub fn at(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(self, |value, name| value.get(name))
     }
@@ -355,7 +355,7 @@ impl Value {
         path.iter().try_fold(self, |value, name| value.get_mut(name))
     }
 
-    /// The text at a path, `""` where there is none: Go's zero value.
+    /// Returns the text at a path; `""` if there is none, as Go's zero value.
     pub fn str_at(&self, path: &[&str]) -> &str {
         self.at(path).and_then(Value::as_str).unwrap_or("")
     }
@@ -364,12 +364,12 @@ impl Value {
         self.at(path).and_then(Value::as_i64)
     }
 
-    /// The truth at a path, false where there is none.
+    /// Returns the boolean at a path; false if there is none.
     pub fn bool_at(&self, path: &[&str]) -> bool {
         self.at(path).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// The items at a path, none where there is no list.
+    /// Returns the items at a path; empty if there is no list.
     pub fn list_at(&self, path: &[&str]) -> &[Value] {
         self.at(path).and_then(Value::as_list).unwrap_or(&[])
     }
@@ -378,7 +378,7 @@ impl Value {
         self.at(path).and_then(Value::as_object)
     }
 
-    /// This value as an object, made an empty one where it is none.
+    /// Returns this value as an object; another value is replaced by an empty one.
     pub fn make_object(&mut self) -> &mut Object {
         if !matches!(self, Self::Object(_)) {
             *self = Self::Object(Object::new());
@@ -389,7 +389,7 @@ impl Value {
         }
     }
 
-    /// The object at a path, with all that is missing on the way made.
+    /// Returns the object at a path, with missing objects on the path created.
     pub fn make_at(&mut self, path: &[&str]) -> &mut Object {
         path.iter().fold(self.make_object(), |object, name| object.object_entry(name))
     }
@@ -445,7 +445,7 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
 
 /// Builds a [`Value`] from JSON-like syntax: `value!({"kind": "Pod", "spec": {"replicas": 1, "names": ["a", name]}})`.
 ///
-/// Members whose value is a Rust expression go through `Value::from`.
+/// Members whose value is a Rust expression are converted by `Value::from`.
 #[macro_export]
 macro_rules! value {
     (null) => { $crate::Value::Null };

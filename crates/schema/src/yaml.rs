@@ -1,7 +1,7 @@
-//! YAML as `sigs.k8s.io/yaml` sees it: a way to write JSON, by the rules of YAML 1.1 and of Go's `yaml.v2`.
+//! YAML like `sigs.k8s.io/yaml`: a notation for JSON, by the rules of YAML 1.1 and of Go's `yaml.v2`.
 //!
-//! The events come from `granit-parser`, the parser inside of `serde-saphyr`; what a scalar means, what becomes of
-//! repeated keys, merges and aliases is decided here, because it is kube-apiserver's and not YAML's.
+//! The events come from `granit-parser`, the parser inside `serde-saphyr`; scalars, repeated keys, merges and aliases
+//! are interpreted here, because kube-apiserver differs from YAML.
 
 mod compose;
 mod decode;
@@ -16,10 +16,10 @@ pub use write::{to_string, write, write_item};
 use crate::findings::Finding;
 use crate::{Limits, TooManyElements, Value};
 
-/// Why a text is no YAML document that can be read; displays itself in Go's words.
+/// An error of a text that is not a valid YAML document; its text is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
-    /// The parser's complaint, `yaml: line 3: did not find expected key`, or what cannot be told in JSON.
+    /// The parser's error, `yaml: line 3: did not find expected key`, or that of a value unknown to JSON.
     #[error("{0}")]
     Document(String),
     #[error("limit is {limit}")]
@@ -28,10 +28,10 @@ pub enum YamlError {
     TooManyElements(#[from] TooManyElements),
 }
 
-/// Reads the first document of a text as JSON would have it: members by ascending name, numbers where JSON can tell
-/// them. Keys given twice are one finding, as Go's strict decoder makes one error of them; the last one counts.
+/// Parses the first document of a text to the tree of the equivalent JSON: members by ascending name, numbers if JSON
+/// has them. Repeated keys are one finding, as Go's strict decoder has one error; the last one counts.
 ///
-/// The tree nests no deeper than the limit, and holds no more nodes, aliases expanded.
+/// The depth of the tree and its number of nodes, with aliases expanded, are limited.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), YamlError> {
     if bytes.len() > limits.max_bytes {
         return Err(YamlError::TooLarge { limit: limits.max_bytes });
@@ -55,7 +55,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), 
     decode::decode(&document, limits)
 }
 
-/// What Go's reader lets pass.
+/// Returns true for characters that Go's reader accepts.
 fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
         && c != '\u{feff}'

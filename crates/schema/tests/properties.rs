@@ -1,8 +1,8 @@
-//! Laws of the readers and writers, tried on trees and texts from a seeded generator.
+//! Properties of the readers and writers, tested with trees and texts from a seeded generator.
 
 use binnacle_schema::{Limits, Object, Value, canonical, json, yaml};
 
-/// A small generator: the same seed makes the same case.
+/// A small generator: the same seed produces the same case.
 struct Random(u64);
 
 impl Random {
@@ -70,7 +70,7 @@ impl Random {
             }),
             3 => {
                 let n = f64::from_bits(self.next());
-                // Whole numbers within 64 bits read back as integers.
+                // Whole numbers within 64 bits are read back as integers.
                 if n.is_finite() && (n.fract() != 0.0 || n.abs() > 1e19) { Value::Float(n) } else { Value::Float(0.25) }
             }
             4 => Value::from(self.text()),
@@ -115,7 +115,7 @@ fn yaml_reads_what_it_writes() {
     }
 }
 
-/// JSON is YAML: what is read without YAML's reader is what that reads, which a document's mark makes do it.
+/// JSON is YAML: the fast reader and the YAML parser, which a document mark forces, read a text in the same way.
 #[test]
 fn yaml_reads_json() {
     let mut random = Random(0xfeed);
@@ -126,7 +126,7 @@ fn yaml_reads_json() {
     }
 }
 
-/// The reader and the scanner that explains errors accept the same texts: no error lacks its explanation.
+/// The reader and the scanner that explains errors accept the same texts: every error has an explanation.
 #[test]
 fn every_fault_has_a_name() {
     let mut random = Random(0xbad);
@@ -180,7 +180,7 @@ fn limits_hold() {
     assert!(yaml::parse(nested(9).as_bytes(), &limits).is_ok());
     assert!(yaml::parse(nested(11).as_bytes(), &limits).is_err());
     assert!(yaml::parse(b"[1,2,3,4,5,6,7,8,9,10]", &limits).is_err());
-    // As deep as the defaults allow, on a stack of the size that tests and workers have.
+    // As deep as the defaults allow, on a stack of the size that tests and workers use.
     let limits = Limits::default();
     let deep = format!("{}1{}", r#"{"a":["#.repeat(limits.max_depth / 2), "]}".repeat(limits.max_depth / 2));
     let value = json::parse(deep.as_bytes(), &limits).unwrap();

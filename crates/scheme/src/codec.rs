@@ -1,5 +1,5 @@
-//! How objects are turned into the bytes that a store keeps, and these into what clients get. Two codecs: the protobuf
-//! envelope of the program's own kinds, and JSON that is kept as JSON.
+//! Codecs: objects to stored bytes, and stored bytes to responses. There are two: the protobuf envelope for built-in
+//! kinds, and JSON for custom resources.
 
 mod envelope;
 mod text;
@@ -14,19 +14,20 @@ use crate::{CustomSchema, Kinds, StoredType, Strategy, Written};
 pub use envelope::Envelope;
 pub use text::JsonText;
 
-/// Bytes of a kind's objects. What is *kept* is what the watch cache holds: the stored bytes, or what [`Codec::index`]
-/// made of them.
+/// Encoding and decoding of a kind's objects. *Kept* bytes are those in the watch cache: the stored bytes, or the
+/// result of [`Codec::index`].
 pub trait Codec: Send + Sync + 'static {
-    /// The bytes to store of a canonical object.
+    /// Encodes a canonical object for the store.
     fn write(&self, kind: &StoredKind<'_>, media_type: MediaType, object: &Value) -> Vec<u8>;
 
-    /// The object of stored bytes, in the storage version.
+    /// Decodes stored bytes to an object in the storage version.
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String>;
 
-    /// As much of a kind's message as these paths lead through.
+    /// Narrows a kind's message to the fields on these paths.
     fn narrow(&self, message: &MessageRef, paths: &[&[&str]]) -> Message;
 
-    /// As much of an object as a narrowed message has, and the bytes to keep where they are others than those stored.
+    /// Decodes the part of an object that a narrowed message has, and returns it with the bytes to keep, if these are
+    /// not the stored bytes.
     fn index(
         &self,
         kind: &StoredKind<'_>,
@@ -34,13 +35,13 @@ pub trait Codec: Send + Sync + 'static {
         stored: &Bytes,
     ) -> Result<(Value, Option<Bytes>), String>;
 
-    /// The compact JSON of kept bytes, as they are in their version.
+    /// Encodes kept bytes as compact JSON, in their version.
     fn to_json(&self, named: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String>;
 
-    /// The protobuf message of kept bytes, without an envelope.
+    /// Encodes kept bytes as a protobuf message, without an envelope.
     fn to_protobuf(&self, kept: &[u8], resource_version: &str) -> Result<Bytes, String>;
 
-    /// Brings an object into the form in which it is written.
+    /// Converts an object to its canonical form, in which it is written.
     fn canonicalize(&self, message: &MessageRef, object: &mut Value);
 
     /// Sets a member of a canonical object of this message, which stays canonical.
@@ -49,11 +50,11 @@ pub trait Codec: Send + Sync + 'static {
     /// Sets the resourceVersion in the canonical metadata of an object of this message.
     fn set_resource_version(&self, message: &MessageRef, metadata: &mut Object, version: String);
 
-    /// True when each item of a list in JSON says its kind and version.
+    /// Returns true if each item of a list in JSON has a kind and apiVersion.
     fn names_items(&self) -> bool;
 }
 
-/// The form in which the envelope is written.
+/// The media type of stored objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MediaType {
     #[default]
@@ -62,7 +63,7 @@ pub enum MediaType {
     Yaml,
 }
 
-/// A kind in the version in which its objects stand in the store.
+/// A kind in the storage version.
 #[derive(Clone, Copy)]
 pub struct StoredKind<'a> {
     pub group: &'a str,
@@ -75,7 +76,7 @@ pub struct StoredKind<'a> {
     pub custom: Option<&'a dyn CustomSchema>,
 }
 
-/// What a client is told that an object is.
+/// The API version and kind of an object in a response.
 #[derive(Clone, Copy)]
 pub struct Named<'a> {
     pub message: &'a MessageRef,
@@ -83,14 +84,14 @@ pub struct Named<'a> {
     pub kind: &'a str,
 }
 
-/// How deep a stored object may be nested; what was accepted as JSON is never deeper.
+/// The maximum nesting of a stored object; an object accepted as JSON is never deeper.
 const DEPTH: usize = 256;
-/// A stored object is no larger than etcd lets a request be, unless it was told otherwise.
+/// The limits of stored objects, which are no larger than etcd's maximum request size, unless that was raised.
 const LIMITS: Limits =
     Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
 
 impl<'a> StoredKind<'a> {
-    /// As objects of a kind are handled; `api_version` is that of its storage.
+    /// Returns the stored form of a kind; `api_version` is that of its storage version.
     pub fn new(kind: &'a StoredType, api_version: &'a str) -> Self {
         Self {
             group: &kind.storage.group,
@@ -104,7 +105,7 @@ impl<'a> StoredKind<'a> {
         }
     }
 
-    /// The same in the version in which objects are written.
+    /// Returns the same kind in the version in which objects are written.
     pub fn written(self, written: &'a Written) -> Self {
         let Written { version, api_version, message, .. } = written;
         Self { version, api_version, message, ..self }
@@ -150,7 +151,7 @@ mod tests {
         )
     }
 
-    /// What is written is read again, is kept as it is, and shows the version that it is given.
+    /// Written objects can be read, are kept unchanged, and are encoded with the given resourceVersion.
     #[test]
     fn bytes_and_back() {
         let message = message();

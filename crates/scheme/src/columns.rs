@@ -1,38 +1,38 @@
-//! How objects become rows of a table, for `kubectl get`.
+//! The table of a kind, as `kubectl get` prints it.
 
 use std::cmp::Ordering;
 use std::time::SystemTime;
 
 use binnacle_schema::Value;
 
-/// The table of a kind. Objects are in the version in which the server handles them; one with nothing but a name, or
-/// not even that, gives a row as well, because a bookmark of a watch is sent as one.
+/// The table of a kind. Objects are in the version in which the server handles them. An object with nothing but a name,
+/// or not even that, gives a row as well, because a bookmark of a watch is sent as one.
 pub trait Columns: Send + Sync + 'static {
-    /// The `columnDefinitions` of a `Table` of meta.k8s.io.
+    /// Returns the `columnDefinitions` of a `Table` of meta.k8s.io.
     fn definitions(&self) -> Value;
 
-    /// The cells of one object's row, one a column. Ages are measured from `now`.
+    /// Returns the cells of an object's row, one for each column. Ages are measured from `now`.
     fn cells(&self, object: &Value, now: SystemTime) -> Vec<Value>;
 
-    /// The `conditions` of a row: what it says of its object beside the cells.
+    /// Returns the `conditions` of a row.
     fn conditions(&self, object: &Value) -> Vec<Value> {
         let _ = object;
         Vec::new()
     }
 
-    /// How the rows of a list are sorted, where that is not the order of the list.
+    /// Returns the order of a list's rows, if it differs from the order of the list.
     fn order(&self) -> Option<fn(&Value, &Value) -> Ordering> {
         None
     }
 
-    /// Annotations that only the versioned form of an object has: tables and partial objects, which kube-apiserver makes
-    /// of its internal form, are without them.
+    /// Returns the annotations that only the versioned form of an object has: tables and partial objects, which
+    /// kube-apiserver derives from its internal form, lack them.
     fn unseen_annotations(&self) -> &[&str] {
         &[]
     }
 
-    /// True when a table without rows has null in their place: kube-apiserver's default table, of kinds without columns
-    /// of their own, does.
+    /// Returns true if a table without rows has null in their place, as does kube-apiserver's default table for kinds
+    /// without columns of their own.
     fn has_null_rows(&self) -> bool {
         false
     }

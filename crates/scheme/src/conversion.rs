@@ -1,9 +1,9 @@
-//! Between the versions of a kind.
+//! Conversion between the versions of a kind.
 
 use binnacle_schema::Value;
 
-/// To the version in which the objects of a kind are handled, and back: in place, `apiVersion` and `kind` included.
-/// Canonical trees become canonical trees.
+/// The conversion of a kind's objects to the storage version, and back: in place, including `apiVersion` and `kind`.
+/// Canonical trees remain canonical.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversion {
     pub to_stored: fn(&mut Value),

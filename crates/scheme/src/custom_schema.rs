@@ -1,67 +1,67 @@
-//! The schemas of custom resources, as far as those who serve them see.
+//! The interface of custom resources' schemas to the code that serves them.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use binnacle_schema::Value;
 
-/// Objects on their way into another version; the error is for clients.
+/// The future of converted objects; the error is for clients.
 pub type Converted<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, String>> + Send + 'a>>;
 
-/// Brings objects of a custom resource into another version where schemas cannot tell how, which takes time and may fail.
+/// Converts objects of a custom resource to another version by other means than schemas, which takes time and may fail.
 pub trait Converter: Send + Sync + 'static {
-    /// The objects in the version of an `apiVersion`, in their order. None of them is of that version yet.
+    /// Converts the objects to the version `api_version`, in their order. None of them is in that version yet.
     fn convert(&self, objects: Vec<Value>, api_version: &str) -> Converted<'_>;
 }
 
-/// The schema of one version of a custom resource. Its objects are free trees, stored as JSON with sorted members, which
-/// the schema makes fit instead of a [`binnacle_schema::Message`].
+/// The schema of one version of a custom resource. Its objects are free-form trees, stored as JSON with sorted members;
+/// this schema validates and prunes them instead of a [`binnacle_schema::Message`].
 pub trait CustomSchema: Send + Sync + 'static {
-    /// Makes a decoded object one of this schema: what it does not know goes, and metadata becomes metadata. Returns the
-    /// paths of unknown fields where they are wanted, in kube-apiserver's order.
+    /// Fits a decoded object to this schema: prunes unknown fields, and coerces metadata to `ObjectMeta`. Returns the
+    /// paths of unknown fields if `tell_unknown`, in kube-apiserver's order.
     ///
     /// Errors: metadata with fields of a wrong type, in Go's words.
     fn read(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String>;
 
-    /// [`CustomSchema::read`] and the defaults, for an object from the store, which must be readable: what is malformed
-    /// in its metadata is left out.
+    /// [`CustomSchema::read`] with defaults, for an object from the store, which should always be readable: malformed
+    /// metadata is dropped.
     ///
-    /// Errors: as there, where nothing can be left out.
+    /// Errors: as for [`CustomSchema::read`], if dropping metadata does not help.
     fn read_stored(&self, object: &mut Value) -> Result<(), String>;
 
-    /// Turns an object of this version into the one that is stored, which may know less.
+    /// Converts an object of this version to the stored version, which may have fewer fields.
     ///
     /// Errors: metadata that the other version cannot have.
     fn to_stored(&self, object: &mut Value) -> Result<(), String>;
 
-    /// True when objects are stored in this version.
+    /// Returns true if this is the storage version.
     fn is_stored(&self) -> bool;
 
-    /// Who converts between versions where they differ in more than their names. What is read from the store is then
-    /// brought into this version before [`CustomSchema::read_stored`] sees it.
+    /// Returns the converter, if versions differ in more than their names. Objects from the store are then converted to
+    /// this version before [`CustomSchema::read_stored`].
     fn converter(&self) -> Option<&Arc<dyn Converter>>;
 
-    /// The `apiVersion` of this version.
+    /// Returns the `apiVersion` of this version.
     fn api_version(&self) -> &str;
 
-    /// The `apiVersion` in which objects are stored.
+    /// Returns the `apiVersion` of stored objects.
     fn stored_version(&self) -> &str;
 
-    /// [`CustomSchema::read_stored`] in whatever version the object names, in which it stays.
+    /// [`CustomSchema::read_stored`] in the version that the object names, without converting it.
     ///
-    /// Errors: as there, and versions that the definition does not have.
+    /// Errors: as there, and for versions that the definition does not have.
     fn read_given(&self, object: &mut Value) -> Result<(), String>;
 
-    /// Makes an object that was converted fit the version that it names.
+    /// Fits an object that was converted to the schema of the version that it names.
     ///
     /// Errors: as for [`CustomSchema::read_given`].
     fn fit(&self, object: &mut Value) -> Result<(), String>;
 
-    /// Puts in what the schema says that values are where none are given. True when anything was.
+    /// Sets the schema's defaults for absent values. Returns true if any was set.
     fn set_defaults(&self, object: &mut Value) -> bool;
 
-    /// [`CustomSchema::read`] of what server-side apply has merged: nulls stay, and nothing is told of unknown fields.
+    /// [`CustomSchema::read`] for the result of server-side apply: nulls remain, and unknown fields are not reported.
     ///
-    /// Errors: as there.
+    /// Errors: as for [`CustomSchema::read`].
     fn read_applied(&self, object: &mut Value) -> Result<(), String>;
 }

@@ -1,5 +1,5 @@
-//! How a resource is described: names, scope, verbs, subresources, storage, selectable fields, deletion. Descriptions of
-//! built-in resources and of custom ones are the same values, made at start or at run time.
+//! Descriptions of resources: names, scope, verbs, subresources, storage, selectable fields, deletion. Built-in and
+//! custom resources use the same types; the former are described at startup, the latter at run time.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::lifecycle::Lifecycle;
 use crate::published::Published;
 use crate::verbs::{VerbOrder, Verbs};
 
-/// An API group with all versions the release knows, served or not.
+/// An API group with all versions of the release, served or not.
 #[derive(Debug)]
 pub struct GroupDescription {
     /// Empty for the core group.
@@ -27,9 +27,9 @@ pub struct VersionDescription {
     pub version: &'static str,
     /// `versionPriority` of its APIService.
     pub priority: i32,
-    /// Whether it is served without `--runtime-config`.
+    /// True if it is served without `--runtime-config`.
     pub served_by_default: bool,
-    /// In order of their plural names.
+    /// Sorted by plural name.
     pub resources: Vec<Arc<ResourceDescription>>,
 }
 
@@ -50,105 +50,105 @@ pub struct ResourceDescription {
     pub unlisted: Verbs,
     /// The order in which discovery lists the verbs.
     pub verb_order: VerbOrder,
-    /// In order of their names.
+    /// Sorted by name.
     pub subresources: Vec<SubresourceDescription>,
-    /// Where objects are kept; `None` for reviews, bindings and component statuses, which are never stored.
+    /// The storage of its objects; `None` for reviews, bindings and component statuses, which are never stored.
     pub storage: Option<Storage>,
-    /// Fields that can be selected by, computed from an object in its storage version.
+    /// The fields for field selectors, computed from an object in its storage version.
     pub selectable_fields: Vec<SelectableField>,
-    /// The names under which this version's clients may ask for them.
+    /// The field labels of this version's field selectors.
     pub field_labels: FieldLabels,
     pub lifecycle: Lifecycle,
-    /// The warning for those who use it, where its own author deprecates it.
+    /// The warning for requests, if the author of the definition deprecates the version.
     pub deprecation: Option<Text>,
     /// Served only while this feature gate is on.
     pub feature_gate: Option<&'static str>,
-    /// A completed delete answers with the object instead of a Status.
+    /// True if a completed delete returns the object instead of a Status.
     pub returns_deleted_object: bool,
-    /// A PUT of an absent name creates the object.
+    /// True if a PUT of an absent name creates the object.
     pub create_on_update: bool,
-    /// An update without a resourceVersion overwrites whatever is there.
+    /// True if an update without a resourceVersion overwrites the object.
     pub unconditional_update: bool,
     pub deletion: Deletion,
     pub garbage_collection: GarbageCollection,
-    /// Fields (dotted paths) that a write through the main path leaves as they are: an update puts back what is stored,
-    /// a create drops them.
+    /// Fields (dotted paths) that writes to the main endpoint cannot set: an update restores the stored values, a
+    /// create drops the fields.
     pub puts_back: Vec<Text>,
-    /// Fields that managed fields never assign to a writer of the main path. The same but for a few kinds.
+    /// Fields that are never assigned to a field manager writing to the main endpoint. Mostly equal to `puts_back`.
     pub resets: Vec<Text>,
-    /// Its definitions in documents of OpenAPI; `None` where the field tables tell of its kind.
+    /// OpenAPI definitions; `None` if the field tables have the kind.
     pub published: Option<Arc<dyn Published>>,
 }
 
-/// A path below an object.
+/// A subresource of a resource.
 #[derive(Clone, Debug)]
 pub struct SubresourceDescription {
     pub name: Text,
     pub role: SubresourceRole,
-    /// The kind it reads and writes.
+    /// The kind of its requests and responses.
     pub kind: SubresourceKind,
     pub verbs: Verbs,
-    /// Fields (dotted paths) that an update through this path puts back as they are stored; `metadata` stands for
+    /// Fields (dotted paths) whose stored values an update through this subresource restores; `metadata` stands for
     /// labels, annotations, finalizers, owner references, generation and deletion timestamp.
     pub puts_back: Vec<Text>,
-    /// Fields that managed fields never assign to a writer of this path. The same but for a few kinds.
+    /// Fields that are never assigned to a field manager writing to this subresource. Mostly equal to `puts_back`.
     pub resets: Vec<Text>,
-    /// Where not empty: an update through this path changes nothing but these (`*` stands for any list item).
+    /// The only fields that an update through this subresource may change, unless empty (`*` stands for any list item).
     pub changes_only: Vec<Text>,
 }
 
-/// The kind that a subresource speaks.
+/// The kind of a subresource's requests and responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubresourceKind {
     /// The kind of the resource itself.
     Resource,
     /// Another kind of the resource's own group and version.
     Sibling(Text),
-    /// A kind from elsewhere: group, version, kind.
+    /// A kind of any group and version: group, version, kind.
     Foreign(Text, Text, Text),
 }
 
-/// What a subresource does with its object.
+/// The function of a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubresourceRole {
     /// Reads the whole object, writes its status.
     Status,
     /// Reads and writes the number of replicas.
     Scale,
-    /// Writes one aspect of the object (`approval`, `finalize`, `ephemeralcontainers`, `resize`).
+    /// Writes a part of the object (`approval`, `finalize`, `ephemeralcontainers`, `resize`).
     Update,
-    /// Takes an object of another kind as an order (`binding`, `eviction`, `token`).
+    /// Accepts an object of another kind as a command (`binding`, `eviction`, `token`).
     Create,
     /// Streams text (`log`).
     Log,
-    /// Hands the connection on (`attach`, `exec`, `portforward`, `proxy`).
+    /// Upgrades or proxies the connection (`attach`, `exec`, `portforward`, `proxy`).
     Connect,
 }
 
-/// Where and as what the objects of a resource are kept.
+/// The storage of a resource's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
-    /// The path below `/registry/`, without slashes at its ends.
+    /// The path below `/registry/`, without leading or trailing slash.
     pub key_prefix: Text,
-    /// The group, version and kind of stored objects; the other versions are converted from and to it.
+    /// The group, version and kind of stored objects; other versions are converted from and to it.
     pub group: Text,
     pub version: Text,
     pub kind: Text,
-    /// The version whose hash discovery shows. It differs where kube-apiserver writes objects in a version that nobody
-    /// serves any more (definitions of custom resources in v1beta1): it reads both, and so must whoever shares its store.
+    /// The version whose hash discovery shows. It differs where kube-apiserver writes objects in a version that is no
+    /// longer served (CustomResourceDefinition in v1beta1): it reads both, as must every server with the same store.
     pub announced_version: Text,
-    /// Objects vanish after `--event-ttl`.
+    /// True if objects expire after `--event-ttl`.
     pub expires: bool,
-    /// Lists and watches come from a watch cache.
+    /// True if lists and watches are served from a watch cache.
     pub watch_cache: bool,
 }
 
-/// How a delete proceeds.
+/// The deletion procedure of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// At once, as soon as there are no finalizers.
+    /// Immediate, once there are no finalizers.
     Immediate,
-    /// A pod gets `terminationGracePeriodSeconds` unless it was never scheduled or is finished.
+    /// Graceful: a pod gets `terminationGracePeriodSeconds` unless it was never scheduled or has finished.
     PodGraceful,
     /// A namespace terminates until `spec.finalizers` are gone.
     Namespace,
@@ -156,20 +156,20 @@ pub enum Deletion {
     CustomResourceDefinition,
 }
 
-/// What becomes of dependents when a delete does not say.
+/// The treatment of dependents if a delete has no propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GarbageCollection {
     /// No strategy of its own: the garbage collector deletes dependents in the background.
     Default,
-    /// As the default, said explicitly by the strategy.
+    /// As the default, but explicit in the strategy.
     DeleteDependents,
     /// Dependents lose their owner reference: the resource gets the `orphan` finalizer.
     OrphanDependents,
-    /// Nothing can depend on these objects: no finalizer is ever added.
+    /// Objects cannot have dependents: no finalizer is ever added.
     Unsupported,
 }
 
-// === impl ResourceDescription: a short way to write an entry ===
+// === impl ResourceDescription: construction ===
 
 /// Describes a namespaced resource from literals: group, version, plural, singular, kind.
 #[macro_export]
@@ -193,20 +193,20 @@ macro_rules! cluster {
     };
 }
 
-/// A list of shared values.
+/// A vector of shared values.
 #[macro_export]
 macro_rules! shared {
     ($($value:expr),* $(,)?) => { vec![$(std::sync::Arc::new($value)),*] };
 }
 
 impl ResourceDescription {
-    /// [`ResourceDescription::new`] of names that are literals.
+    /// Calls [`ResourceDescription::new`] with literal names.
     pub fn from_static(names: [&'static str; 6], namespaced: bool) -> Self {
         Self::new(names.map(Text::new_static), namespaced)
     }
 
-    /// A stored resource with all verbs, kept under its plural name in its own version; what differs is said by the
-    /// methods below. Names are group, version, plural, singular, kind and list kind.
+    /// Describes a stored resource with all verbs, stored under its plural name in its own version; the methods below
+    /// change the rest. Names are group, version, plural, singular, kind and list kind.
     pub fn new(names: [Text; 6], namespaced: bool) -> Self {
         let [group, version, plural, singular, kind, list_kind] = names;
         Self {
@@ -263,7 +263,7 @@ impl ResourceDescription {
         Self { verbs, ..self }
     }
 
-    /// Nothing is stored and only these verbs exist.
+    /// Removes the storage, and sets the verbs.
     #[must_use]
     pub fn unstored(self, verbs: Verbs) -> Self {
         Self { verbs, storage: None, ..self }
@@ -274,13 +274,13 @@ impl ResourceDescription {
         Self { subresources: subresources.into(), ..self }
     }
 
-    /// Kept below `/registry/` + `key_prefix` instead of the plural.
+    /// Stores objects below `/registry/` + `key_prefix` instead of the plural.
     #[must_use]
     pub fn key_prefix(self, key_prefix: &'static str) -> Self {
         self.with_storage(|storage| storage.key_prefix = Text::new_static(key_prefix))
     }
 
-    /// Stored in another version of its group than the one described.
+    /// Stores objects in another version of the group.
     #[must_use]
     pub fn stored_in(self, version: &'static str) -> Self {
         self.with_storage(|storage| {
@@ -289,7 +289,7 @@ impl ResourceDescription {
         })
     }
 
-    /// Announces another version than the one objects are stored in.
+    /// Announces another version in discovery than the storage version.
     #[must_use]
     pub fn announced_as(self, announced_version: impl Into<Text>) -> Self {
         self.with_storage(|storage| storage.announced_version = announced_version.into())
@@ -312,25 +312,25 @@ impl ResourceDescription {
         Self { selectable_fields: fields.to_vec(), field_labels: labels, ..self }
     }
 
-    /// Introduced in `1.minor`.
+    /// Sets `1.minor` as the release that introduces the version.
     #[must_use]
     pub fn since(self, minor: u16) -> Self {
         Self { lifecycle: self.lifecycle.introduced(minor), ..self }
     }
 
-    /// Deprecated from `1.minor` on.
+    /// Sets `1.minor` as the first release that deprecates the version.
     #[must_use]
     pub fn deprecated(self, minor: u16) -> Self {
         Self { lifecycle: self.lifecycle.deprecated(minor), ..self }
     }
 
-    /// No longer served from `1.minor` on.
+    /// Sets `1.minor` as the first release that no longer serves the version.
     #[must_use]
     pub fn removed(self, minor: u16) -> Self {
         Self { lifecycle: self.lifecycle.removed(minor), ..self }
     }
 
-    /// Group, version and kind to use instead.
+    /// Sets the group, version and kind to use instead.
     #[must_use]
     pub fn replaced_by(self, kind: [&'static str; 3]) -> Self {
         Self { lifecycle: self.lifecycle.replaced_by(kind), ..self }
@@ -366,13 +366,13 @@ impl ResourceDescription {
         Self { garbage_collection, ..self }
     }
 
-    /// Fields that are put back and that managed fields do not track.
+    /// Sets the fields that are put back and never assigned to field managers.
     #[must_use]
     pub fn resets(self, resets: &[&'static str]) -> Self {
         Self { puts_back: texts(resets), resets: texts(resets), ..self }
     }
 
-    /// Fields that are put back although managed fields track them.
+    /// Sets fields that are put back, but may be assigned to field managers.
     #[must_use]
     pub fn only_puts_back(self, puts_back: &[&'static str]) -> Self {
         Self { puts_back: texts(puts_back), ..self }
@@ -383,7 +383,7 @@ fn texts(literals: &[&'static str]) -> Vec<Text> {
     literals.iter().map(|text| Text::new_static(text)).collect()
 }
 
-// === impl ResourceDescription: questions ===
+// === impl ResourceDescription: queries ===
 
 impl ResourceDescription {
     pub fn group_version(&self) -> GroupVersion {
@@ -410,7 +410,7 @@ impl ResourceDescription {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// True when there is a `/status` that the main resource's writes leave alone.
+    /// Returns true if there is a `/status`, whose fields writes to the main endpoint do not change.
     pub fn has_status_subresource(&self) -> bool {
         self.subresource("status").is_some()
     }
@@ -428,25 +428,25 @@ impl SubresourceDescription {
         Self { name, role, kind, verbs, puts_back: Vec::new(), resets: Vec::new(), changes_only: Vec::new() }
     }
 
-    /// `/status`, whose updates put back everything in `resets`.
+    /// Describes `/status`, whose updates put back the fields in `resets`.
     pub fn status(resets: &[&'static str]) -> Self {
         let role = SubresourceRole::Status;
         Self::new("status", role, SubresourceKind::Resource, Verbs::READ_WRITE).resets(resets)
     }
 
-    /// `/scale` in the form of `autoscaling/v1`.
+    /// Describes `/scale` with the kind of `autoscaling/v1`.
     pub fn scale() -> Self {
         let scale = SubresourceKind::foreign("autoscaling", "v1", "Scale");
         Self::new("scale", SubresourceRole::Scale, scale, Verbs::READ_WRITE)
     }
 
-    /// Fields that are put back and that managed fields do not track.
+    /// Sets the fields that are put back and never assigned to field managers.
     #[must_use]
     pub fn resets(self, resets: &[&'static str]) -> Self {
         Self { puts_back: texts(resets), resets: texts(resets), ..self }
     }
 
-    /// Fields that are put back, where that differs from what managed fields do not track.
+    /// Sets the fields that are put back, if they differ from those that are never assigned to field managers.
     #[must_use]
     pub fn but_puts_back(self, puts_back: &[&'static str]) -> Self {
         Self { puts_back: texts(puts_back), ..self }
@@ -457,7 +457,7 @@ impl SubresourceDescription {
         Self { changes_only: texts(changes_only), ..self }
     }
 
-    /// The kind of this subresource below `parent`.
+    /// Returns the kind of this subresource of `parent`.
     pub fn group_version_kind(&self, parent: &ResourceDescription) -> GroupVersionKind {
         match &self.kind {
             SubresourceKind::Resource => parent.group_version_kind(),
@@ -470,12 +470,12 @@ impl SubresourceDescription {
 }
 
 impl SubresourceKind {
-    /// A kind from elsewhere, of literals: group, version, kind.
+    /// A kind of any group and version, from literals: group, version, kind.
     pub const fn foreign(group: &'static str, version: &'static str, kind: &'static str) -> Self {
         Self::Foreign(Text::new_static(group), Text::new_static(version), Text::new_static(kind))
     }
 
-    /// Another kind of the same group and version, of a literal.
+    /// Another kind of the same group and version, from a literal.
     pub const fn sibling(kind: &'static str) -> Self {
         Self::Sibling(Text::new_static(kind))
     }

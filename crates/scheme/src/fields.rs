@@ -1,19 +1,19 @@
-//! Field selectors: which fields of a kind can be selected by, how their values are computed from the stored object,
-//! and under which labels each version's clients ask for them.
+//! Field selectors: the selectable fields of a kind, their values, computed from the stored object, and the field
+//! labels that clients of each version use.
 
 use std::sync::Arc;
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
-/// A field that watches and lists can be narrowed to.
+/// A field for field selectors of lists and watches.
 #[derive(Clone, Debug)]
 pub struct SelectableField {
     pub name: Text,
     pub value: FieldValue,
 }
 
-/// How the text of a selectable field comes out of an object in its storage version. An absent member counts as
+/// The value of a selectable field, as text, computed from an object in its storage version. An absent member counts as
 /// the zero value of its Go type.
 #[derive(Clone, Debug)]
 pub enum FieldValue {
@@ -23,28 +23,28 @@ pub enum FieldValue {
     Bool(&'static [&'static str]),
     /// A number, else `0`.
     Int(&'static [&'static str]),
-    /// A string, boolean or number of a custom resource, as text; what is absent is empty.
+    /// A string, boolean or number of a custom resource, as text; empty if absent.
     Member(Arc<[Text]>),
-    /// From these fields.
+    /// Computed from these fields.
     Computed { reads: &'static [&'static [&'static str]], value: fn(&Value) -> Text },
 }
 
-/// The labels that requests of one version may use in a field selector.
+/// The field labels that requests in one version may use in a field selector.
 #[derive(Clone, Debug)]
 pub struct FieldLabels {
-    /// Label as asked for, and name of the selectable field it stands for. A label may stand for a field that the
-    /// kind never computes (`status.podIPs`): its value is always empty.
+    /// A field label and the name of its selectable field. A label may stand for a field that the kind does not compute
+    /// (`status.podIPs`): its value is always empty.
     labels: &'static [(&'static str, &'static str)],
     /// Labels that stand for the fields of the same name.
     same: Vec<Text>,
-    /// How the refusal of another label reads.
+    /// The form of the error for other labels.
     unknown: UnknownLabel,
 }
 
-/// Forms of the message about a label that is not in the list.
+/// Forms of the error for an unknown field label.
 #[derive(Clone, Copy, Debug)]
 pub enum UnknownLabel {
-    /// Kinds without a rule of their own.
+    /// For kinds without a rule of their own.
     NotKnown,
     /// `field label not supported: X`.
     NotSupported,
@@ -54,9 +54,9 @@ pub enum UnknownLabel {
     NotSupportedFor(&'static str),
 }
 
-/// Of namespaced kinds.
+/// The metadata fields of namespaced kinds.
 pub const METADATA: &[SelectableField] = &[NAME, NAMESPACE];
-/// Of cluster-scoped kinds.
+/// The metadata fields of cluster-scoped kinds.
 pub const METADATA_NAME: &[SelectableField] = &[NAME];
 pub const NAME: SelectableField = text("metadata.name", &["metadata", "name"]);
 pub const NAMESPACE: SelectableField = text("metadata.namespace", &["metadata", "namespace"]);
@@ -82,7 +82,7 @@ pub const fn computed(
 }
 
 impl SelectableField {
-    /// The field's text in an object of the storage version.
+    /// Returns the text of the field in an object in the storage version.
     pub fn of(&self, object: &Value) -> Text {
         match &self.value {
             FieldValue::Text(path) => match object.at(path) {
@@ -109,7 +109,7 @@ impl SelectableField {
 }
 
 impl FieldValue {
-    /// The fields of the object that the value comes from.
+    /// Returns the paths of the members that the value is computed from.
     pub fn reads(&self) -> Vec<Vec<&str>> {
         match self {
             Self::Text(path) | Self::Bool(path) | Self::Int(path) => vec![path.to_vec()],
@@ -120,23 +120,23 @@ impl FieldValue {
 }
 
 impl FieldLabels {
-    /// Kinds without a rule of their own, cluster-scoped ones too.
+    /// For kinds without a rule of their own, including cluster-scoped ones.
     pub const METADATA: Self = Self::new(
         &[("metadata.name", "metadata.name"), ("metadata.namespace", "metadata.namespace")],
         UnknownLabel::NotKnown,
     );
 
-    /// Labels, each with the field that it stands for.
+    /// Creates labels, each with its field.
     pub const fn new(labels: &'static [(&'static str, &'static str)], unknown: UnknownLabel) -> Self {
         Self { labels, same: Vec::new(), unknown }
     }
 
-    /// These fields under their own names.
+    /// Creates labels equal to the names of these fields.
     pub const fn of_fields(same: Vec<Text>, unknown: UnknownLabel) -> Self {
         Self { labels: &[], same, unknown }
     }
 
-    /// The name of the selectable field that a client's label stands for, or the message that refuses it.
+    /// Returns the name of the selectable field for a client's label, or the error message.
     pub fn resolve(&self, label: &str) -> Result<&str, String> {
         if let Some(field) = self.same.iter().find(|field| *field == label) {
             return Ok(field);

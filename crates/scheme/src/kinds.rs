@@ -1,27 +1,27 @@
-//! The kinds that a program can read, served or not.
+//! The kinds that a program can decode, served or not.
 
 use binnacle_schema::Message;
 
 use crate::Conversion;
 
-/// The kinds of the program by name, whether a resource of them is served or not: lists, options and versions that are
-/// no longer served too. It is what Go calls a `runtime.Scheme`.
+/// The kinds of the program by name, served or not, including lists, options and versions that are no longer served.
+/// Go's `runtime.Scheme`.
 pub trait Kinds: Send + Sync + 'static {
-    /// The schema of a kind; the core group is the empty text.
+    /// Returns the schema of a kind; the core group is the empty text.
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Message>;
 
-    /// The message of an OpenAPI definition, `io.k8s.api.core.v1.PodSpec`.
+    /// Returns the message of an OpenAPI definition, `io.k8s.api.core.v1.PodSpec`.
     fn message(&self, definition: &str) -> Option<&Message>;
 
-    /// All kinds, in the order of group, version and kind.
+    /// Returns all kinds, sorted by group, version and kind.
     fn all(&self) -> Vec<KnownKind<'_>>;
 
-    /// How objects of a version get to the version in which their kind is handled; `None` for that version itself and
-    /// for kinds that are not known.
+    /// Returns the conversion between a version and the storage version of its kind; `None` for the storage version
+    /// itself and for unknown kinds.
     fn conversion(&self, group: &str, version: &str, kind: &str) -> Option<Conversion>;
 }
 
-/// A kind and the schema of its objects; lists and options are kinds too.
+/// A kind and the schema of its objects, which may be lists or options.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownKind<'a> {
     /// Empty for the core group.

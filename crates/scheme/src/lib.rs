@@ -1,8 +1,7 @@
-//! Resource types in the field's words: how a resource is described, what its rules are, how its objects are converted
-//! and printed. Providers (built-in kinds, custom resources) make these values; everything that serves resources reads
-//! them and knows no provider.
+//! Resource types: the description, rules, conversion and table of each resource. Providers (built-in kinds, custom
+//! resources) create these values; the code that serves resources reads them and does not depend on providers.
 //!
-//! Knows nothing of HTTP, of the store and of particular kinds.
+//! Independent of HTTP, of the store and of particular kinds.
 
 mod codec;
 mod columns;

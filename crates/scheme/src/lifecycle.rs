@@ -1,4 +1,4 @@
-//! Since when a version of a kind exists, and until when: the source of deprecation warnings.
+//! The lifecycle of a version of a kind in releases, from which deprecation warnings are derived.
 
 /// A minor release of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -7,7 +7,7 @@ pub struct Release {
     pub minor: u16,
 }
 
-/// The stages in the life of one version of a kind. Nothing is said of kinds that are here to stay.
+/// The releases that introduce, deprecate and remove a version of a kind; [`Lifecycle::STABLE`] for stable versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     pub introduced: Option<Release>,
@@ -24,7 +24,7 @@ impl Release {
 }
 
 impl Lifecycle {
-    /// Neither deprecated nor to be removed.
+    /// Neither deprecated nor removed.
     pub const STABLE: Self = Self { introduced: None, deprecated: None, removed: None, replacement: None };
 
     pub const fn introduced(self, minor: u16) -> Self {
@@ -43,18 +43,18 @@ impl Lifecycle {
         Self { replacement: Some(kind), ..self }
     }
 
-    /// Whether a server of this release knows the version at all.
+    /// Returns true if the version exists in this release, deprecated or not.
     pub fn exists_in(&self, release: Release) -> bool {
         self.introduced.is_none_or(|introduced| introduced <= release)
             && self.removed.is_none_or(|removed| removed > release)
     }
 
-    /// Whether a server of this release warns about the version.
+    /// Returns true if a server of this release warns about the version.
     pub fn is_deprecated_in(&self, release: Release) -> bool {
         self.deprecated.is_some_and(|deprecated| deprecated <= release)
     }
 
-    /// The text of the `Warning` header for requests that use `kind` in `api_version`.
+    /// Returns the `Warning` header text for requests that use `kind` in `api_version`.
     pub fn warning(&self, api_version: &str, kind: &str) -> Option<String> {
         let deprecated = self.deprecated?;
         let mut text = format!("{api_version} {kind} is deprecated in v{}.{}+", deprecated.major, deprecated.minor);

@@ -1,15 +1,15 @@
-//! How the kinds of resources stand in documents of OpenAPI where the field tables do not know them.
+//! OpenAPI definitions of kinds that the field tables do not have.
 
 use std::fmt;
 
 use binnacle_schema::Value;
 
-/// The definitions that documents show of a resource.
+/// The OpenAPI definitions of a resource.
 pub trait Published: fmt::Debug + Send + Sync + 'static {
-    /// The definition of its objects.
+    /// Returns the definition of its objects.
     fn object(&self, version: OpenApiVersion) -> Value;
 
-    /// The definition of lists of them.
+    /// Returns the definition of its lists.
     fn list(&self, version: OpenApiVersion) -> Value;
 }
 

@@ -1,4 +1,4 @@
-//! A resource as providers hand it over: everything that is true of it whatever server serves it.
+//! Resources as providers supply them, independent of a particular server.
 
 use std::sync::Arc;
 
@@ -16,44 +16,45 @@ pub struct ResourceType {
     pub description: Arc<ResourceDescription>,
     /// The schema of this version.
     pub message: MessageRef,
-    /// To the version in which objects are handled; `None` where they are the same.
+    /// The conversion to the storage version; `None` for the storage version itself.
     pub conversion: Option<Conversion>,
     pub stored: Arc<StoredType>,
 }
 
-/// What the versions of a resource share: how its objects are handled and kept.
+/// The part that all versions of a resource share: storage and handling of objects.
 pub struct StoredType {
     pub storage: Storage,
     pub plural: Text,
     pub namespaced: bool,
-    /// Computed from objects in the version in which they are handled.
+    /// Computed from objects in the storage version.
     pub selectable_fields: Vec<SelectableField>,
-    /// The schema of the version in which objects are handled.
+    /// The schema of the storage version.
     pub message: MessageRef,
-    /// Of custom resources: their objects are read, kept and written by this, and `message` is for patches alone.
+    /// The schema of a custom resource, by which its objects are read, stored and written; then patches
+    /// alone use `message`.
     pub custom: Option<Arc<dyn CustomSchema>>,
     pub strategy: Shared<dyn Strategy>,
     pub columns: Shared<dyn Columns>,
-    /// How objects are written where an older release is emulated: in a version that it knows.
+    /// The version in which objects are written while an older release is emulated, if that lacks the storage version.
     pub written: Option<Written>,
-    /// Where `/scale` finds its fields, where that is not where workloads have them.
+    /// The fields of `/scale`, if they differ from those of workloads.
     pub scale: Option<ScaleFields>,
-    /// The kinds in which stored objects may stand.
+    /// The kinds that stored objects may have.
     pub kinds: Shared<dyn Kinds>,
 }
 
-/// Where `/scale` finds its fields: members below each other.
+/// The fields of `/scale`, as paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleFields {
     pub spec_replicas: Vec<Text>,
     pub status_replicas: Vec<Text>,
     pub label_selector: Option<Vec<Text>>,
-    /// By `apiVersion`, where each version of the kind has its replicas, with dots; `None` for one without `/scale`.
+    /// The dotted path of the replicas for each `apiVersion`; `None` for versions without `/scale`.
     pub versions: Arc<[(Text, Option<Text>)]>,
 }
 
 impl StoredType {
-    /// How objects become bytes.
+    /// Returns the codec of the objects.
     pub fn codec(&self) -> &'static dyn Codec {
         match &self.custom {
             None => &Envelope,
@@ -61,7 +62,7 @@ impl StoredType {
         }
     }
 
-    /// Brings an object into the form in which it is written.
+    /// Converts an object to its canonical form, in which it is written.
     pub fn canonicalize(&self, object: &mut Value) {
         self.codec().canonicalize(&self.message, object);
     }
@@ -72,7 +73,7 @@ impl StoredType {
     }
 }
 
-/// Another version than the one in which stored objects are handled.
+/// The version in which objects are written instead of the storage version.
 #[derive(Clone)]
 pub struct Written {
     pub version: Text,

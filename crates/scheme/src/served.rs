@@ -1,4 +1,5 @@
-//! What a server serves right now: group versions with their resources, built-in and dynamic, in order of preference.
+//! The resources that a server serves at the moment: group versions with their resources, built-in and dynamic, in
+//! order of preference.
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use imbl::OrdMap;
 
 use crate::{GroupDescription, ResourceDescription, VersionDescription};
 
-/// An immutable set of group versions. A change makes a new set, which shares what did not change.
+/// An immutable set of group versions. A change makes a new set, which shares the unchanged groups.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    /// By name; the core group is among them.
+    /// The groups by name, including the core group.
     groups: OrdMap<Text, Arc<ServedGroup>>,
 }
 
@@ -27,22 +28,22 @@ pub struct ServedGroup {
 #[derive(Clone, Debug)]
 pub struct ServedVersion {
     pub version: Text,
-    /// As in APIServices: the greatest of a group's versions places the group.
+    /// As in APIServices: the highest of a group's versions determines the group's place.
     pub group_priority: i32,
     pub version_priority: i32,
     pub resources: Resources,
-    /// The last attempt to learn the resources failed; those shown may be outdated.
+    /// True if the last discovery of the resources failed, so that they may be outdated.
     pub stale: bool,
 }
 
 /// The resources of one group version.
 #[derive(Clone, Debug)]
 pub enum Resources {
-    /// Of the program's own kinds.
+    /// Built-in resources.
     BuiltIn(Arc<[Arc<ResourceDescription>]>),
-    /// Of custom resource definitions, by plural.
+    /// Custom resources, sorted by plural.
     Custom(Arc<[Arc<ResourceDescription>]>),
-    /// As another server reports them.
+    /// Resources as another server reports them.
     Remote(Arc<[RemoteResource]>),
 }
 
@@ -53,12 +54,12 @@ pub struct RemoteResource {
     pub singular: Text,
     pub kind: GroupVersionKind,
     pub namespaced: bool,
-    /// In the order in which they are shown.
+    /// In the order of discovery.
     pub verbs: Arc<[Text]>,
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
     pub subresources: Vec<RemoteSubresource>,
-    /// Empty where objects are not stored here.
+    /// Empty if another server stores the objects.
     pub storage_version_hash: Text,
 }
 
@@ -67,18 +68,18 @@ pub struct RemoteResource {
 pub struct RemoteSubresource {
     pub name: Text,
     pub kind: GroupVersionKind,
-    /// The kinds that it takes, where its server tells them.
+    /// The kinds that it accepts, if its server names them.
     pub accepted: Vec<GroupVersionKind>,
     pub verbs: Arc<[Text]>,
 }
 
-/// The priorities of group versions that custom resource definitions bring.
+/// The priorities of the group versions of custom resources.
 pub const CUSTOM_RESOURCE_PRIORITIES: (i32, i32) = (1000, 100);
 
 // === impl Served: constructors ===
 
 impl Served {
-    /// The resources of `groups` that `pick` takes, described as it says. Versions without any are not served.
+    /// Collects the resources of `groups` for which `pick` returns a description. Versions without any are not served.
     pub fn built_in(
         groups: &[GroupDescription],
         pick: impl Fn(&VersionDescription, &Arc<ResourceDescription>) -> Option<Arc<ResourceDescription>>,
@@ -121,7 +122,7 @@ impl Served {
         versions.insert(at, version);
     }
 
-    /// Takes a group version out; a group without versions is gone.
+    /// Removes a group version, and with its last version the group.
     pub fn remove(&mut self, group: &str, version: &str) {
         let Some(changed) = self.groups.get_mut(group) else { return };
         let changed = Arc::make_mut(changed);
@@ -132,10 +133,10 @@ impl Served {
     }
 }
 
-// === impl Served: questions ===
+// === impl Served: queries ===
 
 impl Served {
-    /// All groups in the order of discovery, the core group included: by falling priority, then by name.
+    /// Returns all groups in the order of discovery, including the core group: by descending priority, then by name.
     pub fn groups(&self) -> Vec<&ServedGroup> {
         let mut groups: Vec<&ServedGroup> = self.groups.values().map(|group| &**group).collect();
         groups.sort_by_key(|group| Reverse(group.versions.iter().map(|version| version.group_priority).max()));
@@ -146,17 +147,17 @@ impl Served {
         self.groups.get(name).map(|group| &**group)
     }
 
-    /// The description of a resource that this server serves itself.
+    /// Returns the description of a resource that this server itself serves.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceDescription>> {
         self.version(group, version)?.resources.find(plural)
     }
 
-    /// The description of the resource whose objects are of this kind, where this server serves it itself.
+    /// Returns the description of the resource whose objects have this kind, if this server itself serves it.
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<ResourceDescription>> {
         self.version(group, version)?.resources.own().iter().find(|resource| resource.kind == kind)
     }
 
-    /// True when a built-in resource is among those served.
+    /// Returns true if a built-in resource is served.
     pub fn has(&self, description: &ResourceDescription) -> bool {
         self.find(&description.group, &description.version, &description.plural).is_some()
     }
@@ -169,7 +170,7 @@ impl Served {
 // === impl ServedGroup ===
 
 impl ServedGroup {
-    /// Whether any of the versions is built in.
+    /// Returns true if any of the versions is built in.
     pub fn is_built_in(&self) -> bool {
         self.versions.iter().any(|version| matches!(version.resources, Resources::BuiltIn(_)))
     }
@@ -178,7 +179,7 @@ impl ServedGroup {
 // === impl Resources ===
 
 impl Resources {
-    /// Those that this server serves itself.
+    /// Returns the resources that this server itself serves.
     pub fn own(&self) -> &[Arc<ResourceDescription>] {
         match self {
             Self::BuiltIn(resources) | Self::Custom(resources) => resources,
@@ -186,11 +187,11 @@ impl Resources {
         }
     }
 
-    /// One of [`Resources::own`].
+    /// Finds a resource in [`Resources::own`].
     pub fn find(&self, plural: &str) -> Option<&Arc<ResourceDescription>> {
         match self {
             Self::BuiltIn(resources) => resources.iter().find(|resource| resource.plural == plural),
-            // A group of definitions may have thousands.
+            // The group of a custom resource may have thousands of resources.
             Self::Custom(resources) => {
                 let at = resources.binary_search_by(|resource| resource.plural.as_str().cmp(plural)).ok()?;
                 resources.get(at)
@@ -203,7 +204,7 @@ impl Resources {
 // === impl ServedVersion ===
 
 impl ServedVersion {
-    /// Orders by falling priority, then by what the names say.
+    /// Orders by descending priority, then by name.
     fn preference(&self, other: &Self) -> Ordering {
         other
             .version_priority

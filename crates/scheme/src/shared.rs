@@ -1,11 +1,11 @@
-//! Values that are either part of the program or made at run time.
+//! Values that are either statics of the program or created at run time.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A value behind a trait: a static of the program, or one made at run time and freed with its last user. Clones are
-/// cheap, and free for statics.
+/// A value behind a trait: a static of the program, or one created at run time and dropped with its last clone. Clones
+/// are cheap, and free for statics.
 pub enum Shared<T: ?Sized + 'static> {
     Static(&'static T),
     Made(Arc<T>),

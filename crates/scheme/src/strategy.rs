@@ -1,5 +1,5 @@
-//! What distinguishes one kind from another when it is written: the [`Strategy`] of kube-apiserver's registry, as one
-//! trait whose defaults suit a kind without spec, status or rules of its own.
+//! The [`Strategy`] of kube-apiserver's registry: the rules for writes that differ between kinds, as a trait whose
+//! defaults suit a kind without spec, status or rules of its own.
 //!
 //! Strategies see objects in the storage version of their kind, except for [`Strategy::set_defaults`].
 
@@ -7,31 +7,31 @@ use binnacle_features::Features;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
-/// What a strategy may know about the request.
+/// The context of a request, passed to strategies.
 #[derive(Clone, Copy, Debug)]
 pub struct StrategyContext<'a> {
     /// Seconds since the epoch.
     pub now: i64,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
-    /// The version that the client speaks (`events.k8s.io/v1`): a few rules are for newer versions only.
+    /// The client's API version (`events.k8s.io/v1`): a few rules apply to newer versions only.
     pub api_version: &'a str,
     pub dry_run: bool,
-    /// The feature gates of the server, and what it allows.
+    /// The feature gates and options of the server.
     pub features: &'a Features,
 }
 
-/// How a delete of an object proceeds.
+/// The grace period of an object's deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteGrace {
-    /// The kind knows no graceful deletion.
+    /// The kind has no graceful deletion.
     Unsupported,
-    /// Stays for so many seconds; 0 deletes at once.
+    /// The object stays for this number of seconds; 0 deletes at once.
     Seconds(i64),
 }
 
-/// How often, and in which order, a change of metadata is checked as a whole (`all`) and for the domains in the names of
-/// its finalizers (`domains`), beside the check that is common to all kinds.
+/// The further checks of a metadata update, and their order: `all` checks metadata as a whole, `domains` the domains in
+/// the names of its finalizers. The check that all kinds share comes in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataCheck {
     /// `domains`
@@ -44,45 +44,46 @@ pub enum MetadataCheck {
     ChangeThenAll,
 }
 
-/// The rules of one kind. Every method has the behaviour of a plain kind as its default.
+/// The rules of one kind. The default methods are those of a plain kind.
 pub trait Strategy: Send + Sync + 'static {
-    /// Fills in what the kind's API version defaults, in place; `object` is in that version. Constants of the field
-    /// tables have been applied already. Called for every object that a client sends and after every patch.
+    /// Sets the defaults of the kind's API version, in place; `object` is in that version. Constants of the field
+    /// tables are already set. Called for every object from a client and after every patch.
     fn set_defaults(&self, version: &str, object: &mut Value) {
         let _ = (version, object);
     }
 
-    /// Fills in the defaults that an object in the store may lack, because what they stand for was reset or became known
-    /// after the object had got its defaults; whether there were any. Go applies all defaults whenever it reads.
+    /// Sets the defaults that a stored object may lack, because their values were reset or became known after
+    /// defaulting. Returns true if there were any. Go applies all defaults on every read.
     fn complete_stored(&self, object: &mut Value) -> bool {
         let _ = object;
         false
     }
 
-    /// Whether [`Strategy::complete_stored`] does anything.
+    /// Returns true if [`Strategy::complete_stored`] does anything.
     fn completes_stored(&self) -> bool {
         false
     }
 
-    /// A default that is known only later (it needs the name, or the time) although Go has it from the start:
-    /// where it stands and what stands there for now. Whoever wrote the object owns it as they own other defaults.
+    /// Returns the path and provisional value of a default that becomes known only later (it needs the name, or the
+    /// time), although Go has it from the start. The writer of the object owns it like other defaults.
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
         let _ = object;
         None
     }
 
-    /// Before validation on create: reset what clients may not set (status), start the generation.
+    /// Called before validation on create: resets fields that clients cannot set (status), starts the generation.
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         let _ = (situation, object);
     }
 
-    /// Before validation on update: restore what this endpoint may not change (status), bump the generation.
+    /// Called before validation on update: restores fields that this endpoint cannot change (status), and increments
+    /// the generation.
     fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let _ = (situation, object, old);
     }
 
-    /// Before validation of an update through a subresource such as `status`: restore what it may not change.
-    /// The default keeps everything but `status` and, of the metadata, what status updates may change.
+    /// Called before validation of an update through a subresource such as `status`: restores fields that it may not
+    /// change. By default everything but `status` and the metadata fields that status updates may change.
     fn prepare_for_subresource(
         &self,
         subresource: &str,
@@ -94,19 +95,19 @@ pub trait Strategy: Send + Sync + 'static {
         keep_all_but_status(object, old);
     }
 
-    /// The rules of the kind; those of `metadata` are checked by the registry.
+    /// Validates an object by the rules of the kind; the registry validates `metadata`.
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let _ = (situation, object);
         FieldErrors::new()
     }
 
-    /// Rules for what clients create, beside those of [`Strategy::validate`], which hold wherever an object stands.
+    /// Validates an object that a client creates, by rules in addition to those of [`Strategy::validate`].
     fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let _ = (situation, object);
         FieldErrors::new()
     }
 
-    /// The rules for a change, those of [`Strategy::validate`] included where kube-apiserver does so.
+    /// Validates an update, including [`Strategy::validate`] where kube-apiserver does so.
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let _ = old;
         self.validate(situation, object)
@@ -123,55 +124,55 @@ pub trait Strategy: Send + Sync + 'static {
         FieldErrors::new()
     }
 
-    /// Texts for `Warning` headers; `old` is `None` on create.
+    /// Returns texts for `Warning` headers; `old` is `None` on create.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let _ = (object, old);
         Vec::new()
     }
 
-    /// Texts for `Warning` headers about an object to be created as the client sent it, before it is prepared.
+    /// Returns texts for `Warning` headers about a new object as the client sent it, before it is prepared.
     fn warnings_on_receipt(&self, object: &Value) -> Vec<String> {
         let _ = object;
         Vec::new()
     }
 
-    /// Texts for `Warning` headers of an update through a subresource.
+    /// Returns texts for `Warning` headers about an update through a subresource.
     fn warnings_on_subresource(&self, subresource: &str, object: &Value) -> Vec<String> {
         let _ = (subresource, object);
         Vec::new()
     }
 
-    /// Texts for `Warning` headers of a delete; `propagation_given`: the client says what becomes of dependents.
+    /// Returns texts for `Warning` headers about a delete, with or without a propagation policy.
     fn warnings_on_delete(&self, propagation_given: bool) -> Vec<String> {
         let _ = propagation_given;
         Vec::new()
     }
 
-    /// The rule for `metadata.name` (and `generateName` when `prefix`): the messages of what is wrong.
-    /// The default is a DNS-1123 subdomain.
+    /// Validates `metadata.name` (or `generateName` if `prefix`), and returns error messages. By default a DNS-1123
+    /// subdomain is required.
     fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {
         let _ = features;
         binnacle_validation::names::dns1123_subdomain_name(name, prefix)
     }
 
-    /// True when what is wrong with the metadata of a new object is told together with what the kind's rules find; else it
-    /// is told only where they find nothing, because they do not look at metadata or do so themselves.
+    /// Returns true if errors of a new object's metadata are reported together with those of the kind's rules.
+    /// Otherwise they are reported only if the rules find none, since the rules ignore metadata or check it themselves.
     fn reports_metadata(&self) -> bool {
         true
     }
 
-    /// True when the kind's rules want a domain in the name of each finalizer that is not the system's.
+    /// Returns true if the kind's rules require a domain in the name of each finalizer that is not the system's.
     fn checks_finalizer_domains(&self) -> bool {
         true
     }
 
-    /// How the kind's rules for a change check its metadata as a whole once more, beside the registry's own check: what is
-    /// wrong there is then told twice, as kube-apiserver does.
+    /// Returns the further metadata check of the kind's update rules, beside the registry's own check: its errors are
+    /// then reported twice, as by kube-apiserver.
     fn checks_metadata_on_update(&self) -> MetadataCheck {
         MetadataCheck::Once
     }
 
-    /// The grace period of a delete, from the one asked for (`None`: not given).
+    /// Returns the grace period of a delete; `asked` is the requested one, if any.
     fn delete_grace(&self, object: &Value, asked: Option<i64>) -> DeleteGrace {
         let _ = (object, asked);
         DeleteGrace::Unsupported
@@ -193,7 +194,8 @@ pub fn spec_generation(object: &mut Value, old: Option<&Value>, changed: impl Fn
     object.make_at(&["metadata"]).insert("generation", generation);
 }
 
-/// What a status update may change: the status, and of the metadata all but what only the main endpoint owns.
+/// Restores everything but the status and the metadata. Of the metadata, a status update may change all fields that are
+/// not reserved to the main endpoint.
 fn keep_all_but_status(object: &mut Value, old: &Value) {
     let Some(members) = object.as_object_mut() else { return };
     let status = members.remove("status");

@@ -1,6 +1,6 @@
-//! The verbs of a resource as a small set that iterates in the order of discovery documents.
+//! A compact set of a resource's verbs, which iterates in the order of discovery documents.
 
-/// What can be asked of a resource.
+/// An operation on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Verb {
@@ -23,12 +23,12 @@ pub struct Verbs(u8);
 pub enum VerbOrder {
     #[default]
     Alphabetical,
-    /// As apiextensions-apiserver writes them down for custom resources.
+    /// The order of apiextensions-apiserver for custom resources.
     CustomResource,
 }
 
 impl Verb {
-    /// In alphabetical order, as discovery lists them.
+    /// All verbs, in alphabetical order, as discovery lists them.
     pub const ALL: [Self; 8] = [
         Self::Create,
         Self::Delete,
@@ -60,9 +60,9 @@ impl Verb {
 
 impl Verbs {
     pub const NONE: Self = Self(0);
-    /// All of them: what a resource with a generic store offers.
+    /// All verbs, for resources with a generic store.
     pub const STORED: Self = Self(u8::MAX);
-    /// What `status` and `scale` offer.
+    /// The verbs of `status` and `scale`.
     pub const READ_WRITE: Self = Self::of(&[Verb::Get, Verb::Patch, Verb::Update]);
 
     pub const CREATE: Self = Self::of(&[Verb::Create]);
@@ -81,7 +81,7 @@ impl Verbs {
         Self(self.0 & !verb.bit())
     }
 
-    /// Those that are not in the other set.
+    /// Returns the verbs that are not in the other set.
     pub const fn except(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -94,12 +94,12 @@ impl Verbs {
         self.0 == 0
     }
 
-    /// In alphabetical order.
+    /// Iterates in alphabetical order.
     pub fn iter(self) -> impl Iterator<Item = Verb> {
         self.ordered(VerbOrder::Alphabetical)
     }
 
-    /// In the order of a resource's discovery.
+    /// Iterates in the given order of discovery.
     pub fn ordered(self, order: VerbOrder) -> impl Iterator<Item = Verb> {
         order.all().into_iter().filter(move |verb| self.contains(*verb))
     }

@@ -1,7 +1,7 @@
-//! What it costs to find out who is calling and whether they may: `cargo run --release -p binnacle-server --example callers`.
+//! The cost of authentication and authorization: `cargo run --release -p binnacle-server --example callers`.
 //!
-//! Prints the time that one request takes on a warm server for each kind of credential, with roles and bindings as a cluster
-//! of 10,000 bindings has them: authenticators and authorizers put together as in the server, and nothing else.
+//! Prints the time per request on a warm server for each kind of credential, with the roles and bindings of a cluster
+//! that has 10,000 bindings. Only the authenticators and authorizers run, combined as in the server.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const BINDINGS: usize = 10_000;
 const ROUNDS: u32 = 100_000;
 const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The pod and the account that a token is bound to are there.
+/// The pod and service account that a token is bound to exist.
 struct There(Arc<ObjectState>);
 
 impl BoundObjects for There {
@@ -57,7 +57,7 @@ impl BoundObjects for There {
     }
 }
 
-/// A request's credential: what its connection and its headers show.
+/// A request's credential: the certificates of its connection and its headers.
 struct Caller {
     what: &'static str,
     connection: ConnectionInfo,
@@ -123,7 +123,7 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Who is calling, and may they read pods of their namespace.
+/// Authenticates a caller and authorizes it to read pods of its namespace.
 async fn one(
     authenticator: &dyn Authenticator,
     authorizer: &dyn Authorizer,
@@ -150,7 +150,7 @@ async fn one(
     if decision.is_allow() { Ok(()) } else { Err(format!("{} may not", known.user.name).into()) }
 }
 
-/// An authority, and a certificate of `user-77` in `group-77` that it has signed.
+/// Returns a CA, and a certificate for `user-77` in `group-77` that it signed.
 fn certificate() -> Result<(String, CertificateDer<'static>), rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::default();
@@ -166,8 +166,8 @@ fn certificate() -> Result<(String, CertificateDer<'static>), rcgen::Error> {
     Ok((authority, leaf.der().clone()))
 }
 
-/// Node and RBAC, as by default; a role binding for a group and an account in each namespace, a cluster role binding for
-/// each user.
+/// Returns the default authorizers, Node and RBAC, with a role binding for a group and an account in each namespace,
+/// and a cluster role binding for each user.
 fn authorizer(registry: &Registry) -> Result<Arc<dyn Authorizer>, Box<dyn std::error::Error>> {
     let index = RbacIndex::default();
     let role = |namespace: &str, name: &str, resource: &str| {

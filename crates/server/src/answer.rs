@@ -1,4 +1,4 @@
-//! Answers that the server itself gives: refusals, plain texts, small JSON documents.
+//! Answers that the server itself makes: refusals, plain texts, small JSON documents.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use http::{HeaderValue, StatusCode};
 /// Turns a Status into an answer in a representation that the client accepts.
 pub type FailureWriter = fn(&Status, &Preferences) -> Response;
 
-/// Why a filter stopped a request.
+/// The reason why a filter stopped a request.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// A Status in the representation that the client prefers.
     Status(Status),
-    /// A Status whose message quotes what the client chose: browsers must not take it for anything else.
+    /// A Status whose message quotes the client's input: browsers must not guess another type.
     Quoting(Status),
-    /// A Status for a caller that is nobody, whose connection is not kept: see [`CloseConnection`].
+    /// A Status for an unauthenticated caller, whose connection is closed: see [`CloseConnection`].
     StatusThenClose(Status),
-    /// The server is too busy, or about to stop; who comes back later is served.
+    /// The server is too busy or about to stop; the client should retry.
     TryLater { code: StatusCode, text: &'static str, seconds: u32, close: bool },
     /// A plain text, as Go's `http.Error` writes it.
     Text(StatusCode, String),
@@ -58,24 +58,25 @@ impl Refusal {
     }
 }
 
-/// An answer's extension: the HTTP/2 connection ends after it. HTTP/2 is cheap to abuse (CVE-2023-44487), so callers
-/// without an identity do not get to keep a connection, as in kube-apiserver (`UnauthenticatedHTTP2DOSMitigation`).
+/// Response extension: the HTTP/2 connection is closed after this answer. HTTP/2 is cheap to abuse (CVE-2023-44487), so
+/// unauthenticated callers do not keep a connection, as in kube-apiserver (`UnauthenticatedHTTP2DOSMitigation`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CloseConnection;
 
-/// An answer's extension: when it must have been sent. Those of long-running requests have none.
+/// Response extension: the time by which the answer must have been sent. Long-running requests have none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendBy(pub(crate) std::time::Instant);
 
-/// An answer's extension: it was given before anything is audited.
+/// Response extension: the answer precedes auditing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unaudited;
 
-/// An answer's extension: it stands in for one that a panic prevented. With the message of the panic.
+/// Response extension: the answer replaces one that a panic prevented. Holds the panic's message.
 #[derive(Clone, Debug)]
 pub(crate) struct Panicked(pub(crate) String);
 
-/// A Status as JSON whatever the client accepts: the failure writer of a server whose links only speak JSON.
+/// Returns a Status as JSON, regardless of Accept headers: the failure writer of a server whose links only produce
+/// JSON.
 pub fn json_failure(status: &Status, _: &Preferences) -> Response {
     let mut text = status.to_json();
     text.push('\n');
@@ -89,14 +90,14 @@ pub fn json_failure(status: &Status, _: &Preferences) -> Response {
     response
 }
 
-/// A text with status 200.
+/// Returns a text with status 200.
 pub fn plain_text(text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 
-/// A text that says what went wrong; browsers must not take it for anything else.
+/// Returns a plain text with an error code; browsers must not guess another type.
 pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     text.push('\n');
     let mut response = plain_text(text);
@@ -105,12 +106,12 @@ pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     response
 }
 
-/// What every path gets that nobody claims.
+/// Returns the answer for paths that no link claims.
 pub(crate) fn page_not_found() -> Response {
     error_text(StatusCode::NOT_FOUND, "404 page not found".to_owned())
 }
 
-/// A document that is no API object, indented as kube-apiserver indents those.
+/// Returns a document that is not an API object, indented as in kube-apiserver.
 pub(crate) fn raw_json(document: &serde_json::Value) -> Response {
     let mut response = Response::new(Body::from(format!("{document:#}")));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,4 +1,4 @@
-//! What happens to every request, in order. The filters are small files in `filters/`; this is the list.
+//! The handler chain: the filters that every request passes, in order. Each is a small file in `filters/`.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, Making};
 use crate::{FailureWriter, Links, Metrics, filters};
 
-/// What a chain is made of.
+/// The configuration of a chain.
 pub struct ChainConfig {
     pub authentication: Authentication,
     pub authorizer: Arc<dyn Authorizer>,
@@ -39,28 +39,28 @@ pub struct ChainConfig {
     pub metrics: Arc<Metrics>,
     pub features: Arc<Features>,
     pub shutdown: Shutdown,
-    /// The most that a request may take which is not long-running (`--request-timeout`).
+    /// The time limit of a request that is not long-running (`--request-timeout`).
     pub request_timeout: Duration,
     pub options: ChainOptions,
 }
 
-/// What operators can turn on; nothing of it is by default.
+/// Optional parts of a chain, all off by default.
 #[derive(Default)]
 pub struct ChainOptions {
     pub auditor: Option<Arc<Auditor>>,
     pub cors: Option<Cors>,
     /// The value of `Strict-Transport-Security`.
     pub hsts: Option<HeaderValue>,
-    /// The part of the requests after which an HTTP/2 connection ends.
+    /// The fraction of requests after which an HTTP/2 connection is closed.
     pub goaway_chance: f64,
-    /// Limits that are not shared out; with fairness, there are none.
+    /// Fixed limits on requests in flight; `None` with priority and fairness.
     pub limits: Option<InFlightLimits>,
     pub fairness: Option<Arc<FlowControl>>,
     /// Decides which requests are traced.
     pub tracer: Option<Arc<Tracer>>,
-    /// Requests are sent away until that is true.
+    /// Requests are refused until this is true.
     pub has_been_ready: Option<HasBeenReady>,
-    /// Fires when new requests are to be sent elsewhere.
+    /// Fires when new requests should go to other servers.
     pub draining: Option<Shutdown>,
 }
 
@@ -112,7 +112,7 @@ impl Chain {
         let leaves = filters::goaway::decide(options.goaway_chance, &connection);
         let mut work = Work::default();
         let answer = {
-            // Pinned where it stands, like what it waits for: futures of this size are not to be moved about.
+            // Pinned in place, like the futures inside: futures of this size should not be moved.
             let answering =
                 pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight, &mut work));
             filters::panics::recover(&record, answering).await
@@ -131,7 +131,7 @@ impl Chain {
             ending = filters::audit::answered(trail, tried.unwrap_or_default(), info, head).await;
         }
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
-            // The answer ends with its head; what it began goes on.
+            // The answer consists of its head; the upgraded connection continues.
             kept.keep(ending.take());
         }
         let (mut answer, gzip) = if gzip_accepted { compress::begin(answer).await } else { (answer, None) };
@@ -139,7 +139,7 @@ impl Chain {
             answer.extensions_mut().insert(SendBy(deadline));
         }
         if gzip.is_none() && answer.body().is_made() {
-            // Who reads slowly keeps nobody from being served.
+            // A slow reader must not keep a seat from others.
             work = Work::default();
         }
         let inflight = self.inflight.clone();
@@ -156,7 +156,8 @@ impl Chain {
         })
     }
 
-    /// From the first look at the path to the link that answers, or the first filter that refuses.
+    /// Runs a request through the filters, from parsing its path to the link that answers or the first filter that
+    /// refuses.
     #[expect(clippy::too_many_arguments, reason = "all that `serve` has found out, in one place")]
     async fn answer(
         &self,
@@ -170,7 +171,7 @@ impl Chain {
     ) -> Response {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
-        // Who refuses needs to know what the client accepts; handlers get their own headers, without credentials.
+        // Refusals depend on the Accept headers; handlers get the headers without credentials.
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let preferences = Preferences::of(&parts.headers, &query);
         let refuse = |refusal: Refusal| refusal.into_response(config.failure, &preferences);
@@ -182,7 +183,7 @@ impl Chain {
         if let Err(refusal) = filters::draining::check(config.options.draining.as_ref(), &info, &parts) {
             return unaudited(refuse(refusal));
         }
-        // Held by the record, which outlasts the answer where a connection is upgraded.
+        // Held by the record, which outlives the answer if the connection is upgraded.
         record.hold(filters::inflight::count(&self.inflight, &info));
         if info.is_long_running() {
             work.lasts = true;
@@ -217,7 +218,7 @@ impl Chain {
                 let leaves = filters::authenticate::must_leave(&user, &connection);
                 filters::audit::received(trail, &info, &user, record).await?;
                 timings.passed(Filter::Audit);
-                // From here on, the caller is whom they act as.
+                // From here on, the caller is the impersonated user.
                 let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
                 let user = actor.await?;
                 timings.passed(self.impersonation.filter());
@@ -230,7 +231,7 @@ impl Chain {
                 if fairness.is_some() {
                     timings.passed(Filter::PriorityAndFairness);
                 }
-                // A watch needs it until it has begun, others until all of the answer has been made.
+                // A watch holds the seat until it has started, other requests until the whole answer has been made.
                 let _begins = match seat {
                     Some(seat) if info.is_long_running() => Some(seat),
                     seat => {
@@ -286,19 +287,19 @@ impl Chain {
     }
 }
 
-/// What a request holds while its answer is made.
+/// The resources that a request holds while its answer is made.
 #[derive(Default)]
 struct Work {
     seat: Option<Seat>,
     making: Option<Making>,
     deadline: Option<Instant>,
-    /// The request is one that may last.
+    /// True for a long-running request.
     lasts: bool,
 }
 
 impl Work {
-    /// When the answer must have been sent, unless it is one that lasts. What is made in the last moment, such as the answer
-    /// that says that there is none, gets a little longer.
+    /// Returns the time by which the answer must have been sent; `None` for long-running requests. An answer made at
+    /// the last moment, such as the one that reports the timeout, gets a little more time.
     fn send_by(&self, status: http::StatusCode, record: &Record, longest: Duration) -> Option<Instant> {
         const LEAST: Duration = Duration::from_secs(2);
         let lasts = self.lasts && (status.is_success() || status == http::StatusCode::SWITCHING_PROTOCOLS);
@@ -312,43 +313,43 @@ fn unaudited(mut response: Response) -> Response {
     response
 }
 
-/// The body of an answer. It counts what is sent, keeps the request's record open until everything has been sent, has its
-/// end audited, and turns a panic while sending into the end of that one stream.
+/// The body of an answer. It counts sent bytes, keeps the request's record open until all is sent, audits its end, and
+/// turns a panic while sending into the end of that one stream.
 pub struct Tracked {
     body: Body,
     record: Arc<Record>,
     ending: Option<Ending>,
     gzip: Option<Gzip>,
-    /// What waits to be compressed, and for what.
+    /// The frame that is to be compressed next.
     unsent: Option<Frame<Pieces>>,
     turn: Turn,
-    /// When the piece was handed over that is being sent.
+    /// The time at which the piece being sent was handed over.
     handed: Option<Instant>,
-    /// Let go when the last piece has been made.
+    /// Dropped once the last piece has been made.
     work: Work,
     inflight: Arc<InFlight>,
 }
 
 impl Tracked {
-    /// Keeps something until the answer has been handed on, or for as long as what it began goes on.
+    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
     pub(crate) fn hold(&self, guard: impl std::any::Any + Send) {
         self.record.hold(guard);
     }
 
-    /// Whoever asks for the next piece has sent the one before.
+    /// Ends the send time of the previous piece: it counts as sent when the next one is polled.
     fn taken(&mut self) {
         if let Some(at) = self.handed.take() {
             self.record.took(Part::Write, at.elapsed());
         }
     }
 
-    /// The next frame as it was made.
+    /// Polls the next frame, uncompressed.
     fn poll_plain(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         let (record, body) = (&self.record, &mut self.body);
         let step = || latency::stepping_for(record, || Pin::new(body).poll_frame(cx));
         let polled = filters::panics::catch(record, step);
         let polled = polled.unwrap_or_else(|message| {
-            // Whatever the panic left behind is not asked again.
+            // The body must not be polled again after a panic.
             self.body = Body::empty();
             if let Some(ending) = &mut self.ending {
                 ending.panicked(message);
@@ -363,7 +364,7 @@ impl Tracked {
         polled
     }
 
-    /// The next frame as it is sent.
+    /// Polls the next frame, compressed if the answer is.
     fn poll_encoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         if self.gzip.is_none() {
             return self.poll_plain(cx);
@@ -384,7 +385,7 @@ impl Tracked {
                     sent.map(|data| (data, false))
                 }
                 None => {
-                    // It is not asked again when the last bytes have been sent.
+                    // The body must not be polled again after its last bytes.
                     self.body = Body::empty();
                     gzip.end().map(|data| (data, true))
                 }
@@ -419,7 +420,7 @@ impl HttpBody for Tracked {
             this.work = Work::default();
         }
         if let (Poll::Ready(None), Some(ending)) = (&polled, &mut this.ending) {
-            // It has ended, and is not asked again while this waits.
+            // The body has ended and must not be polled again during this wait.
             this.body = Body::empty();
             std::task::ready!(ending.poll_sent(cx));
         }
@@ -437,7 +438,7 @@ impl HttpBody for Tracked {
 
 impl Drop for Tracked {
     fn drop(&mut self) {
-        // Before the end is audited, which is when its fields are dropped.
+        // Before the end is audited: auditing drops the fields.
         self.taken();
     }
 }
@@ -452,7 +453,7 @@ mod tests {
     use super::*;
     use crate::json_failure;
 
-    /// Answers some paths in the ways in which handlers can behave.
+    /// A link whose paths show the different behaviours of handlers.
     struct Behaviours;
 
     impl Link for Behaviours {
@@ -556,7 +557,7 @@ mod tests {
             assert_eq!(headers["cache-control"], "no-cache, private");
             assert_eq!(headers["audit-id"].len(), 36);
         }
-        assert_eq!(chain.inflight.now(crate::inflight::Kind::ReadOnly), 0);
+        assert_eq!(chain.inflight.now(crate::inflight::RequestKind::ReadOnly), 0);
         let (_, headers, _) = ask(&chain, "HEAD", "/do/body", "root").await;
         assert_eq!(headers["content-length"], "6");
     }

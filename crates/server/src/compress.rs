@@ -1,4 +1,4 @@
-//! Large answers leave compressed where the client accepts gzip (kube-apiserver's feature gate APIResponseCompression).
+//! Compression of large answers for clients that accept gzip (kube-apiserver's feature gate APIResponseCompression).
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -14,19 +14,19 @@ use http::{HeaderMap, HeaderValue};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt;
 
-/// Smaller answers are not worth it.
+/// The size above which answers are compressed.
 const LARGE: usize = 128 * 1024;
-/// The least work, and nearly as good as more of it (kubernetes issue 112296).
+/// The fastest level; higher ones are hardly better (kubernetes issue 112296).
 const LEVEL: u32 = 1;
 
-/// Whether one of the encodings is gzip and nothing else: kube-apiserver knows no quality values here.
+/// Returns true if one of the encodings is exactly gzip: kube-apiserver ignores quality values here.
 pub(crate) fn accepted(headers: &HeaderMap) -> bool {
     let first = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     first.split(',').any(|token| token.trim() == "gzip")
 }
 
-/// Decides about an answer of a client that accepts gzip: the encoder for its body, or none. What had to be read of the
-/// body to know stands in front of it again.
+/// Returns the answer for a client that accepts gzip, and the encoder for its body if it is to be compressed. If the
+/// body was read to find out its size, the answer still has all of it.
 pub(crate) async fn begin(response: Response) -> (Response, Option<Gzip>) {
     let encoded = response.headers().contains_key(CONTENT_ENCODING);
     if encoded || response.extensions().get::<Compressible>().is_none() {
@@ -46,7 +46,7 @@ pub(crate) async fn begin(response: Response) -> (Response, Option<Gzip>) {
     (Response::from_parts(parts, body), Some(Gzip::new()))
 }
 
-/// Reads until it is known whether the body is large.
+/// Reads the beginning of a body. Returns the whole body, and true if it is large.
 async fn peek(mut body: Body) -> (Body, bool) {
     let mut frames = VecDeque::new();
     let mut size = 0;
@@ -58,7 +58,7 @@ async fn peek(mut body: Body) -> (Body, bool) {
     (Body::new(Rejoined { frames, rest: body }), size > LARGE)
 }
 
-/// A body whose beginning has been read.
+/// A body whose beginning was read ahead.
 struct Rejoined {
     frames: VecDeque<Result<Frame<Pieces>, BoxError>>,
     rest: Body,
@@ -80,9 +80,9 @@ impl HttpBody for Rejoined {
     }
 }
 
-/// Compresses a body while it is sent.
+/// Compresses a body as it is sent.
 pub(crate) struct Gzip {
-    /// `None` when the end has been written.
+    /// `None` once the end has been written.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
@@ -91,7 +91,7 @@ impl Gzip {
         Self { encoder: Some(GzEncoder::new(Vec::new(), Compression::new(LEVEL))) }
     }
 
-    /// What is to be sent for some pieces; often nothing yet.
+    /// Compresses some pieces. Returns the bytes to send, if there are any yet.
     pub(crate) fn pieces(&mut self, data: &Pieces) -> Result<Option<Bytes>, BoxError> {
         let Some(encoder) = &mut self.encoder else { return Ok(None) };
         data.iter().try_for_each(|piece| encoder.write_all(piece))?;
@@ -99,7 +99,7 @@ impl Gzip {
         Ok((!ready.is_empty()).then(|| ready.into()))
     }
 
-    /// What is left when the body has ended; nothing when asked again.
+    /// Ends the compression. Returns the last bytes, or none if it has already ended.
     pub(crate) fn end(&mut self) -> Result<Option<Bytes>, BoxError> {
         match self.encoder.take() {
             Some(encoder) => Ok(Some(encoder.finish()?.into())),

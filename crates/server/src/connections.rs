@@ -1,5 +1,5 @@
-//! All connections of the server: how many there may be, which of them must go for a new one, and which have been idle,
-//! unfinished or unread for too long.
+//! All connections of the server: limits on their number, the choice of connections to close when a limit is reached,
+//! and timeouts of idle, unfinished or unread ones.
 
 mod state;
 
@@ -15,24 +15,24 @@ pub(crate) use state::{Answering, Connection, Protocol, Slot};
 
 use crate::throttle::Throttle;
 
-/// How often connections are looked through.
+/// The interval between sweeps of the connections.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// The part of the connections that go when a limit is met is one in so many: so looking through all of them for the
-/// ones to close is not repeated for each new connection.
+/// When a limit is reached, one in this many of the allowed connections is closed, so that the search for them is not
+/// repeated for each new connection.
 const BATCH: usize = 16;
 
-/// How many connections may be open.
+/// Limits on open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     pub total: usize,
-    /// Those on which nobody has proved who they are.
+    /// The limit on unauthenticated connections.
     pub unauthenticated: usize,
-    /// The same, from one address.
+    /// The limit on unauthenticated connections from one address.
     pub unauthenticated_per_address: usize,
 }
 
 impl ConnectionLimits {
-    /// What may be open where the process may have so many descriptors. A part of them is kept for the store, the log and
+    /// Returns the limits for a process with this many file descriptors. Some are reserved for the store, the log and
     /// the connections that the server opens itself.
     #[must_use]
     pub fn of_descriptors(descriptors: u64) -> Self {
@@ -53,7 +53,7 @@ pub(crate) struct Connections {
     began: Instant,
     limits: ConnectionLimits,
     open: Mutex<Open>,
-    /// Told when one ends, and when the first one begins.
+    /// Notified when a connection ends, and when the first one begins.
     changed: Notify,
     evictions: Throttle,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Connections {
 struct Open {
     next: u64,
     all: HashMap<u64, Arc<Connection>>,
-    /// At least as many as are unauthenticated, by address; counted again when a limit seems to be met.
+    /// An upper bound of the unauthenticated connections per address; counted again when a limit seems to be reached.
     unknown: HashMap<IpAddr, usize>,
     unknown_in_all: usize,
 }
@@ -73,7 +73,7 @@ impl Connections {
         Arc::new(Self { began: Instant::now(), limits, open: Mutex::default(), changed: Notify::new(), evictions })
     }
 
-    /// Takes a connection in, if need be in the place of others. `None` when all others are better kept.
+    /// Adds a connection, closing others if necessary. `None` if all others have priority.
     pub(crate) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Slot> {
         let now = self.now();
         let mut open = self.open.lock();
@@ -87,7 +87,7 @@ impl Connections {
             }
         }
         if open.unknown_in_all >= self.limits.unauthenticated {
-            // The address with the most of them gives way first.
+            // Connections of the address with the most of them are closed first.
             let room = self.make_room(&mut open, self.limits.unauthenticated, |connection| !connection.is_known());
             if !room {
                 return None;
@@ -108,9 +108,9 @@ impl Connections {
         Some(Slot::new(self.clone(), connection))
     }
 
-    /// Counts again what is unauthenticated, and closes connections among those `counted` until there is room under a
-    /// limit: unauthenticated ones before others, then of the address with the most, then the one that rests longest. Who
-    /// has proved an identity and waits for an answer is never among them.
+    /// Counts unauthenticated connections again, and closes some of those `counted` until there is room under a limit:
+    /// unauthenticated ones first, then those of the address with the most, then those idle for longest. Authenticated
+    /// connections with a request in progress are never closed.
     fn make_room(&self, open: &mut Open, limit: usize, counted: impl Fn(&Connection) -> bool) -> bool {
         let mut by_address: HashMap<IpAddr, usize> = HashMap::new();
         let mut unknown: HashMap<IpAddr, usize> = HashMap::new();
@@ -169,7 +169,7 @@ impl Connections {
         }
     }
 
-    /// The connection is gone.
+    /// Removes a connection that has ended.
     fn ended(&self, connection: &Connection) {
         let mut open = self.open.lock();
         self.forget(&mut open, connection);
@@ -177,12 +177,12 @@ impl Connections {
         self.changed.notify_waiters();
     }
 
-    /// Milliseconds, from one on: zero stands for never.
+    /// Returns the time in milliseconds, starting at one: zero means never.
     fn now(&self) -> u64 {
         self.began.elapsed().as_millis() as u64 + 1
     }
 
-    /// Looks after connections that nothing else would end, for as long as the server runs.
+    /// Closes connections whose timeouts expire, for as long as the server runs.
     pub(crate) async fn sweep(self: Arc<Self>) {
         loop {
             let changed = self.changed.notified();
@@ -192,7 +192,7 @@ impl Connections {
             }
             tokio::time::sleep(SWEEP_EVERY).await;
             let now = self.now();
-            // What is to be done wakes tasks: not under the lock.
+            // Closing a connection wakes tasks, so it happens outside of the lock.
             let due: Vec<_> = {
                 let open = self.open.lock();
                 let due = |connection: &Arc<Connection>| Some((connection.clone(), connection.due(now)?));
@@ -204,7 +204,7 @@ impl Connections {
         }
     }
 
-    /// How many have not ended; upgraded ones end by themselves.
+    /// Counts the open connections, except for upgraded ones, which end by themselves.
     pub(crate) fn left(&self) -> usize {
         self.open.lock().all.values().filter(|connection| !connection.is_upgraded()).count()
     }
@@ -214,13 +214,13 @@ impl Connections {
         self.changed.notified()
     }
 
-    /// Closes all that are left, at once.
+    /// Closes all remaining connections at once.
     pub(crate) fn close_all(&self) {
         let all: Vec<_> = self.open.lock().all.values().cloned().collect();
         all.iter().for_each(|connection| connection.close());
     }
 
-    /// Closes some of those that rest, after the process ran out of descriptors all the same.
+    /// Closes some idle connections after the process ran out of descriptors.
     pub(crate) fn relieve(&self) {
         let mut open = self.open.lock();
         let limit = open.all.len();
@@ -261,7 +261,7 @@ mod tests {
         let other = connections.admit(THERE).unwrap();
         let slots: Vec<Slot> = (0..50).map(|_| connections.admit(HERE).unwrap()).collect();
         assert_eq!(connections.left(), 11);
-        // Those that rest longest went.
+        // Those idle for longest were closed.
         assert_eq!(closed(&slots), (0..40).collect::<Vec<_>>());
         assert!(!other.connection().is_closed());
         drop(slots);
@@ -286,12 +286,12 @@ mod tests {
         }
         let busy: Vec<_> = known.iter().map(|slot| slot.connection().begin()).collect();
         for _ in 0..20 {
-            // Each in the place of the one before.
+            // Each replaces the previous one.
             std::mem::forget(connections.admit(HERE).unwrap());
         }
         assert!(closed(&known).is_empty());
         assert_eq!(connections.left(), 10);
-        // When all are busy, the newcomer has to go; one that rests makes room.
+        // A new connection is refused if all others are busy; an idle one is replaced.
         let connections = Connections::new(limits(9, 9, 9));
         let all: Vec<Slot> = (0..9).map(|_| connections.admit(HERE).unwrap()).collect();
         let mut open: Vec<_> = all.iter().map(|slot| slot.connection().begin()).collect();

@@ -1,10 +1,10 @@
-//! Few large writes in place of many small ones. HTTP/2 hands down frames of at most 16 KiB, and TLS writes each record
-//! out as soon as it is sealed: a system call for each. Here TLS is told that the socket takes nothing until the layer
-//! above flushes, as it does whenever it has nothing more to say, or until enough has gathered. The sealed records wait
-//! where TLS has them and leave in one vectored write, without being copied once more.
+//! Few large writes instead of many small ones. HTTP/2 writes frames of at most 16 KiB, and TLS writes each record as
+//! soon as it is sealed: a system call for each. Here the socket appears blocked to TLS until the layer above flushes,
+//! as it does when it has nothing more to write, or until enough bytes have gathered. The sealed records wait in TLS
+//! and leave in one vectored write, without another copy.
 //!
-//! HTTP/2 also flushes after every frame of some size, with the next one in its hands, and once more when it has no other.
-//! So only a flush that follows no write is obeyed there ([`Flushes::WhenIdle`]).
+//! HTTP/2 also flushes after every frame of some size, with the next one already prepared, and again when it has no
+//! other. So only a flush that follows no write has an effect there ([`Flushes::WhenIdle`]).
 
 use std::future::poll_fn;
 use std::io;
@@ -17,52 +17,52 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-/// So much gathers before it is written without a flush.
+/// Bytes that gather before they are written without a flush.
 const ENOUGH: usize = 64 * 1024;
-/// What TLS may hold of records that the socket did not take.
+/// The limit on bytes in TLS records that the socket has not accepted.
 const HELD: usize = 96 * 1024;
 
-/// What lies below TLS: a stream that takes nothing while it is shut. It is open at first, for the handshake.
+/// The stream below TLS, which accepts nothing while the gate is shut. It is open at first, for the handshake.
 pub(crate) struct Gate<S> {
-    /// None while it is on its way from one runtime to another.
+    /// `None` while it moves from one runtime to another.
     stream: Option<S>,
     shut: bool,
 }
 
-/// What lies above TLS, and opens and shuts the gate.
+/// The stream above TLS, which opens and shuts the gate.
 pub(crate) struct Corked<S> {
     tls: TlsStream<Gate<S>>,
-    /// What was read before, and is read again first.
+    /// Bytes that were read ahead, and are returned first.
     ahead: Bytes,
-    /// Bytes taken since the gate was last open.
+    /// Bytes written since the gate was last open.
     held: usize,
     flushes: Flushes,
-    /// Whether something was written since the last flush.
+    /// True when something was written since the last flush.
     written: bool,
     pending_flush: PendingFlush,
 }
 
-/// Which flushes are obeyed.
+/// The flushes that have an effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushes {
     All,
     WhenIdle,
 }
 
-/// Whether a flush was put off that nothing has made up for yet.
+/// A shared record of a deferred flush.
 #[derive(Clone, Default)]
 pub(crate) struct PendingFlush(Arc<FlushState>);
 
 #[derive(Default)]
 struct FlushState {
     put_off: AtomicBool,
-    /// Whoever wrote has come to rest since.
+    /// The writer has become idle since.
     due: AtomicBool,
 }
 
 impl PendingFlush {
-    /// Runs what writes to the stream. Should it come to rest without the flush that it owes, it is polled again, and the
-    /// flush is made when it reads: nothing waits here for ever.
+    /// Polls a writer of the stream. If it becomes idle with a deferred flush, it is polled again and flushes when it
+    /// reads, so no bytes wait here forever.
     pub(crate) async fn watch<F: Future>(&self, mut writer: Pin<&mut F>) -> F::Output {
         poll_fn(|cx| {
             let polled = writer.as_mut().poll(cx);
@@ -106,7 +106,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        // Nobody is woken when the gate opens: who opens it writes at once.
+        // No task is woken when the gate opens, as its opener writes at once.
         if this.shut { Poll::Pending } else { this.pinned()?.poll_write(cx, bytes) }
     }
 
@@ -142,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
         self.pending_flush.clone()
     }
 
-    /// The stream with its gate open or shut.
+    /// Opens or shuts the gate and returns the stream.
     fn gate(&mut self, shut: bool) -> Pin<&mut TlsStream<Gate<S>>> {
         self.tls.get_mut().0.shut = shut;
         Pin::new(&mut self.tls)
@@ -159,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
             self.held += *taken.as_ref().unwrap_or(&0);
             return Poll::Ready(taken);
         }
-        // Enough, or more than TLS can hold.
+        // Enough bytes, or more than TLS can hold.
         self.held = 0;
         write(self.gate(false))
     }
@@ -178,7 +178,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
         {
             return Poll::Ready(Err(error));
         }
-        // Reading writes only what cannot wait: alerts.
+        // Reading only writes alerts, which cannot wait.
         this.gate(false).poll_read(cx, buffer)
     }
 }
@@ -228,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a connection that has room for so many bytes.
+    /// Returns both ends of a connection after the handshake, with this buffer size.
     async fn shaken(room: usize, flushes: Flushes) -> (Corked<DuplexStream>, client::TlsStream<DuplexStream>) {
         let own = rcgen::generate_simple_self_signed(["server".to_owned()]).unwrap();
         let certificate = own.cert.der().clone();
@@ -311,7 +311,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_rests_with_a_flush_owed_is_asked_again() {
-        // A writer that flushes whenever it is polled, and one that flushes once and reads then.
+        // A writer that flushes whenever it is polled, and one that flushes once and then reads.
         for flushes in [true, false] {
             let (mut ours, mut theirs) = shaken(1 << 20, Flushes::WhenIdle).await;
             let pending_flush = ours.pending_flush();

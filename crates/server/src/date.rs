@@ -9,13 +9,13 @@ thread_local! {
     static MADE: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
 }
 
-/// The present.
+/// Returns the current date.
 pub(crate) fn now() -> HeaderValue {
     let now = SystemTime::now();
     let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     MADE.with_borrow_mut(|(made, value)| {
         if *made != second || value.is_empty() {
-            // A date is always a header's value.
+            // A date is always a valid header value.
             *value = HeaderValue::try_from(httpdate::fmt_http_date(now)).unwrap_or(HeaderValue::from_static(""));
             *made = second;
         }

@@ -1,5 +1,4 @@
-//! Served for those who look into the server: settings that can be changed while it runs, profiles, files of its
-//! log.
+//! Debugging endpoints: settings that can be changed at run time, profiles, log files.
 
 mod flags;
 mod logs;
@@ -8,7 +7,7 @@ mod socket;
 mod text;
 mod zpages;
 
-/// The rest of a path that is `root` or lies below it.
+/// Returns the rest of a path that is `root` or below it.
 fn below<'p>(path: &'p str, root: &str) -> Option<&'p str> {
     path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use binnacle_meta::go_quote;
 
-/// Reads a duration; negative ones are valid and come back as `None`. The error is Go's message.
+/// Parses a duration; negative ones are valid and return `None`. The error is Go's message.
 pub(crate) fn parse_go(text: &str) -> Result<Option<Duration>, String> {
     let invalid = || format!("time: invalid duration {}", go_quote(text));
     let (negative, mut rest) = match text.as_bytes().first() {
@@ -18,7 +18,7 @@ pub(crate) fn parse_go(text: &str) -> Result<Option<Duration>, String> {
     if rest.is_empty() {
         return Err(invalid());
     }
-    // In nanoseconds; Go's range is that of an int64.
+    // In nanoseconds; the range is that of Go's int64.
     let mut total: u128 = 0;
     while !rest.is_empty() {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -42,7 +42,7 @@ pub(crate) fn parse_go(text: &str) -> Result<Option<Duration>, String> {
             }
         };
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
-        // Digits behind the nanosecond do not count.
+        // Digits below a nanosecond are ignored.
         let digits = &fraction[..fraction.len().min(18)];
         let part = if digits.is_empty() { 0 } else { digits.parse::<u64>().map_err(|_| invalid())? };
         total += u128::from(whole) * scale + u128::from(part) * scale / 10u128.pow(digits.len() as u32);

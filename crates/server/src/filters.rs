@@ -1,4 +1,4 @@
-//! The filters of the chain, one file each. None of them knows another; `chain.rs` puts them in order.
+//! The filters of the chain, one file each. They are independent of each other; `chain.rs` puts them in order.
 
 pub(crate) mod audit;
 pub(crate) mod authenticate;

@@ -1,4 +1,4 @@
-//! `/debug/api_priority_and_fairness/`: what waits, and where.
+//! `/debug/api_priority_and_fairness/`: the waiting requests and their queues.
 
 use std::sync::Arc;
 

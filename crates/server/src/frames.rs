@@ -1,31 +1,31 @@
-//! What the frames of an HTTP/2 client cost. Each kind of frame that makes work and carries nothing (pings, settings,
-//! priorities, empty data, windows that open by little, resets, kinds that do not exist) is paid for from an account,
-//! which time and the bytes that the client is sent fill again. A client that overdraws it loses the connection. The
-//! library itself bounds other floods: of resets before a request was looked at, of streams that the client makes us
-//! reset, of headers without end and of small pieces of data.
+//! The cost of the frames of an HTTP/2 client. Each frame that causes work and carries no data (pings, settings,
+//! priorities, empty data, small window updates, resets, unknown kinds) is charged to an account, which time and the
+//! bytes sent to the client refill. A client that overdraws it loses the connection. The library itself bounds other
+//! floods: resets of unprocessed requests, streams that the client makes the server reset, endless headers and small
+//! pieces of data.
 
 use std::time::Instant;
 
-/// The connection preface, which is no frame.
+/// The length of the connection preface, which is not a frame.
 const PREFACE: usize = 24;
 const HEAD: usize = 9;
-/// The flag of the last frame of a body, which may well be empty.
+/// The flag of the last frame of a body, which may be empty.
 const END_STREAM: u8 = 1;
 
-/// What a frame costs that carries nothing.
+/// The cost of a frame without data.
 const CONTROL: u64 = 8;
-/// A window that opens by less than this is such a frame.
+/// A window update below this size costs the same.
 const SMALL_WINDOW: u32 = 64;
-/// The account at first and at most: 25,000 pings, or the windows of 800 MB read in pieces of 4 KiB.
+/// The initial and maximum credit: 25,000 pings, or the window updates for 800 MB read in pieces of 4 KiB.
 const FULL: u64 = 200_000;
-/// What a second adds: 1,000 pings.
+/// The credit earned per second: 1,000 pings.
 const BY_SECOND: u64 = 1000 * CONTROL;
-/// What each of so many bytes adds that the client is sent.
+/// The bytes sent to the client that earn one credit.
 const BYTES_FOR_ONE: u64 = 64;
 
-/// Streams that the client resets: requests that it begins and does not want answered.
+/// The limit on streams that the client resets, that is, requests that it begins and then cancels.
 const RESETS: Resets = Resets { full: 1000, by_second: 100 };
-/// The same, before anybody on the connection has proved an identity.
+/// The limit on resets before the connection is authenticated.
 const UNKNOWN_RESETS: Resets = Resets { full: 50, by_second: 5 };
 
 struct Resets {
@@ -33,7 +33,7 @@ struct Resets {
     by_second: u64,
 }
 
-/// Why a connection is closed.
+/// The reason why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Flood {
     #[error("too many frames that carry nothing")]
@@ -47,9 +47,9 @@ pub(crate) struct FrameMeter {
     /// The head of the frame that is being read.
     head: [u8; HEAD + 4],
     have: usize,
-    /// How much of the head, and of a window's increment, is wanted.
+    /// The number of bytes to read of the head, and of a window's increment.
     want: usize,
-    /// What is left of the preface or of a payload.
+    /// The number of bytes to skip of the preface or a payload.
     skip: usize,
     credit: u64,
     written: u64,
@@ -102,7 +102,7 @@ impl FrameMeter {
                 continue;
             }
             let cost = match kind {
-                // Data and headers. The library counts data in small pieces.
+                // Data and headers. The library counts small pieces of data.
                 0 if length > 0 => 0,
                 0 if self.head[4] & END_STREAM != 0 => 1,
                 1 | 9 => 1,
@@ -129,7 +129,8 @@ impl FrameMeter {
         }
     }
 
-    /// Adds what has been earned since the last time: only when it is needed, so that few connections ever ask for the time.
+    /// Adds the credit earned since the last call. Only called when credit is needed, so that few connections read the
+    /// clock.
     fn refill(&mut self, now: Instant, resets: &Resets) {
         let passed = now.saturating_duration_since(self.filled).as_millis() as u64;
         let earned = (passed * BY_SECOND / 1000).saturating_add(self.written / BYTES_FOR_ONE);
@@ -152,7 +153,8 @@ mod tests {
         frame
     }
 
-    /// How many of these frames a client may send at once, cut into pieces of so many bytes.
+    /// Returns the number of frames that a client may send at once, split into pieces of this size, and the error after
+    /// that.
     fn allowed(frame: &[u8], known: bool, piece: usize) -> (usize, Flood) {
         let began = Instant::now();
         let mut meter = FrameMeter::new(began);
@@ -199,14 +201,14 @@ mod tests {
             meter.wrote(4096);
             meter.read_at(&window, true, || began).unwrap();
         }
-        // A thousand pings a second, and fifty requests given up.
+        // A thousand pings and fifty cancelled requests per second.
         let (ping, reset) = (frame(6, &[0; 8]), frame(3, &[0; 4]));
         for second in 0..2000 {
             let now = || began + Duration::from_secs(second);
             (0..999).for_each(|_| meter.read_at(&ping, true, now).unwrap());
             (0..50).for_each(|_| meter.read_at(&reset, true, now).unwrap());
         }
-        // Data costs nothing.
+        // Data is free.
         for _ in 0..3 * FULL {
             meter.read_at(&frame(0, b"x"), true, || began).unwrap();
         }

@@ -1,7 +1,7 @@
-//! Where requests are handled: on the runtime of their connection, or on that of the workers.
+//! Request handling on the runtime of the connection, or on the workers' runtime.
 //!
-//! Connections that begin with a question for health live on a small runtime of their own, so that it is answered whatever
-//! the workers are busy with. All other requests that come on them are carried over to the workers, and their answers back.
+//! Connections that begin with a health check run on a small runtime of their own, so that they are answered even if
+//! all workers are busy. Other requests on them are passed to the workers, and the answers back.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -19,20 +19,20 @@ use crate::answer::error_text;
 use crate::chain::Tracked;
 use crate::{Chain, health};
 
-/// The chain, and where it runs.
+/// The chain and its runtime.
 #[derive(Clone)]
 pub(crate) struct Handlers {
     pub(crate) chain: Arc<Chain>,
-    /// The runtime of the workers, where that is not the one that connections are served on.
+    /// The runtime of the workers, if it is not the one that serves connections.
     pub(crate) workers: Option<Handle>,
 }
 
 /// The body of an answer.
 pub(crate) enum Outgoing {
-    /// In a box: an answer is handed on several times until it is sent.
+    /// Boxed because an answer is moved several times until it is sent.
     Tracked(Box<Tracked>),
     Relayed(Relayed),
-    /// One that no handler was asked for.
+    /// A text of the server itself.
     Text(Body),
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Relayed {
     _task: Ending,
 }
 
-/// Ends a task that nobody waits for any more.
+/// Aborts a task on drop.
 struct Ending(JoinHandle<()>);
 
 impl Drop for Ending {
@@ -92,7 +92,7 @@ async fn relay(
         Ok((head, left)) => {
             http::Response::from_parts(head, Outgoing::Relayed(Relayed { frames, left, held: None, _task: task }))
         }
-        // The chain answers for panics itself: only a runtime that is shut down drops a task.
+        // The chain itself answers for panics: only a runtime that shuts down drops a task.
         Err(_) => {
             error_text(http::StatusCode::SERVICE_UNAVAILABLE, "the server is stopping".to_owned()).map(Outgoing::Text)
         }
@@ -100,7 +100,7 @@ async fn relay(
 }
 
 impl Outgoing {
-    /// Keeps something until the answer has been handed on, or for as long as what it began goes on.
+    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
     pub(crate) fn hold(&mut self, guard: impl std::any::Any + Send) {
         match self {
             Self::Tracked(body) => body.hold(guard),

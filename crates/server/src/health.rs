@@ -1,7 +1,7 @@
 //! `/healthz`, `/livez` and `/readyz`, and the checks behind them.
 //!
-//! The texts are those of kube-apiserver, which people and probes parse. A check is listed only when the thing it names
-//! exists in this server.
+//! The texts are those of kube-apiserver, which people and probes parse. A check is only listed if the part that it is
+//! named after exists in this server.
 
 mod probe;
 
@@ -20,30 +20,30 @@ use crate::answer::{error_text, page_not_found, plain_text};
 use crate::slis::HealthMetrics;
 use probe::Probe;
 
-/// A path of one of the three endpoints.
+/// Returns true for a path of one of the three endpoints.
 pub(crate) fn is_path(path: &str) -> bool {
     let under = |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     ["/healthz", "/livez", "/readyz"].into_iter().any(under)
 }
 
-/// Something that can be found well or not.
+/// A health check.
 pub trait HealthCheck: Send + Sync {
-    /// kube-apiserver's name for it.
+    /// Returns kube-apiserver's name of the check.
     fn name(&self) -> &str;
 
-    /// The name by which it can be left out together with others of its kind.
+    /// Returns the name by which it can be excluded together with others.
     fn group(&self) -> Option<&str> {
         None
     }
 
-    /// An error is logged; who asks over HTTP only learns that there is one.
+    /// Runs the check. The error is logged; clients only learn that there is one.
     fn check(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// A check of one endpoint.
 struct Check {
     probe: Arc<Probe>,
-    /// Until then it counts as well, whatever it finds.
+    /// Until then the check passes, regardless of its result.
     grace: Option<Instant>,
 }
 
@@ -70,7 +70,7 @@ impl From<Arc<Probe>> for Check {
     }
 }
 
-/// True once `/readyz` has found everything well.
+/// True once `/readyz` has passed.
 #[derive(Clone, Debug, Default)]
 pub struct HasBeenReady(Arc<AtomicBool>);
 
@@ -80,7 +80,7 @@ impl HasBeenReady {
     }
 }
 
-/// The three endpoints, each with its checks in the order in which they are shown.
+/// The three endpoints, each with its checks in display order.
 pub struct Health {
     metrics: Arc<HealthMetrics>,
     has_been_ready: HasBeenReady,
@@ -90,13 +90,13 @@ pub struct Health {
 }
 
 impl Health {
-    /// Without checks. What becomes of those that are added is noted in `metrics`.
+    /// Returns endpoints without checks. `metrics` records the results of added checks.
     pub fn new(metrics: Arc<HealthMetrics>) -> Self {
         let has_been_ready = HasBeenReady::default();
         Self { metrics, has_been_ready, healthz: Vec::new(), livez: Vec::new(), readyz: Vec::new() }
     }
 
-    /// Tells whether the server has been ready once.
+    /// Returns the flag that is set once the server has been ready.
     pub fn has_been_ready(&self) -> HasBeenReady {
         self.has_been_ready.clone()
     }
@@ -107,7 +107,7 @@ impl Health {
         self.starting(check, None)
     }
 
-    /// The same for something that the start has to do: `/livez` takes it for done until `grace`.
+    /// Adds a check of a start-up task to all endpoints; `/livez` treats it as passed until `grace`.
     #[must_use]
     pub fn starting(mut self, check: Arc<dyn HealthCheck>, grace: Option<Instant>) -> Self {
         let probe = Probe::new(check);
@@ -126,7 +126,7 @@ impl Health {
         self
     }
 
-    /// Adds a check to `/healthz` and `/readyz`: what a restart would not mend.
+    /// Adds a check to `/healthz` and `/readyz`, for failures that a restart would not fix.
     #[must_use]
     pub fn usable(mut self, check: Arc<dyn HealthCheck>) -> Self {
         let check = Probe::new(check);
@@ -135,14 +135,15 @@ impl Health {
         self
     }
 
-    /// Adds a check to `/readyz` alone: what fails while the server should get no traffic, but need not be restarted.
+    /// Adds a check to `/readyz` alone: its failure means that the server should get no traffic, but need not be
+    /// restarted.
     #[must_use]
     pub fn ready(mut self, check: Arc<dyn HealthCheck>) -> Self {
         self.readyz.push(Probe::new(check).into());
         self
     }
 
-    /// Puts the checks that `order` names behind all others, in that order.
+    /// Moves the checks that `order` names behind all others, in that order.
     #[must_use]
     pub fn in_order(mut self, order: &[&str]) -> Self {
         let place = |check: &Check| order.iter().position(|name| *name == check.name()).map_or(0, |at| at + 1);
@@ -152,7 +153,7 @@ impl Health {
         self
     }
 
-    /// The endpoint that a path belongs to, and what follows its name.
+    /// Returns the endpoint of a path, its checks, and the rest of the path.
     fn find<'a>(&self, path: &'a str) -> Option<(&'static str, &[Check], &'a str)> {
         [("healthz", &self.healthz), ("livez", &self.livez), ("readyz", &self.readyz)].into_iter().find_map(
             |(name, checks)| {
@@ -226,7 +227,7 @@ async fn all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetric
         match result {
             Ok(()) => shown.push_str(&format!("[+]{check_name} ok\n")),
             Err(error) => {
-                // These endpoints are public: the reason is for the log.
+                // These endpoints are public, so the reason is only logged.
                 shown.push_str(&format!("[-]{check_name} failed: reason withheld\n"));
                 logged.push_str(&format!("[-]{check_name} failed: {error}\n"));
                 failed.push(check_name);
@@ -260,10 +261,10 @@ impl HealthCheck for PingCheck {
     }
 }
 
-/// `log`: writing to the log is not blocked, for example by a full pipe that nobody reads.
+/// `log`: writing to the log is not blocked, for example by a full pipe without a reader.
 #[derive(Default)]
 pub struct LogCheck {
-    /// Held by the attempt that waits, so that blocked logging holds one thread and not one for each probe.
+    /// Held by the waiting attempt, so that blocked logging holds one thread instead of one per probe.
     attempt: Arc<Mutex<()>>,
 }
 
@@ -312,7 +313,7 @@ mod tests {
 
     struct Fixed(&'static str, Result<(), &'static str>);
 
-    /// A check that can be left out by another's name.
+    /// A check that another name can exclude.
     struct Second;
 
     impl HealthCheck for Second {

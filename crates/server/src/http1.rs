@@ -16,12 +16,12 @@ use crate::answer::{CloseConnection, SendBy, plain_text};
 use crate::connections::Connection;
 use crate::handlers::{Handlers, Outgoing};
 
-/// What Go accepts as headers of one request.
+/// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: usize = 1 << 20;
-/// Go has no limit of its own on their number; impersonation and proxies may send some hundreds.
+/// The limit on the number of headers, for which Go has none; impersonation and proxies may send some hundreds.
 const MAX_HEADERS: usize = 512;
 
-/// Serves a connection until it ends or is taken over. `leave` resolves when it should take no further requests.
+/// Serves a connection until it ends or is upgraded. `leave` resolves when it should take no further requests.
 pub(crate) async fn serve<S>(
     stream: S,
     handlers: &Handlers,
@@ -34,7 +34,7 @@ where
 {
     let service = service_fn(|request: Request<Incoming>| {
         let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-        // Hyper moves what it is given several times before it polls it.
+        // Boxed, as hyper moves the future several times before polling it.
         Box::pin(async move {
             let answering = connection.begin();
             if let Some(refusal) = refuse(&request) {
@@ -47,13 +47,13 @@ where
             if let Some(by) = response.extensions().get::<SendBy>() {
                 connection.send_by(by.0);
             }
-            // The connection is busy until the answer has been handed on, or for as long as it is somebody else's.
+            // The connection is busy until the answer has been handed on, or as long as it is upgraded.
             response.body_mut().hold(answering);
             Ok(response)
         })
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    // How long a head may take and a connection may idle is looked after with all connections.
+    // The timeouts for heads and idle connections are enforced for all connections together.
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(None)
@@ -71,7 +71,7 @@ where
     }
 }
 
-/// The answer to a request that Go's HTTP server refuses before anybody sees it, with its words.
+/// Returns the answer to requests that Go's HTTP server refuses before any handler, with the same text.
 fn refuse<B>(request: &Request<B>) -> Option<Response<Body>> {
     let headers = request.headers();
     let (code, words) = match () {
@@ -94,14 +94,14 @@ fn refuse<B>(request: &Request<B>) -> Option<Response<Body>> {
     Some(response)
 }
 
-/// Only one coding is known that a body may be transferred in.
+/// Returns true if the body has a transfer coding other than `chunked`, or several.
 fn is_coded(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     codings.next().is_some_and(|coding| !chunked(coding)) || codings.next().is_some()
 }
 
-/// The bytes that Go allows in a host: letters, digits and what addresses and user parts are written with.
+/// Returns true if Go allows all bytes in a host: letters, digits and punctuation of addresses and user parts.
 fn is_host(value: &HeaderValue) -> bool {
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=@[]_~".contains(byte);
     value.as_bytes().iter().all(allowed)

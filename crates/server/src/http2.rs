@@ -1,5 +1,5 @@
-//! HTTP/2 on one connection: streams are answered side by side, each answer in pieces that the client's windows have room
-//! for, and each that is due at some time is given up when its client does not take it.
+//! HTTP/2 on one connection: streams are served concurrently, each answer in pieces for which the client's windows have
+//! room; an answer with a deadline is given up if the client does not read it in time.
 
 mod incoming;
 
@@ -24,20 +24,21 @@ use crate::cork::PendingFlush;
 use crate::handlers::{Handlers, Outgoing};
 use incoming::Incoming;
 
-/// What Go accepts as headers of one request.
+/// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
-/// Most request bodies fit into this, so that they arrive without waiting for a window (the same as in kube-apiserver).
+/// The window of a stream. Most request bodies fit, so that they arrive without waiting (the same size as in
+/// kube-apiserver).
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// Bounds what one connection may make the server hold of bodies that nobody reads yet.
+/// The window of a connection, which bounds the unread request bodies that the server holds.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// What one stream may hold of an answer that its client does not read yet: the rest waits where it is shared.
+/// The bytes of an answer that one stream buffers until its client reads; the rest stays in shared memory.
 const SEND_BUFFER: usize = 256 * 1024;
-/// How long the client may take to begin, as in Go.
+/// The time for the client to send the preface, as in Go.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a silent client is asked whether it is there, and how long it may take to answer.
+/// The interval of pings to a silent client, and the time for its answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Streams that the server resets because of what the client does wrong on them, before the connection ends.
+/// The limit on streams that the server resets because of the client's errors, before it closes the connection.
 const LOCAL_RESETS: usize = 1024;
 
 /// Serves a connection until it ends. `leave` resolves when it should take no further requests.
@@ -85,7 +86,7 @@ where
     pending_flush.watch(running).await
 }
 
-/// Finds out that a client is gone which never said so.
+/// Detects clients that disconnected without closing the connection.
 struct Alive {
     pings: Option<PingPong>,
     next: Pin<Box<Sleep>>,
@@ -97,13 +98,13 @@ impl Alive {
         Self { pings, next: Box::pin(tokio::time::sleep(PING_INTERVAL)), asked: None }
     }
 
-    /// Resolves when the client is gone.
+    /// Resolves when the client does not answer.
     fn poll_gone(&mut self, cx: &mut Context<'_>, connection: &Connection) -> Poll<()> {
         let Some(pings) = &mut self.pings else { return Poll::Pending };
         let _ = pings.poll_pong(cx);
         while self.next.as_mut().poll(cx).is_ready() {
             let silent = Duration::from_millis(connection.silent_ms());
-            // Anything that came since counts as an answer.
+            // Any bytes since then count as an answer.
             if self.asked.take().is_some_and(|asked| silent >= asked.elapsed()) {
                 self.pings = None;
                 return Poll::Ready(());
@@ -128,7 +129,7 @@ async fn answer(
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
 ) {
-    // What it takes to make the answer is not kept while it is sent, which for a watch is long.
+    // State that is only needed to make the answer is not kept while sending it, which may take long for a watch.
     let making = Box::pin(begin_answer(request, reply, handlers, info, connection));
     let Some(Begun { mut body, mut stream, deadline, answering: _answering }) = making.await else { return };
     let sent = send(&mut body, &mut stream);
@@ -146,12 +147,12 @@ async fn answer(
 struct Begun {
     body: Outgoing,
     stream: SendStream<Pieces>,
-    /// When all of it must have been sent.
+    /// The deadline for sending all of it.
     deadline: Option<Instant>,
     answering: Answering,
 }
 
-/// Sends the head of the answer; none when there is no more to send.
+/// Sends the head of the answer; `None` if there is no body.
 async fn begin_answer(
     request: http::Request<RecvStream>,
     mut reply: SendResponse<Pieces>,
@@ -165,7 +166,7 @@ async fn begin_answer(
         _ = poll_fn(|cx| reply.poll_reset(cx)) => return None,
     };
     if turn.is_err() {
-        // Nobody has looked at it: the client may send it again, on another connection.
+        // The request is unprocessed, so the client may send it again on another connection.
         reply.send_reset(Reason::REFUSED_STREAM);
         return None;
     }
@@ -173,7 +174,7 @@ async fn begin_answer(
     let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let request = request.map(|stream| Body::new(Incoming::new(stream, length)));
     let response = {
-        // A client that gives up takes its request with it.
+        // A client that resets the stream cancels the request.
         let mut made = pin!(handlers.serve(request, info));
         let made = poll_fn(|cx| match made.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
@@ -189,7 +190,7 @@ async fn begin_answer(
     let mut head = http::Response::from_parts(head, ());
     tidy(head.headers_mut());
     if body.is_end_stream() {
-        // The connection may be gone: then there is nobody to tell.
+        // The connection may be closed, so the result does not matter.
         let _ = reply.send_response(head, true);
         return None;
     }
@@ -200,7 +201,7 @@ async fn begin_answer(
     Some(Begun { body, stream, deadline, answering })
 }
 
-/// Takes away what HTTP/2 has no place for, and adds the date.
+/// Removes headers that HTTP/2 forbids, and adds the date.
 fn tidy(headers: &mut HeaderMap) {
     const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
     const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -217,7 +218,7 @@ fn tidy(headers: &mut HeaderMap) {
     headers.entry(DATE).or_insert_with(crate::date::now);
 }
 
-/// Waits until the deadline. The clock is asked for only when there is anything to wait for.
+/// Waits until the deadline. The clock is only read if the work is not ready at once.
 async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F::Output> {
     let mut late: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -230,16 +231,16 @@ async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F
     .await
 }
 
-/// Why an answer did not leave as a whole.
+/// The reason why an answer was not sent as a whole.
 enum Unsent {
-    /// The client has gone, or does not want it any more.
+    /// The client disconnected or reset the stream.
     Gone,
-    /// It could not be made.
+    /// Making the body failed.
     Broken,
 }
 
-/// Sends a body, as the client's windows open: the library is never given more than it can send, so that nothing waits in
-/// it that nobody looks after.
+/// Sends a body as the client's windows open. The library never gets more than it can send, so no bytes wait in it
+/// without a timeout.
 async fn send<B>(body: &mut B, stream: &mut SendStream<Pieces>) -> Result<(), Unsent>
 where
     B: HttpBody<Data = Pieces> + Unpin,
@@ -262,7 +263,7 @@ where
             }
         };
         let last = body.is_end_stream();
-        // Bodies that come from elsewhere may end with a frame without data.
+        // Bodies from elsewhere may end with an empty frame.
         if last && data.is_empty() {
             return stream.send_data(data, true).map_err(|_| Unsent::Gone);
         }

@@ -1,6 +1,5 @@
-//! Acting as somebody else: who is wanted is read from headers, each part of it is authorized, and the request goes on as
-//! theirs. First in the constrained ways (KEP-5284), which depend on what is to be done as them, then in the original one,
-//! which does not.
+//! Impersonation: headers name the user, each part of it is authorized, and the request runs as that user. First the
+//! constrained modes are tried (KEP-5284), which depend on the request, then the original one, which does not.
 
 mod allowed;
 mod headers;
@@ -24,17 +23,17 @@ use allowed::{Allowed, KEPT};
 pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};
 
-/// How many callers are remembered by the way that worked for them last.
+/// The number of callers whose last successful mode is kept.
 const REMEMBERED: usize = 5_000;
 
-/// Decides who may act as whom.
+/// Decides which users callers may impersonate.
 pub(crate) struct Impersonation {
     authorizer: Arc<dyn Authorizer>,
-    /// Whether there are ways other than the original one.
+    /// True if constrained modes are on.
     constrained: bool,
     metrics: ImpersonationMetrics,
     allowed: Allowed,
-    /// Who acts as others mostly does so in one way: that is tried first.
+    /// The last successful mode of each caller, which is tried first: most callers only use one.
     last: Mutex<Recent<Text, Mode>>,
 }
 
@@ -53,12 +52,12 @@ impl Impersonation {
         Self { authorizer, constrained, metrics, allowed: Allowed::new(kept), last }
     }
 
-    /// The filter that this is, as metrics name it.
+    /// Returns the filter for metrics.
     pub(crate) fn filter(&self) -> Filter {
         if self.constrained { Filter::ConstrainedImpersonation } else { Filter::Impersonation }
     }
 
-    /// `None` when the headers, which are then as they were, ask for nobody.
+    /// Returns the impersonated user. `None` if the headers ask for no impersonation; they are unchanged then.
     pub(crate) async fn become_other(
         &self,
         headers: &mut HeaderMap,
@@ -84,7 +83,7 @@ impl Impersonation {
         Ok(Some(Impersonated { user, constraint: Text::new_static(mode.constraint()) }))
     }
 
-    /// The way in which the caller of `request` may act as `wanted`, and whom they become.
+    /// Returns the mode in which the caller of `request` may impersonate `wanted`, and the resulting user.
     async fn find(&self, wanted: &User, request: &Attributes<'_>) -> Result<(Mode, Arc<User>), Status> {
         let requestor = &request.user.name;
         let last = self.last.lock().get(requestor).copied();

@@ -1,4 +1,4 @@
-//! How many requests are being answered: for metrics, and for knowing when everything has been said at shutdown.
+//! Counts of requests in progress: for metrics, and to detect at shutdown that all answers are made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -6,21 +6,21 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-/// The requests in flight, by what they are.
+/// The requests in flight, by kind.
 pub struct InFlight {
     began: Instant,
     read_only: Count,
     mutating: Count,
     long_running: Count,
-    /// Short requests whose answers are not made yet.
+    /// Short requests in progress.
     making: Count,
-    /// Bytes of answers handed on.
+    /// The number of sent bytes of answers.
     sent: AtomicU64,
 }
 
-/// What kind of request is counted.
+/// The kind of a request that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     ReadOnly,
     Mutating,
     LongRunning,
@@ -29,16 +29,16 @@ pub(crate) enum Kind {
 #[derive(Default)]
 struct Count {
     now: AtomicI64,
-    /// The second in which `highest` was reached, and the highest of the last second in which anything began.
+    /// The second of `highest`, and the highest count in the last second in which a request began.
     second: AtomicU64,
     highest: AtomicI64,
     idle: Notify,
 }
 
-/// One request; it ends when this is dropped.
+/// A guard for one counted request.
 pub(crate) struct Guard {
     inflight: Arc<InFlight>,
-    kind: Kind,
+    kind: RequestKind,
 }
 
 impl InFlight {
@@ -53,56 +53,56 @@ impl InFlight {
         })
     }
 
-    pub(crate) fn begin(self: &Arc<Self>, kind: Kind) -> Guard {
+    pub(crate) fn begin(self: &Arc<Self>, kind: RequestKind) -> Guard {
         self.count(kind).begin(self.began.elapsed().as_secs());
         Guard { inflight: self.clone(), kind }
     }
 
-    /// The answer to a short request is being made.
+    /// Counts a short request as in progress until the guard is dropped.
     pub(crate) fn make(self: &Arc<Self>) -> Making {
         self.making.now.fetch_add(1, Ordering::AcqRel);
         Making(self.clone())
     }
 
-    /// Part of an answer has been handed on.
+    /// Counts sent bytes.
     pub(crate) fn sends(&self, bytes: u64) {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Changes while clients take what they are sent.
+    /// Returns the number of bytes sent so far, which changes while clients read their answers.
     pub(crate) fn progress(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// The most that were in flight at once during the last second.
-    pub(crate) fn highest(&self, kind: Kind) -> i64 {
+    /// Returns the highest number of requests in flight during the last second.
+    pub(crate) fn highest(&self, kind: RequestKind) -> i64 {
         self.count(kind).highest_lately(self.began.elapsed().as_secs())
     }
 
-    pub(crate) fn now(&self, kind: Kind) -> i64 {
+    pub(crate) fn now(&self, kind: RequestKind) -> i64 {
         self.count(kind).now.load(Ordering::Relaxed)
     }
 
     /// Resolves when no request of this kind is left.
-    pub(crate) async fn none_left(&self, kind: Kind) {
+    pub(crate) async fn none_left(&self, kind: RequestKind) {
         self.count(kind).none().await;
     }
 
-    /// Resolves when all answers to short requests are made: sent they may not be, which is up to their clients.
+    /// Resolves when all answers to short requests are made. They may not be sent yet, which depends on the clients.
     pub(crate) async fn all_made(&self) {
         self.making.none().await;
     }
 
-    fn count(&self, kind: Kind) -> &Count {
+    fn count(&self, kind: RequestKind) -> &Count {
         match kind {
-            Kind::ReadOnly => &self.read_only,
-            Kind::Mutating => &self.mutating,
-            Kind::LongRunning => &self.long_running,
+            RequestKind::ReadOnly => &self.read_only,
+            RequestKind::Mutating => &self.mutating,
+            RequestKind::LongRunning => &self.long_running,
         }
     }
 }
 
-/// A short request whose answer is being made; it is when this is dropped.
+/// A guard for a short request in progress.
 pub(crate) struct Making(Arc<InFlight>);
 
 impl Drop for Making {
@@ -158,19 +158,19 @@ mod tests {
     #[tokio::test]
     async fn counting() {
         let inflight = InFlight::new();
-        inflight.none_left(Kind::ReadOnly).await;
-        let first = inflight.begin(Kind::ReadOnly);
-        let second = inflight.begin(Kind::ReadOnly);
-        assert_eq!((inflight.now(Kind::ReadOnly), inflight.now(Kind::Mutating)), (2, 0));
+        inflight.none_left(RequestKind::ReadOnly).await;
+        let first = inflight.begin(RequestKind::ReadOnly);
+        let second = inflight.begin(RequestKind::ReadOnly);
+        assert_eq!((inflight.now(RequestKind::ReadOnly), inflight.now(RequestKind::Mutating)), (2, 0));
         let waiting = tokio::spawn({
             let inflight = inflight.clone();
-            async move { inflight.none_left(Kind::ReadOnly).await }
+            async move { inflight.none_left(RequestKind::ReadOnly).await }
         });
         drop(first);
-        assert_eq!(inflight.now(Kind::ReadOnly), 1);
+        assert_eq!(inflight.now(RequestKind::ReadOnly), 1);
         drop(second);
         waiting.await.unwrap();
-        assert_eq!(inflight.now(Kind::ReadOnly), 0);
+        assert_eq!(inflight.now(RequestKind::ReadOnly), 0);
     }
 
     #[test]

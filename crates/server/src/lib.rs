@@ -1,5 +1,5 @@
-//! The generic API server: listener, TLS, handler chain, health, metrics, shutdown. It knows no kinds: what it serves are
-//! the links it is given.
+//! The generic API server: listener, TLS, handler chain, health, metrics, shutdown. It is independent of kinds and
+//! serves the links that it is given.
 
 mod answer;
 mod chain;

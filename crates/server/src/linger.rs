@@ -1,6 +1,7 @@
-//! Closing without a reset. A socket that is closed while its peer still sends (window updates, acknowledgements) is
-//! reset by the kernel, and a peer that meets the reset while writing gives up what it had not read yet: here the orderly
-//! end of its watches, or why its request was refused while it still sends the body. So the writing half is closed first, and the peer is read from until it closes too.
+//! Closing without a reset. If a socket is closed while its peer still sends (window updates, acknowledgements), the
+//! kernel resets it, and a peer that sees the reset while writing discards unread data, such as the end of its watches
+//! or the reason for the refusal of a request whose body it is sending. So the write half is closed first, and the peer
+//! is read until it closes too.
 
 use std::io;
 use std::pin::Pin;
@@ -10,10 +11,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How long a peer may take to notice that nothing more will come. Go waits half a second, and a second with HTTP/2.
+/// The time for a peer to close its half. Go waits half a second, and a second with HTTP/2.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A stream whose `shutdown` also waits for the peer's, for a while.
+/// A stream whose `shutdown` also waits for the peer to close, for a while.
 pub(crate) struct Lingering<S> {
     stream: S,
     /// Set once our half is closed.
@@ -70,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
             let mut buffer = ReadBuf::new(&mut scratch);
             match ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {}
-                // The peer has closed, in order or not: there is nobody left to wait for.
+                // The peer has closed or failed, so the wait is over.
                 Ok(()) | Err(_) => return Poll::Ready(Ok(())),
             }
         }
@@ -93,7 +94,7 @@ mod tests {
                 let mut rest = Vec::new();
                 theirs.read_to_end(&mut rest).await.unwrap();
                 assert_eq!(rest, b"last");
-                // Our half is closed by now, and theirs can still be written to.
+                // Our half is closed now, and the peer can still write to its half.
                 theirs.write_all(&[2; 200]).await.unwrap();
                 if !peer_closes {
                     std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! The links in the order in which they are asked, and what answers when none of them claims a request.
+//! The links in the order in which they are asked, and the answer if none of them claims a request.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use binnacle_request::{Detour, Link, Preferences, Request, Response};
 use crate::FailureWriter;
 use crate::answer::{page_not_found, raw_json};
 
-/// The parts of the server, first come first served. The index at `/` is theirs together.
+/// The parts of the server; the first that claims a request answers it. Together they make the index at `/`.
 #[derive(Clone)]
 pub struct Links {
     links: Arc<[Arc<dyn Link>]>,
     detours: Arc<[Arc<dyn Detour>]>,
-    /// Tells whether all links know what is theirs.
+    /// Returns true once all links have all their paths.
     complete: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -22,20 +22,20 @@ impl Links {
         Self { links: links.into(), detours: Arc::new([]), complete: Arc::new(|| true) }
     }
 
-    /// Until `complete` is true, what nobody claims may yet be claimed: who asks for it is told to come back. Controllers
-    /// take "not found" for the last word.
+    /// Until `complete` is true, clients should retry requests that no link claims, because controllers treat "not
+    /// found" as final.
     #[must_use]
     pub fn complete_once(self, complete: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { complete: Arc::new(complete), ..self }
     }
 
-    /// What a detour takes does not come to the links.
+    /// Adds detours, which take requests before the links do.
     #[must_use]
     pub fn with_detours(self, detours: Vec<Arc<dyn Detour>>) -> Self {
         Self { detours: detours.into(), ..self }
     }
 
-    /// Lets the first link answer that claims the request.
+    /// Passes the request to the first link that claims it.
     pub(crate) async fn dispatch(&self, request: Request, failure: FailureWriter) -> Response {
         if let Some(detour) = self.detours.iter().find(|detour| detour.takes(&request)) {
             return detour.handle(request).await;

@@ -1,4 +1,4 @@
-//! Accepts connections, shakes hands, and runs HTTP on them.
+//! Accepting of connections, TLS handshakes, and the choice of the protocol.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -26,25 +26,26 @@ use crate::sniff::{self, First};
 use crate::throttle::Throttle;
 use crate::{Chain, Tls, http1, http2};
 
-/// How long a client may take for its half of the handshake.
+/// The longest time for a client's half of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the first bytes of a request may take (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
+/// The longest time for the first bytes of a request (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
 const FIRST_HTTP1: Duration = Duration::from_secs(32);
 const FIRST_HTTP2: Duration = Duration::from_secs(10);
-/// How long the rest is waited for that tells what a connection begins with. Few clients of HTTP/2 send no request before
-/// the server has said something: theirs begin so much later.
+/// The longest wait for the bytes of a connection's first request. Few HTTP/2 clients send no request before they
+/// receive bytes; their start is delayed by this.
 const SNIFF_FOR: Duration = Duration::from_millis(250);
 const SNIFF_BYTES: usize = 4096;
-/// What `--http2-max-streams-per-connection=0` means: as many as clients suppose before they are told, and as in Go.
+/// The value for `--http2-max-streams-per-connection=0`: the clients' assumption before they receive settings, as in
+/// Go.
 const MAX_STREAMS: u32 = 100;
-/// How long accepting rests after it failed, at first and at most.
+/// The first and the longest pause after a failed accept.
 const REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// Whether others may listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
+/// The option to let other processes listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortSharing {
     #[default]
@@ -58,7 +59,7 @@ pub struct BoundPort {
     address: SocketAddr,
 }
 
-/// A bound port with the certificate it shows.
+/// A bound port with its TLS configuration.
 pub struct Listener {
     tcp: TcpListener,
     tls: Tls,
@@ -67,7 +68,7 @@ pub struct Listener {
     front: Option<Handle>,
 }
 
-/// The port cannot be had.
+/// The port cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to create listener: failed to listen on {address}: {error}")]
 pub struct ListenError {
@@ -76,7 +77,7 @@ pub struct ListenError {
 }
 
 impl BoundPort {
-    /// Takes the port; 0 takes any free one. Clients can connect from here on, and wait for [`Server::run`].
+    /// Binds the port; 0 selects a free one. Clients can connect from here on, and wait for [`Server::run`].
     ///
     /// [`Server::run`]: crate::Server::run
     pub async fn bind(address: SocketAddr, sharing: PortSharing) -> Result<Self, ListenError> {
@@ -86,7 +87,7 @@ impl BoundPort {
         Ok(Self { tcp, address })
     }
 
-    /// Where it really listens.
+    /// Returns the actual address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -96,7 +97,7 @@ impl BoundPort {
     }
 }
 
-/// Must be called on a runtime. An address can always be taken while old connections to it linger (`SO_REUSEADDR`).
+/// Must be called on a runtime. An address can be bound while old connections to it linger (`SO_REUSEADDR`).
 fn listen(address: SocketAddr, sharing: PortSharing) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
@@ -108,20 +109,20 @@ fn listen(address: SocketAddr, sharing: PortSharing) -> std::io::Result<TcpListe
 }
 
 impl Listener {
-    /// How many requests one HTTP/2 connection may have in flight (`--http2-max-streams-per-connection`).
+    /// Limits the requests in flight on one HTTP/2 connection (`--http2-max-streams-per-connection`).
     #[must_use]
     pub fn max_streams(self, max_streams: u32) -> Self {
         Self { max_streams, ..self }
     }
 
-    /// How many connections there may be.
+    /// Sets the limits on connections.
     #[must_use]
     pub fn limits(self, limits: ConnectionLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Accepts connections, shakes hands and answers for health on a runtime of its own, which the work of requests never
-    /// holds up. Without one, all is done where [`Server::run`] is called.
+    /// Sets the runtime that accepts connections, does handshakes and answers health checks, independent of the work of
+    /// other requests. Without one, all of it runs where [`Server::run`] is called.
     ///
     /// [`Server::run`]: crate::Server::run
     #[must_use]
@@ -129,7 +130,7 @@ impl Listener {
         Self { front: Some(front), ..self }
     }
 
-    /// Begins to accept connections, on the present runtime those that are not the front's.
+    /// Starts accepting connections. Those that do not belong to the front's runtime run on the current one.
     pub(crate) fn start(self, chain: Arc<Chain>) -> Accepting {
         let connections = Connections::new(self.limits);
         let certificates = self.tls.certificates().clone();
@@ -157,7 +158,7 @@ impl Listener {
     }
 }
 
-/// A listener at work.
+/// A running listener.
 pub(crate) struct Accepting {
     pub(crate) connections: Arc<Connections>,
     /// Ends when the server stops.
@@ -172,12 +173,12 @@ impl Drop for Accepting {
     }
 }
 
-/// What all connections need.
+/// State that all connections share.
 struct Shared {
     tls: Tls,
     chain: Arc<Chain>,
     max_streams: u32,
-    /// Where connections are served that do not begin with a question for health.
+    /// The runtime of connections that do not begin with a health check.
     workers: Option<Handle>,
 }
 
@@ -213,7 +214,7 @@ async fn accept_all(tcp: &TcpListener, shared: &Arc<Shared>, connections: &Arc<C
                     tracing::warn!(more, "accepting a connection failed: {error}");
                 }
                 if !is_of_one_connection(&error) {
-                    // Out of file descriptors, most likely: asking again at once would only burn the processor.
+                    // Most likely out of file descriptors: an immediate retry would only use CPU time.
                     connections.relieve();
                     tokio::time::sleep(rest).await;
                     rest = (rest * 2).min(LONGEST_REST);
@@ -223,7 +224,7 @@ async fn accept_all(tcp: &TcpListener, shared: &Arc<Shared>, connections: &Arc<C
     }
 }
 
-/// Whom a connection counts for: networks of IPv6 are given out in pieces of 64 bits, so one client has all addresses of one.
+/// Returns the address for limits per client: an IPv6 client has a whole /64 network, which counts as one address.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -237,7 +238,7 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
 }
 
 async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot: Slot) {
-    // Answers are written in whole pieces, so waiting for more would only delay them.
+    // Answers are written in whole pieces, so Nagle's algorithm would only delay them.
     let _ = tcp.set_nodelay(true);
     let state = slot.connection().clone();
     let begun = tokio::select! {
@@ -251,7 +252,7 @@ async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot:
     if first == First::Health {
         return serve(shared, stream, ahead, peer, slot, Some(workers)).await;
     }
-    // The socket is taken from this runtime, and is the workers' from here on.
+    // The socket moves from this runtime to the workers'.
     let Some(Ok(tcp)) = stream.get_mut().0.take().map(TcpStream::into_std) else { return };
     workers.spawn(async move {
         let Ok(tcp) = TcpStream::from_std(tcp) else { return };
@@ -260,10 +261,10 @@ async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot:
     });
 }
 
-/// A connection whose handshake is over.
+/// A connection after its handshake.
 struct Begun {
     stream: TlsStream<Gate<TcpStream>>,
-    /// What has been read of it already.
+    /// Bytes that have been read already.
     ahead: Bytes,
     first: First,
 }
@@ -295,7 +296,7 @@ async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Gat
     start.into_stream(config).await
 }
 
-/// Reads until it is known what the connection begins with.
+/// Reads until the kind of the connection is known.
 async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Connection) -> Option<(First, Bytes)> {
     let mut bytes = BytesMut::with_capacity(512);
     loop {
@@ -318,7 +319,7 @@ async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Con
     }
 }
 
-/// Serves a connection until it ends, on the present runtime, with handlers on that of the `workers` where it is another.
+/// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers` if it is another.
 async fn serve(
     shared: Arc<Shared>,
     stream: TlsStream<Gate<TcpStream>>,
@@ -356,7 +357,7 @@ async fn serve(
             served.await.map_err(|error| error.to_string())
         } else {
             let served = http1::serve(stream, &handlers, &info, &state, leave).await;
-            // What is not over now belongs to whoever has taken it over.
+            // A connection that is still open was upgraded, and belongs to its new owner.
             state.upgraded();
             served.map_err(|error| error.to_string())
         }
@@ -367,7 +368,7 @@ async fn serve(
         ended = ended => ended,
     };
     if let Err(error) = ended {
-        // Clients go away without saying good-bye all the time.
+        // Clients often disconnect without closing properly.
         tracing::trace!("connection from {peer}: {error}");
     }
 }

@@ -1,5 +1,5 @@
-//! Watches the bytes of a connection go by: whether the client reads what it is sent, and how much HTTP/2 housekeeping it
-//! makes the server do.
+//! Measurement of a connection's bytes: whether the client reads its answers, and the HTTP/2 housekeeping that it
+//! causes.
 
 use std::io;
 use std::pin::Pin;
@@ -11,12 +11,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connections::{Connection, Slot};
 use crate::frames::FrameMeter;
 
-/// A stream that keeps a connection's place, and notes on it what goes by.
+/// A stream that holds the slot of its connection, and reports its traffic to it.
 pub(crate) struct Meter<S> {
     stream: S,
     slot: Slot,
     frames: Option<FrameMeter>,
-    /// Copies of what the connection knows, so that it is told of changes only.
+    /// Copies of the connection's state, so that only changes are reported.
     behind: bool,
     stalled: bool,
 }

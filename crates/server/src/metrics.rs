@@ -22,7 +22,7 @@ use crate::answer::plain_text;
 use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
-use crate::inflight::{InFlight, Kind};
+use crate::inflight::{InFlight, RequestKind};
 use crate::version::{self, Build};
 
 /// The server's own families; other parts register theirs with [`Metrics::registry`].
@@ -34,7 +34,7 @@ pub struct Metrics {
     request_sli_duration: HistogramVec,
     response_sizes: HistogramVec,
     request_bodies: HistogramVec,
-    /// Only names the values that were asked for, as the Go server's does.
+    /// Only has series for used values, as in Go.
     field_validation: HistogramVec,
     terminations: IntCounterVec,
     current_inflight: IntGaugeVec,
@@ -61,7 +61,7 @@ const LABELS_WITH_DRY_RUN: [&str; 8] =
 const COMPONENT: &str = "apiserver";
 
 impl Metrics {
-    /// Without saying what build they are of.
+    /// Returns metrics without build information.
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
         Self::of(&Build::default(), &Gates::default())
     }
@@ -218,7 +218,7 @@ impl Metrics {
         Ok(Arc::new(metrics))
     }
 
-    /// Where other parts of the server add their families.
+    /// Returns the registry to which other parts of the server add their families.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -263,15 +263,15 @@ impl Metrics {
         self.authorization_duration.with_label_values(&[label]).observe(took.as_secs_f64());
     }
 
-    /// The server ended a request in self-defense. The handler may not have come far enough to say that its resource
-    /// exists, so the names in the path do not become labels.
+    /// Counts a request that the server aborted to protect itself. The handler may not have checked that its resource
+    /// exists, so names in the path do not become labels.
     pub(crate) fn terminated(&self, info: &RequestInfo, record: &Record, code: &str) {
         let mut verb = "";
         record.note(|facts| verb = facts.metric_verb);
         self.terminations.with_label_values(&[verb, "", "", "", "", info.scope(), COMPONENT, code]).inc();
     }
 
-    /// Counts a request among the long-running ones, if it is one, until what this returns is dropped.
+    /// Counts a request as long-running, if it is, until the result is dropped.
     pub(crate) fn long_running(&self, record: &Record) -> Option<LongRunning> {
         let mut gauge = None;
         record.note(|facts| {
@@ -288,16 +288,16 @@ impl Metrics {
         })
     }
 
-    /// All families in the text format.
+    /// Returns all families in the text format.
     fn text(&self, exposed: &Exposed) -> String {
-        for (kind, label) in [(Kind::ReadOnly, "readOnly"), (Kind::Mutating, "mutating")] {
+        for (kind, label) in [(RequestKind::ReadOnly, "readOnly"), (RequestKind::Mutating, "mutating")] {
             self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
         binnacle_metrics::text(&exposed.families(self.registry.gather()))
     }
 }
 
-/// A request that lasts.
+/// A guard for a long-running request.
 pub(crate) struct LongRunning(IntGauge);
 
 impl Drop for LongRunning {
@@ -313,7 +313,7 @@ impl RecordSink for Metrics {
         if let (Some(part), Some(info)) = (facts.given_up_by, &facts.info) {
             let mut digits = [0; 3];
             let code = code_label(facts.status, &mut digits);
-            // Group and version are those of an APIService; nobody knows whether the resource is one.
+            // Group and version are an APIService's; the resource may not exist.
             let (group, version) = (info.api_group.as_str(), info.api_version.as_str());
             let labels = [facts.metric_verb, group, version, "", "", info.scope(), part, code];
             self.terminations.with_label_values(&labels).inc();
@@ -350,7 +350,7 @@ impl RecordSink for Metrics {
             .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, COMPONENT])
             .observe(seconds);
         let labels = [verb, group, version, resource, subresource, scope, COMPONENT];
-        // Watches last as long as they are wanted.
+        // Watches last as long as clients keep them.
         if facts.dry_run.is_empty() && info.verb != "watch" {
             let elsewhere = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
             let elsewhere: Duration = elsewhere.into_iter().map(|part| record.latency(part)).sum();
@@ -369,7 +369,7 @@ impl RecordSink for Metrics {
     }
 }
 
-/// The verb label of requests whose bodies are read whole.
+/// Returns the verb label of requests whose bodies are read as a whole.
 fn verb_with_body(info: &RequestInfo) -> Option<&'static str> {
     match info.verb.as_str() {
         _ if !info.is_resource_request => None,
@@ -382,7 +382,7 @@ fn verb_with_body(info: &RequestInfo) -> Option<&'static str> {
     }
 }
 
-/// What a path and query ask for; anything but one of the three is invalid.
+/// Returns the value of `fieldValidation` in a path and query; others than the three known values are invalid.
 fn field_validation(uri: &str) -> &'static str {
     let query = Query::parse(uri.split_once('?').map_or("", |(_, query)| query));
     let mut values = query.get_all("fieldValidation");
@@ -395,7 +395,7 @@ fn field_validation(uri: &str) -> &'static str {
     }
 }
 
-/// The line that kube-apiserver writes for each request at `--v=3` and above.
+/// Writes the line that kube-apiserver logs for each request at `--v=3` and above.
 fn access_log(record: &Record, facts: &Facts) {
     tracing::debug!(
         target: "http",
@@ -412,7 +412,7 @@ fn access_log(record: &Record, facts: &Facts) {
     );
 }
 
-/// Group, version, resource and subresource as labels have them.
+/// Returns the labels for group, version, resource and subresource.
 fn names(info: &RequestInfo) -> [&str; 4] {
     if info.is_resource_request {
         [&info.api_group, &info.api_version, &info.resource, &info.subresource]
@@ -421,7 +421,7 @@ fn names(info: &RequestInfo) -> [&str; 4] {
     }
 }
 
-/// Three digits without an allocation; zero (no answer had begun) reads `0`.
+/// Formats three digits without an allocation; zero (no answer had begun) is `0`.
 fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
     if !(100..1000).contains(&code) {
         return "0";
@@ -430,7 +430,7 @@ fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
     std::str::from_utf8(digits).unwrap_or("0")
 }
 
-/// The control plane's own clients are told apart; all others are one.
+/// Returns the label of the control plane's own clients; all others share one.
 fn system_client(agent: &HeaderValue) -> &'static str {
     match agent.to_str().ok().and_then(|agent| agent.split_once('/')).map(|(name, _)| name) {
         Some("kube-apiserver") => "kube-apiserver",
@@ -441,7 +441,7 @@ fn system_client(agent: &HeaderValue) -> &'static str {
     }
 }
 
-/// A few categories instead of names: metrics must neither grow with users nor show them.
+/// Returns one of a few categories instead of a user name: metrics must neither grow with users nor reveal them.
 fn compressed(name: &str) -> &'static str {
     match name {
         "admin" => "admin",
@@ -483,7 +483,7 @@ fn feature_gates(gates: &Gates) -> Result<GaugeVec, prometheus::Error> {
     Ok(gauge)
 }
 
-/// Answers with families in the text format of Prometheus.
+/// Returns families in the text format of Prometheus.
 pub(crate) fn exposition(text: String, request: &Request) -> Response {
     request.record.note(|facts| facts.served = true);
     let mut response = plain_text(text);

@@ -1,17 +1,17 @@
-//! Running, and stopping in order: no new connections, watches let go, short requests finished, connections closed.
+//! Running and graceful shutdown: stop accepting, end watches, finish short requests, close connections.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_request::ShutdownTrigger;
 
-use crate::inflight::Kind;
+use crate::inflight::RequestKind;
 use crate::{Chain, Listener};
 
-/// How long to wait for the next connection to end, once nobody waits for a short answer: watches were told to end, and
-/// only one whose client does not read cannot be ended politely.
+/// The longest wait for the next connection to end, once no short requests are left: watches have been ended, so only
+/// connections whose clients do not read remain.
 const STALL: Duration = Duration::from_millis(300);
-/// How long all of them may take together, however steadily they end.
+/// The longest time for all of them to end.
 const DRAIN_CONNECTIONS: Duration = Duration::from_secs(10);
 
 /// A bound listener and the chain behind it.
@@ -22,18 +22,18 @@ pub struct Server {
     stopping: Stopping,
 }
 
-/// How the server stops.
+/// The steps and delays of a shutdown.
 pub struct Stopping {
     /// Fires at the signal: the server still serves, but should get no new clients.
     pub terminating: Option<ShutdownTrigger>,
-    /// How long that goes on (`--shutdown-delay-duration`).
+    /// The time from the signal until the next step (`--shutdown-delay-duration`).
     pub delay: Duration,
-    /// Fires after that: new requests are refused while those in flight are answered, and only then does the listener
-    /// close (`--shutdown-send-retry-after`).
+    /// Fires after that: new requests are refused while those in flight finish, and only then does the listener close
+    /// (`--shutdown-send-retry-after`).
     pub draining: Option<ShutdownTrigger>,
-    /// How long short requests may still take (`--request-timeout`).
+    /// The time for short requests to end (`--request-timeout`).
     pub drain_short: Duration,
-    /// How long watches may take to end (`--shutdown-watch-termination-grace-period`), where that is longer than usual.
+    /// The time for watches to end (`--shutdown-watch-termination-grace-period`), if longer than usual.
     pub watch_grace: Duration,
 }
 
@@ -50,18 +50,18 @@ impl Default for Stopping {
 }
 
 impl Server {
-    /// `trigger` must belong to the signal that the chain was made with.
+    /// `trigger` must belong to the signal of the chain.
     pub fn new(listener: Listener, chain: Arc<Chain>, trigger: ShutdownTrigger) -> Self {
         Self { listener, chain, trigger, stopping: Stopping::default() }
     }
 
-    /// The same, stopping in another way.
+    /// Sets the steps and delays of the shutdown.
     #[must_use]
     pub fn stopping(self, stopping: Stopping) -> Self {
         Self { stopping, ..self }
     }
 
-    /// Serves until `stop` resolves, then stops. When this returns, all requests have been answered or given up.
+    /// Serves until `stop` resolves, then shuts down. On return, all requests have been answered or aborted.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut listening = self.listener.start(self.chain.clone());
         stop.await;
@@ -74,14 +74,14 @@ impl Server {
             draining.fire();
             let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().all_made()).await;
         }
-        // Ends the accepting loop and with it the listener, tells connections to take no more requests, ends watches.
+        // Ends the accept loop and the listener, tells connections to take no more requests, and ends watches.
         self.trigger.fire();
         if let Err(error) = (&mut listening.accepting).await {
             tracing::error!("the listener ended in a panic: {error}");
         }
         let (inflight, connections) = (self.chain.inflight(), &listening.connections);
         let _ = tokio::time::timeout(stopping.drain_short, inflight.all_made()).await;
-        // A connection ends when its last answer has left and its client knows. Clients that read are waited for.
+        // A connection ends when its last answer has been sent and its client knows. Clients that read are waited for.
         let closed = async {
             let mut before = inflight.progress();
             loop {
@@ -98,11 +98,14 @@ impl Server {
                 }
             }
         };
-        // Sessions on upgraded connections are no longer among those: they say good-bye by themselves.
-        let sessions = tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(Kind::LongRunning));
+        // Sessions on upgraded connections are no longer counted there: they end by themselves.
+        let sessions =
+            tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(RequestKind::LongRunning));
         let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);
-        let left =
-            [Kind::ReadOnly, Kind::Mutating, Kind::LongRunning].map(|kind| inflight.now(kind)).iter().sum::<i64>();
+        let left = [RequestKind::ReadOnly, RequestKind::Mutating, RequestKind::LongRunning]
+            .map(|kind| inflight.now(kind))
+            .iter()
+            .sum::<i64>();
         connections.close_all();
         if left > 0 {
             tracing::warn!("giving up {left} requests that did not end");

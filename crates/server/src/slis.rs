@@ -1,5 +1,5 @@
-//! `/metrics/slis`: how the health checks went, each time that somebody asked for them (KEP 3466). A scraper that asks
-//! often learns from it for how much of the time each part of the server was well.
+//! `/metrics/slis`: the result of each health check request (KEP 3466). From frequent scrapes follows the fraction of
+//! time that each part of the server was healthy.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::metrics::process::{START_TIME, START_TIME_HELP, start_time};
 
 const PATH: &str = "/metrics/slis";
 
-/// What became of each check of each health endpoint. These families have a registry of their own.
+/// The results of the checks of each health endpoint. These families have their own registry.
 pub struct HealthMetrics {
     registry: Registry,
     latest: IntGaugeVec,
@@ -33,7 +33,7 @@ impl HealthMetrics {
         Ok(Arc::new(Self { registry, latest, total }))
     }
 
-    /// Notes a result of the check `name`, which `endpoint` asked for.
+    /// Records a result of the check `name` for `endpoint`.
     pub(crate) fn observe(&self, endpoint: &str, name: &str, well: bool) {
         self.latest.with_label_values(&[name, endpoint]).set(i64::from(well));
         self.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();

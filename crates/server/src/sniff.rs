@@ -1,8 +1,8 @@
-//! Looks at the first bytes of a connection for the path of its first request, without taking them away from whoever
-//! serves the connection. It only decides where that happens: a path that is not recognized is served all the same.
+//! Inspection of the first bytes of a connection for the path of its first request, without consuming them. It only
+//! decides on the runtime: connections with unrecognized paths are served as well.
 
-/// The paths of health, and how HPACK's Huffman code writes them. The last byte is shared with what follows, so its mask
-/// says which of its bits count.
+/// The paths of health checks, plain and in HPACK's Huffman code. The last byte also has bits of the next character, so
+/// it has a mask for those that count.
 const HEALTH: [(&[u8], &[u8], u8); 3] = [
     (b"/livez", &[0x62, 0x83, 0x77, 0x2f, 0xb0], 0xf0),
     (b"/readyz", &[0x62, 0xc2, 0x8e, 0x4f, 0x5e, 0xc0], 0xc0),
@@ -11,16 +11,16 @@ const HEALTH: [(&[u8], &[u8], u8); 3] = [
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
-/// What the first bytes say.
+/// The kind of a connection, according to its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum First {
-    /// Not enough bytes have come.
+    /// More bytes are needed.
     Undecided,
     Health,
     Other,
 }
 
-/// Of a connection that speaks HTTP/1.
+/// Returns the kind of an HTTP/1 connection.
 pub(crate) fn http1(bytes: &[u8]) -> First {
     let Some(at) = bytes.iter().take(16).position(|byte| *byte == b' ') else {
         return if bytes.len() < 16 { First::Undecided } else { First::Other };
@@ -32,7 +32,7 @@ pub(crate) fn http1(bytes: &[u8]) -> First {
     if HEALTH.iter().any(|(text, ..)| text.starts_with(path)) { First::Undecided } else { First::Other }
 }
 
-/// Of a connection that speaks HTTP/2.
+/// Returns the kind of an HTTP/2 connection.
 pub(crate) fn http2(bytes: &[u8]) -> First {
     let Some(mut rest) = bytes.strip_prefix(PREFACE) else {
         return if PREFACE.starts_with(bytes) { First::Undecided } else { First::Other };
@@ -49,7 +49,7 @@ pub(crate) fn http2(bytes: &[u8]) -> First {
     }
 }
 
-/// The path in a block of headers, which may be cut off.
+/// Returns the kind for a block of headers, which may be truncated.
 fn headers(mut block: &[u8], flags: u8, is_whole: bool) -> First {
     const PADDED: u8 = 8;
     const PRIORITY: u8 = 0x20;
@@ -60,7 +60,7 @@ fn headers(mut block: &[u8], flags: u8, is_whole: bool) -> First {
         None => return cut,
     };
     while let Some(first) = block.first().copied() {
-        // Indexed fields and changes of the table's size have no strings. Index 4 is `/`, which is not a path of ours.
+        // Indexed fields and table size updates have no strings. Index 4 is `/`, which is not a health check.
         let prefix = match first {
             0x80.. => 7,
             0x40..0x80 => 6,
@@ -92,7 +92,7 @@ fn is_health(value: &[u8], is_coded: bool) -> bool {
     })
 }
 
-/// HPACK's integers.
+/// Reads an integer of HPACK.
 fn integer(bytes: &mut &[u8], prefix: u32) -> Option<usize> {
     let (first, mut rest) = bytes.split_first()?;
     let most = (1usize << prefix) - 1;
@@ -113,7 +113,7 @@ fn integer(bytes: &mut &[u8], prefix: u32) -> Option<usize> {
     Some(value)
 }
 
-/// HPACK's strings, and whether they are in the Huffman code.
+/// Reads a string of HPACK, and true if it is in the Huffman code.
 fn string<'a>(bytes: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
     let is_coded = bytes.first()? & 0x80 != 0;
     let length = integer(bytes, 7)?;
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// What a real client sends first.
+    /// Returns the first bytes that a real client sends.
     async fn opening(path: &str) -> Vec<u8> {
         let (ours, mut theirs) = tokio::io::duplex(1 << 16);
         let (mut send, connection) = h2::client::handshake(ours).await.unwrap();
@@ -181,7 +181,7 @@ mod tests {
         ] {
             let bytes = opening(path).await;
             assert_eq!(http2(&bytes), want, "{path}");
-            // Cut anywhere, it is the same or not decided yet.
+            // Truncated anywhere, the result is the same or undecided.
             for cut in 0..bytes.len() {
                 let said = http2(&bytes[..cut]);
                 assert!(said == want || said == First::Undecided, "{path} {cut}: {said:?}");

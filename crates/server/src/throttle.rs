@@ -1,4 +1,4 @@
-//! One log line for many events of a kind, with their number: what anybody can cause must not fill the log.
+//! One log line, with a count, for many events of a kind: clients must not be able to fill the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Throttle {
     interval: Duration,
     began: std::sync::OnceLock<Instant>,
-    /// Milliseconds after `began` at which the next event is let through.
+    /// The time after `began` in milliseconds at which the next event passes.
     next: AtomicU64,
     withheld: AtomicU64,
 }
@@ -17,7 +17,7 @@ impl Throttle {
         Self { interval, began: std::sync::OnceLock::new(), next: AtomicU64::new(0), withheld: AtomicU64::new(0) }
     }
 
-    /// The number of events withheld since the last one that was let through, if this one is.
+    /// Returns the number of events withheld since the last one that passed; `None` if this one is withheld.
     pub(crate) fn pass(&self) -> Option<u64> {
         let now = self.began.get_or_init(Instant::now).elapsed();
         self.pass_at(now)

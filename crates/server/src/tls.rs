@@ -1,4 +1,4 @@
-//! The serving side of TLS: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1, client certificates asked for but never required.
+//! The server side of TLS: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1, client certificates requested but never required.
 
 mod certificates;
 mod suites;
@@ -29,7 +29,7 @@ pub struct TlsFiles {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Why the serving certificate cannot be used.
+/// An error of the serving certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{}", read_error(path, error))]
@@ -61,17 +61,17 @@ impl TlsFiles {
     }
 }
 
-/// What the listener shakes hands with.
+/// The TLS configuration of the listener.
 pub struct Tls {
-    /// For clients that have instructions for AES.
+    /// For clients with AES instructions.
     aes: Arc<ServerConfig>,
-    /// For those that have not.
+    /// For clients without AES instructions.
     chacha: Arc<ServerConfig>,
     certificates: Arc<Certificates>,
 }
 
 impl Tls {
-    /// `authorities` are the names that clients are told to choose a certificate by.
+    /// `authorities` are sent to clients for the choice of a certificate.
     pub fn new(
         settings: &TlsSettings,
         default: DefaultCertificate,
@@ -80,7 +80,7 @@ impl Tls {
     ) -> Result<Self, TlsError> {
         let unusable = |error: rustls::Error| TlsError::Unusable(error.to_string());
         let certificates = Certificates::load(settings.provider(Preference::Aes), default, named)?;
-        // Resumption by tickets that the client keeps: nothing to hold for connections that are gone.
+        // Session tickets are kept by clients, so the server stores nothing for closed connections.
         let ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
         let config = |preference| {
             let provider = Arc::new(settings.provider(preference));
@@ -106,8 +106,8 @@ impl Tls {
         &self.certificates
     }
 
-    /// The configuration for a client by its hello, on a connection to one of our addresses, which may have a
-    /// certificate of its own for clients that ask for no name.
+    /// Returns the configuration for a client hello on a connection to one of our addresses, which may have its own
+    /// certificate for clients without a server name.
     pub(crate) fn answer_to(&self, hello: &ClientHello<'_>, address: Option<IpAddr>) -> Arc<ServerConfig> {
         let config = match Preference::of_client(hello.cipher_suites()) {
             Preference::Aes => &self.aes,
@@ -125,8 +125,8 @@ impl Tls {
     }
 }
 
-/// Lets every client in that can prove to hold the key of the certificate it sends, or that sends none. Who the
-/// certificate speaks for is a question of authentication, not of the handshake (Go calls this `RequestClientCert`).
+/// Accepts all clients that prove to have the key of their certificate, or that send none. Authentication checks the
+/// certificate, not the handshake (Go calls this `RequestClientCert`).
 #[derive(Debug)]
 struct AnyClient {
     provider: Arc<CryptoProvider>,

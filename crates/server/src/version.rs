@@ -1,4 +1,4 @@
-//! `/version`: which Kubernetes this server is.
+//! `/version`: the Kubernetes version of this server.
 
 use binnacle_features::{Gates, Version};
 use binnacle_meta::{Status, accept_names};
@@ -8,13 +8,13 @@ use http::Method;
 use crate::FailureWriter;
 use crate::answer::raw_json;
 
-/// The Kubernetes release whose API this server speaks. Clients compare it with their own and with feature tables.
+/// The Kubernetes release whose API this server implements. Clients compare it with their own and with feature tables.
 pub const KUBERNETES_VERSION: &str = "v1.36.2";
 pub(crate) const MAJOR: &str = "1";
 pub(crate) const MINOR: &str = "36";
-/// What the compiler field says in Go is `gc` or `gccgo`.
+/// The compiler; Go has `gc` or `gccgo`.
 pub(crate) const COMPILER: &str = "rustc";
-/// In the place of the Go version stands what this was really built with.
+/// The toolchain of the build, instead of the Go version.
 pub(crate) const TOOLCHAIN: &str = concat!("rust", env!("BINNACLE_RUSTC_VERSION"));
 
 pub(crate) fn platform() -> String {
@@ -28,17 +28,17 @@ pub(crate) fn platform() -> String {
     format!("{}/{arch}", std::env::consts::OS)
 }
 
-/// The one form of the document.
+/// The only media type of the document.
 const PRODUCED: [&str; 1] = ["application/json"];
 
-/// What is known of the build.
+/// Facts about the build.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Build {
-    /// The commit that it was made of.
+    /// The commit of the source.
     pub git_commit: &'static str,
-    /// `clean`, or `dirty` where files were changed after the commit.
+    /// `clean`, or `dirty` if files were changed after the commit.
     pub git_tree_state: &'static str,
-    /// When, where the build says so.
+    /// The build date, if known.
     pub date: Option<&'static str>,
 }
 
@@ -51,7 +51,7 @@ pub struct VersionLink {
 }
 
 impl VersionLink {
-    /// Of a server that acts as the version of these gates.
+    /// Returns the link of a server with the emulated version of these gates.
     pub fn new(failure: FailureWriter, build: Build, gates: &Gates) -> Self {
         Self { failure, build, emulated: gates.emulated(), compatible: gates.compatible() }
     }
@@ -82,7 +82,7 @@ impl Link for VersionLink {
     }
 }
 
-/// The keys of kube-apiserver, in its order. This is built by hand because a map would sort them.
+/// Returns the document with the keys in kube-apiserver's order, written by hand because a map would sort them.
 fn document(build: &Build, emulated: Version, compatible: Version) -> Response {
     let fields = [
         ("major", MAJOR.to_owned()),

@@ -1,4 +1,4 @@
-//! The server on real sockets: protocols, certificates, connections that end, and stopping.
+//! The server on real sockets: protocols, certificates, closing connections, and shutdown.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -113,7 +113,7 @@ async fn stopping_lets_a_thousand_watches_go() {
     // The target is 50 ms; a machine that builds and runs other tests at the same time gets more.
     assert!(took < Duration::from_secs(1), "{took:?}");
     for body in watches {
-        // Each ended in order: no error, no further event.
+        // Each ended in order: without an error or a further event.
         assert_eq!(body.collect().await.unwrap().to_bytes(), "");
     }
     assert!(Client::connect(address, &handshake).await.is_err());

@@ -1,4 +1,4 @@
-//! Clients that do what no client should, and what others notice of it.
+//! Misbehaving clients, and their effect on others.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -54,7 +54,7 @@ async fn answers_that_nobody_reads_are_given_up() {
         assert_ne!(frame.kind, DATA);
         reset += usize::from(frame.kind == RST_STREAM);
     }
-    // A window of one byte does not change that: nothing that was given out waits in the connection.
+    // A window of one byte makes no difference: no sent answer waits in the connection.
     let mut frames = Frames::connect(server.address, &server.identity("me"), &[(INITIAL_WINDOW, 1)]).await;
     frames.send(&Frame::request(1, "GET", "/large", &[], true)).await.unwrap();
     let mut sent = 0;
@@ -70,7 +70,7 @@ async fn answers_that_nobody_reads_are_given_up() {
     let mut stream = tls(&server, &server.identity("me")).await;
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     let state = bounded(async {
-        // Some of it is in buffers; then comes an end before the end.
+        // Some of the body is in buffers; then the stream ends early.
         tokio::time::sleep(Duration::from_secs(4)).await;
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all).await;
@@ -89,7 +89,7 @@ async fn who_does_not_read_does_not_hold_up_the_end() {
         for stream in 0..50 {
             frames.send(&Frame::request(2 * stream + 1, "GET", "/who", &[], true)).await.unwrap();
         }
-        // The heads of all answers have come: the answers are made.
+        // The heads of all answers have arrived, so the answers are made.
         let mut heads = 0;
         while heads < 50 {
             heads += usize::from(bounded(frames.next_answering()).await.unwrap().kind == 1);
@@ -110,7 +110,7 @@ async fn nobody_keeps_a_connection_by_not_reading() {
     for stream in 0..100 {
         frames.send(&Frame::request(2 * stream + 1, "GET", "/who", &[], true)).await.unwrap();
     }
-    // Pings are answered all the while; the connection was told to go with the first answer, and ends.
+    // Pings are answered meanwhile; the connection was told to close with the first answer, and ends.
     let came = bounded(frames.rest()).await;
     assert!(came.iter().any(|frame| frame.kind == GOAWAY));
     server.stop().await;
@@ -149,7 +149,7 @@ async fn floods_end_the_connection() {
     let mut frames = Frames::connect(server.address, &server.identity("me"), &[]).await;
     frames.send(&Frame::request(1, "POST", "/api/v1/pods", &[], false)).await.unwrap();
     assert!(frames.flood(&Frame::new(DATA, 0, 1, &[]).bytes().repeat(1000), 400).await, "empty data");
-    // Somebody else notices nothing.
+    // Other clients are not affected.
     assert_eq!(server.connect(&server.identity("me")).await.get("/who").await.unwrap().body, "me");
     server.stop().await;
 }
@@ -160,14 +160,14 @@ async fn streams_that_are_begun_and_reset_end_the_connection() {
     for (handshake, most) in [(server.handshake(), 60), (server.identity("me"), 5000)] {
         let mut frames = Frames::connect(server.address, &handshake, &[]).await;
         if most > 60 {
-            // The connection has an identity.
+            // The connection is authenticated.
             frames.send(&Frame::request(1, "GET", "/who", &[], true)).await.unwrap();
             while !bounded(frames.next_answering()).await.unwrap().ends_stream() {}
         }
         let mut ended = false;
         for n in 1..=most {
             let stream = 2 * n + 1;
-            // One after the other, so that each request has been looked at before it is given up.
+            // One after the other, so that each request has been seen before it is cancelled.
             let mut both = Frame::request(stream, "GET", "/api/v1/stubborn?watch=1", &[], true).bytes();
             both.extend(Frame::new(RST_STREAM, 0, stream, &8u32.to_be_bytes()).bytes());
             if frames.write(&both).await.is_err() {
@@ -188,7 +188,7 @@ async fn streams_that_we_are_made_to_reset_end_the_connection() {
     let mut ended = false;
     for n in 0..2000 {
         let mut both = Frame::request(2 * n + 1, "GET", "/api/v1/stubborn?watch=1", &[], true).bytes();
-        // More than a window can be.
+        // More than the maximum window.
         both.extend(Frame::new(WINDOW_UPDATE, 0, 2 * n + 1, &0x7fff_ffffu32.to_be_bytes()).bytes());
         if frames.write(&both).await.is_err() {
             ended = true;
@@ -209,7 +209,7 @@ async fn an_answer_comes_before_the_stream_is_reset() {
         let length = total.to_string();
         let head = Frame::request(1, "POST", "/api/v1/pods", &[("content-length", &length)], false);
         frames.send(&head).await.unwrap();
-        // As much as the windows have room for, in frames as curl sends them; the answer comes in between.
+        // As much as the windows allow, in frames like curl's; the answer arrives in between.
         let (mut sent, mut room, mut done) = (0usize, 65_535usize, false);
         let (mut stream_room, mut early) = (256 * 1024usize, false);
         while !done || sent < total {
@@ -278,7 +278,7 @@ async fn heads_that_go_refuses() {
 async fn ten_failed_logins_end_a_connection() {
     let server = Running::start().await;
     let stranger = Running::start().await;
-    // A certificate that nobody here has signed.
+    // A certificate of an unknown CA.
     let handshake = rig::identity(server.handshake(), "me", &stranger.issuer).alpn(&["http/1.1"]);
     let mut client = server.connect(&handshake).await;
     let mut answers = 0;
@@ -316,7 +316,7 @@ async fn idle_connections_keep_nobody_out() {
     server.stop().await;
 }
 
-/// Not a test of the server alone: health is answered while all workers are held up.
+/// Not a test of the server alone: health checks are answered while all workers are blocked.
 #[test]
 fn health_is_answered_whatever_the_workers_do() {
     let runtime =
@@ -329,7 +329,7 @@ fn health_is_answered_whatever_the_workers_do() {
         for alpn in ["h2", "http/1.1"] {
             let mut probe = server.connect(&server.identity("me").alpn(&[alpn])).await;
             assert_eq!(probe.get("/livez").await.unwrap().body, "ok");
-            // Other requests are answered on the same connection, and tell who asks.
+            // Other requests are answered on the same connection, and see the caller.
             assert_eq!(probe.get("/who").await.unwrap().body, "me");
             assert_eq!(probe.get("/large").await.unwrap().body.len(), 10 << 20);
             probes.push(probe);
@@ -338,7 +338,7 @@ fn health_is_answered_whatever_the_workers_do() {
         let mut blockers = Vec::new();
         for _ in 0..6 {
             let mut client = server.connect(&server.identity("me")).await;
-            // It has been given to the workers.
+            // It was passed to the workers.
             assert_eq!(client.get("/who").await.unwrap().body, "me");
             blockers.push(client);
         }
@@ -347,13 +347,13 @@ fn health_is_answered_whatever_the_workers_do() {
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
         let (mut slowest, mut asks) = (Duration::ZERO, 0);
-        // As long as workers are held up.
+        // As long as workers are blocked.
         while blocking.iter().all(|request| !request.is_finished()) {
             let fresh = server.connect(&server.handshake()).await;
             for client in probes.iter_mut().chain([fresh].iter_mut()) {
                 for path in ["/livez", "/readyz"] {
                     let asked = Instant::now();
-                    // Callers without identity do not keep their connection.
+                    // Unauthenticated callers do not keep their connection.
                     match client.get(path).await {
                         Ok(answer) => assert_eq!((answer.status, answer.body.as_str()), (200, "ok")),
                         Err(error) => assert_eq!(path, "/readyz", "{error}"),
@@ -367,7 +367,7 @@ fn health_is_answered_whatever_the_workers_do() {
         }
         println!("slowest of {asks} answers: {slowest:?}");
         assert!(asks > 12, "{asks}");
-        // What is promised is 50 ms; the machine that runs all tests at once gets more.
+        // The target is 50 ms; a machine that runs all tests at once gets more.
         assert!(slowest < Duration::from_secs(1), "{slowest:?}");
         for request in blocking {
             assert_eq!(request.await.unwrap().unwrap().body, "blocked");

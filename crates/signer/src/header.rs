@@ -1,14 +1,14 @@
-//! The header that a signer makes: it may say who signed and how, and nothing else.
+//! The header of a token from a signer, which may only contain algorithm, key ID and type.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use binnacle_meta::go_quote;
 use serde_json::Value;
 
-/// The longest name that a key may have.
+/// The maximum length of a key ID.
 pub(crate) const LONGEST_ID: usize = 1024;
 
-/// The name of the key that signed, or why the header is refused.
+/// Returns the ID of the signing key, or the reason why the header is refused.
 pub(crate) fn key_id(header: &str) -> Result<String, String> {
     let json = BASE64_URL_SAFE_NO_PAD.decode(header).map_err(|error| format!("while unwrapping header: {error}"))?;
     let parsed: Value = serde_json::from_slice(&json).map_err(|error| format!("while parsing header JSON: {error}"))?;

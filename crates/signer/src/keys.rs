@@ -1,4 +1,4 @@
-//! The public keys that a signer stands for, as it last told them.
+//! The public keys of a signer, as last fetched.
 
 use std::time::{Duration, Instant};
 
@@ -8,28 +8,28 @@ use binnacle_meta::go_quote;
 use crate::header::LONGEST_ID;
 use crate::messages::{FetchKeysResponse, Timestamp};
 
-/// All keys, and for how long they are good.
+/// All keys of a signer, and the time until which they are valid.
 #[derive(Clone, Debug)]
 pub struct KeySet {
-    /// In the order of the signer.
+    /// In the signer's order.
     pub keys: Vec<VerificationKey>,
-    /// Counts how often the keys changed.
+    /// The number of times that the keys have changed.
     pub generation: u64,
     pub(crate) refresh_at: Instant,
-    /// When the signer got them, in seconds since the epoch.
+    /// The time when the signer obtained them, in seconds since the epoch.
     pub(crate) data_at: f64,
 }
 
-/// A key, and the tokens it is for.
+/// A key, and its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationKey {
     pub key: PublicKey,
-    /// True of keys that only verify tokens of former times: nobody discovers them, and nothing is signed by them.
+    /// True for keys that only verify old tokens: they are not in discovery, and sign no new tokens.
     pub hidden: bool,
 }
 
 impl KeySet {
-    /// The keys of an answer, which follows `former`.
+    /// Reads the keys in a response, which replaces `former`.
     pub(crate) fn read(answer: &FetchKeysResponse, former: Option<&Self>) -> Result<Self, String> {
         let Some(hint) = u64::try_from(answer.refresh_hint_seconds).ok().filter(|seconds| *seconds > 0) else {
             return Err(format!("found invalid refresh hint ({}s)", answer.refresh_hint_seconds));
@@ -51,22 +51,22 @@ impl KeySet {
             keys.push(VerificationKey { key: key.named(&told.key_id), hidden: told.exclude_from_oidc_discovery });
         }
         let generation = former.map_or(0, |former| former.generation + u64::from(former.keys != keys));
-        // A hint of ages is as good as none: the clock does not go that far.
+        // An excessive hint is limited, since the clock cannot represent it.
         let refresh_at = Instant::now() + Duration::from_secs(hint.min(LONGEST_HINT));
         Ok(Self { keys, generation, refresh_at, data_at })
     }
 
-    /// Those with this name, or all for an empty one.
+    /// Returns the keys with this ID, or all for an empty one.
     pub(crate) fn find(&self, id: &str) -> Vec<VerificationKey> {
         self.keys.iter().filter(|key| id.is_empty() || key.key.id() == id).cloned().collect()
     }
 }
 
-/// A hundred years.
+/// A hundred years, in seconds.
 const LONGEST_HINT: u64 = 100 * 365 * 24 * 3600;
 
 fn seconds(at: Option<Timestamp>) -> Result<f64, String> {
-    /// The years 1 to 9999.
+    /// The seconds of the years 1 to 9999.
     const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
     let Some(at) = at else { return Err("proto: invalid nil Timestamp".to_owned()) };
     let shown = || format!("seconds:{} nanos:{}", at.seconds, at.nanos);
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((first.generation, first.data_at), (0, 1.5));
         let same = KeySet::read(&answer(&[("a", &one)]), Some(&first)).unwrap();
         assert_eq!(same.generation, 0);
-        // The same name for another key is another key.
+        // Another key with the same ID counts as a change.
         let other = KeySet::read(&answer(&[("a", &two)]), Some(&same)).unwrap();
         assert_eq!(other.generation, 1);
         let mut hidden = answer(&[("a", &two), ("b", &one)]);

@@ -1,7 +1,7 @@
-//! Service account tokens that another process signs (`--service-account-signing-endpoint`): it has the private keys,
-//! this server only asks it for signatures and for the public halves (`externaljwt/v1`, gRPC on a unix socket).
+//! Service account tokens signed by another process (`--service-account-signing-endpoint`): it has the private keys,
+//! and this server only requests signatures and the public keys from it (`externaljwt/v1`, gRPC on a unix socket).
 //!
-//! Knows nothing of what claims mean.
+//! Independent of the meaning of claims.
 
 mod header;
 mod keys;

@@ -8,17 +8,17 @@ pub(crate) const METADATA: &str = "/v1.ExternalJWTSigner/Metadata";
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SignRequest {
-    /// The second segment of the token.
+    /// The second segment of the token: its claims.
     #[prost(string, tag = "1")]
     pub claims: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SignResponse {
-    /// The first segment.
+    /// The first segment of the token: its header.
     #[prost(string, tag = "1")]
     pub header: String,
-    /// The last segment.
+    /// The last segment of the token: its signature.
     #[prost(string, tag = "2")]
     pub signature: String,
 }
@@ -40,7 +40,7 @@ pub(crate) struct FetchKeysResponse {
 pub(crate) struct Key {
     #[prost(string, tag = "1")]
     pub key_id: String,
-    /// A SubjectPublicKeyInfo.
+    /// The key as SubjectPublicKeyInfo.
     #[prost(bytes = "vec", tag = "2")]
     pub key: Vec<u8>,
     #[prost(bool, tag = "3")]

@@ -6,10 +6,10 @@ use binnacle_metrics::keep;
 use binnacle_rpc::{Code, code_name};
 use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
-/// A code for what failed before or after a call.
+/// The code for failures outside of a gRPC call.
 const NO_CALL: &str = "unknown-non-grpc";
 
-/// Calls of a signer, and what came of them.
+/// Metrics of the calls to a signer.
 #[derive(Clone)]
 pub struct SignerMetrics {
     fetched_at: GaugeVec,
@@ -51,7 +51,7 @@ impl SignerMetrics {
         self.durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
     }
 
-    /// `data_at` is the time of what was fetched.
+    /// Counts a fetch. A successful result is the `data_at` of the fetched keys.
     pub(crate) fn fetched(&self, result: Result<f64, Option<Code>>) {
         self.fetches.with_label_values(&[&label(result.as_ref().err())]).inc();
         if let Ok(data_at) = result {

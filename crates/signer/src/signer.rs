@@ -1,5 +1,5 @@
-//! A signer in use: asked for its keys at the start, again when it said they may have changed, and when a token names a
-//! key that nobody knows; asked for a signature with every token.
+//! The client of a signer: its keys are fetched at startup, again after the time that it names, and when a token names
+//! an unknown key; each token is signed by a call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,39 +21,39 @@ use crate::messages::{
 };
 use crate::metrics::SignerMetrics;
 
-/// The longest that fetching keys, signing, and the question for the metadata may take.
+/// The timeouts of calls that fetch keys or metadata, and that sign.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 const SIGN_TIMEOUT: Duration = Duration::from_secs(60);
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long after keys could not be fetched they are asked for again.
+/// The pause before keys are fetched again after a failed attempt.
 const FETCH_AGAIN: Duration = Duration::from_secs(10);
 
-/// Why a signer did not do what it was asked for.
+/// The error of a call to a signer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct SignerError {
     why: String,
-    /// Of the call, if that is what failed.
+    /// The gRPC code, if a call failed.
     code: Option<Code>,
 }
 
-/// Another process that signs. Clones are the same signer.
+/// A process that signs tokens. Clones share the connection and the keys.
 #[derive(Clone)]
 pub struct ExternalSigner(Arc<Signer>);
 
 struct Signer {
     plugin: Plugin,
     keys: RwLock<Arc<KeySet>>,
-    /// Those who want keys at the same time share one call.
+    /// The current fetch, which concurrent callers share.
     fetch: Mutex<Option<Fetch>>,
     metrics: SignerMetrics,
 }
 
-/// Keys that are being fetched.
+/// A fetch of keys.
 type Fetch = Shared<BoxFuture<'static, Result<(), SignerError>>>;
 
 impl ExternalSigner {
-    /// Fetches the keys of the signer at a socket, and the longest life in seconds of tokens that it signs.
+    /// Fetches the keys of the signer at a socket, and the maximum lifetime in seconds of its tokens.
     pub async fn connect(socket: &str, metrics: SignerMetrics) -> Result<(Self, i64), SignerError> {
         let plugin = Plugin::new(socket);
         let keys = fetch(&plugin, &metrics, None)
@@ -65,13 +65,13 @@ impl ExternalSigner {
         Ok((Self(Arc::new(signer)), metadata.max_token_expiration_seconds))
     }
 
-    /// The keys as they were last told.
+    /// Returns the keys as last fetched.
     pub fn keys(&self) -> Arc<KeySet> {
         self.0.keys.read().clone()
     }
 
-    /// The keys that a token may mean that names one, or all for an empty name. Asks the signer for a name that is not
-    /// known; empty where that does not help. Tells the generation of the keys beside them.
+    /// Returns the keys with this ID, or all for an empty one, and before them the generation of the keys. For an
+    /// unknown ID the keys are fetched again; the result is empty if it remains unknown.
     pub async fn find(&self, id: &str) -> (u64, Vec<VerificationKey>) {
         let keys = self.keys();
         let known = keys.find(id);
@@ -90,12 +90,12 @@ impl ExternalSigner {
         (keys.generation, known)
     }
 
-    /// For how many seconds the keys are good.
+    /// Returns the seconds for which the keys are valid.
     pub fn max_age(&self) -> u64 {
         self.keys().refresh_at.saturating_duration_since(Instant::now()).as_secs()
     }
 
-    /// A token with these claims.
+    /// Signs a token with these claims.
     pub async fn sign(&self, claims: &Value) -> Result<String, SignerError> {
         let token = self.sign_claims(claims).await;
         self.0.metrics.signed(token.as_ref().err().map(|error| error.code));
@@ -125,7 +125,7 @@ impl ExternalSigner {
         }
     }
 
-    /// Goes on fetching keys whenever the signer said that they may have changed.
+    /// Fetches the keys again whenever the time that the signer named has passed.
     pub async fn follow(self) {
         let mut wait = self.keys().refresh_at.saturating_duration_since(Instant::now());
         loop {
@@ -169,7 +169,7 @@ async fn fetch(plugin: &Plugin, metrics: &SignerMetrics, former: Option<&KeySet>
     keys.map_err(|error| error.within("while fetching token verification keys"))
 }
 
-/// A call, counted.
+/// Calls the signer and records metrics.
 async fn call<Q, A>(
     plugin: &Plugin,
     path: &'static str,

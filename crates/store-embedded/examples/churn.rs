@@ -1,5 +1,5 @@
-//! Heartbeats: few keys, written again and again, with history forgotten after a while. What matters is that disk and
-//! memory stay as they are.
+//! Heartbeats: few keys are written again and again, and their history is compacted after a while. Disk and memory use
+//! should stay constant.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example churn -- DIR SECONDS KEYS RATE COMPACT_EVERY_SECONDS`
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, Txn};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 #[tokio::main]
@@ -16,7 +16,7 @@ async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| args[at].parse::<u64>().expect("a number");
     let (seconds, keys, rate, every) = (number(1), number(2), number(3), number(4));
-    let store = Arc::new(EmbeddedStore::open(Options::new(&args[0])).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&args[0])).expect("the store opens"));
     let started = Instant::now();
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
     let (mut written, mut before, mut slowest) = (0, Revision(0), Duration::ZERO);
@@ -57,7 +57,7 @@ async fn main() {
     store.close().await;
 }
 
-/// What the files occupy; the journal has holes.
+/// Returns the bytes that all files take on disk; the journal has holes.
 fn size(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -70,7 +70,7 @@ fn size(dir: &Path) -> u64 {
         .sum()
 }
 
-/// CPU time of this process, user and system, in clock ticks of a hundredth of a second.
+/// Returns the CPU time of this process, user and system, from clock ticks of a hundredth of a second.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();

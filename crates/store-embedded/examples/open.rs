@@ -1,15 +1,15 @@
-//! What a store costs to open and to keep: time and memory, with N objects in no particular order.
+//! The cost of opening and keeping a store: time and memory, with N objects in random order.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES [UPDATES]`, then, in a process
-//! of its own so that memory means something, `... -- DIR`. After half of the updates everything before them is compacted:
-//! the log has dead records and kept history as well.
+//! of its own so that its memory can be measured, `... -- DIR`. After half of the updates all earlier history is
+//! compacted, so that the log has dead records and kept history.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_store::{Expect, Op, RangeRequest, Store, Txn, prefix_range};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 #[tokio::main]
@@ -17,7 +17,7 @@ async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let before = memory();
     let started = Instant::now();
-    let store = Arc::new(EmbeddedStore::open(Options::new(&args[0])).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&args[0])).expect("the store opens"));
     let opened = started.elapsed();
     let after = memory();
     println!("open: {opened:?}; resident {} KiB, before {} KiB", after, before);
@@ -47,10 +47,10 @@ async fn main() {
     println!("close: {:?}", started.elapsed());
 }
 
-/// Writes so many times, to each key in turn; the keys are not in order.
+/// Makes one write for each of `turns`, to each key in turn; the keys are not in order.
 async fn fill(store: &Arc<EmbeddedStore>, count: usize, turns: Range<usize>, size: usize) {
     const WRITERS: usize = 256;
-    /// A prime: all keys come up before one comes up again.
+    /// A prime, so that every key is written before one is written again.
     const STEP: usize = 1_000_003;
     let writers = (0..WRITERS).map(|writer| {
         let (store, turns) = (store.clone(), turns.clone());

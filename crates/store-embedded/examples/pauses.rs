@@ -1,6 +1,6 @@
-//! How long writers wait because of the engine itself, and what the files take: objects of several sizes are written again
-//! and again while history is compacted and segments are rewritten. In a directory in memory, such as one below /dev/shm,
-//! the disk has no part in it.
+//! The time that writers wait because of the engine itself, and the size of its files: objects of several sizes are
+//! written again and again while history is compacted and segments are rewritten. In a directory in memory, for example
+//! below /dev/shm, the speed of a disk has no effect.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example pauses -- DIR [SECONDS]`
 
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
-/// Value bytes and keys: some 100 MB are live, or as much as so many small keys are.
+/// Value bytes and keys: about 100 MB of live values, or 200,000 small ones.
 const LOADS: [(usize, usize); 4] = [(100, 200_000), (5_000, 20_000), (200_000, 500), (1_500_000, 70)];
 
 #[tokio::main]
@@ -34,7 +34,7 @@ async fn main() {
 }
 
 async fn run(dir: &Path, size: usize, keys: usize, writers: usize, duration: Duration) {
-    let store = Arc::new(EmbeddedStore::open(Options::new(dir)).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("the store opens"));
     let stop = Arc::new(AtomicBool::new(false));
     let watch = std::thread::spawn({
         let (store, stop, dir) = (store.clone(), stop.clone(), dir.to_owned());
@@ -75,7 +75,7 @@ async fn run(dir: &Path, size: usize, keys: usize, writers: usize, duration: Dur
     );
 }
 
-/// When each write began and ended.
+/// Writes until `stop`, and returns the times at which each write began and ended.
 async fn write(
     store: Arc<EmbeddedStore>,
     stop: Arc<AtomicBool>,
@@ -84,7 +84,7 @@ async fn write(
     size: usize,
     keys: usize,
 ) -> Vec<(Instant, Instant)> {
-    /// A prime: each writer goes through all keys, in no order.
+    /// A prime, so that each writer goes through all keys, in no order.
     const STEP: usize = 1_000_003;
     let value = Bytes::from(vec![b'x'; size]);
     let mut done = Vec::new();
@@ -93,7 +93,7 @@ async fn write(
             break;
         }
         let key = Bytes::from(format!("/registry/things/thing-{:07}", turn * STEP % keys));
-        // Some objects go, and come again.
+        // Some objects are deleted and created again.
         let op = match turn % 17 {
             16 => Op::Delete,
             _ => Op::Put { value: value.clone(), lease: None },
@@ -117,7 +117,7 @@ async fn compact_every_second(store: Arc<EmbeddedStore>, stop: Arc<AtomicBool>) 
     }
 }
 
-/// By how much the files were over their bound at most, and for how long at a stretch.
+/// Returns the most bytes by which the files were over their bound, and the longest time without a break.
 fn watch_disk(store: &EmbeddedStore, dir: &Path, stop: &AtomicBool) -> (u64, Duration) {
     let (mut worst, mut longest) = (0, Duration::ZERO);
     let mut since = None;

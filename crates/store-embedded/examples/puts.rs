@@ -1,7 +1,7 @@
-//! Durable puts: rate, latency and CPU with 1, 32 and 128 writers, the time to open what they wrote, and memory.
+//! Durable puts: rate, latency and CPU with 1, 32 and 128 writers, the time to open the store afterwards, and memory.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example puts -- DIR [SECONDS] [VALUE_BYTES]`
-//! Beside it stands what the disk itself can do: an append of the same bytes and an fdatasync, one after the other.
+//! The speed of the disk itself is shown for comparison: an append of the same bytes and an fdatasync, repeatedly.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, RangeRequest, Store, Txn, prefix_range};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 fn main() {
@@ -27,7 +27,7 @@ fn main() {
     append_baseline(&dir, size, 128, seconds);
     let store_dir = dir.join("store");
     let started = Instant::now();
-    let store = Arc::new(EmbeddedStore::open(Options::new(&store_dir)).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&store_dir)).expect("the store opens"));
     println!("open, empty: {:?}, resident {} KiB", started.elapsed(), resident());
     for writers in [1, 32, 128] {
         runtime.block_on(puts(store.clone(), writers, size, seconds));
@@ -40,7 +40,7 @@ fn main() {
     println!("close: {:?}", started.elapsed());
     drop(store);
     let started = Instant::now();
-    let store = EmbeddedStore::open(Options::new(&store_dir)).expect("the store opens");
+    let store = EmbeddedStore::open(EmbeddedOptions::new(&store_dir)).expect("the store opens");
     let count = runtime.block_on(count(&store));
     println!("open with {} revisions, {count} keys: {:?}", revision.0, started.elapsed());
     let started = Instant::now();
@@ -50,7 +50,7 @@ fn main() {
     runtime.block_on(store.close());
     drop(store);
     let started = Instant::now();
-    let store = EmbeddedStore::open(Options::new(&store_dir)).expect("the store opens");
+    let store = EmbeddedStore::open(EmbeddedOptions::new(&store_dir)).expect("the store opens");
     println!("open after compaction: {:?}, resident {} KiB", started.elapsed(), resident());
     drop(store);
 }
@@ -137,7 +137,7 @@ fn append_baseline(dir: &Path, size: usize, batch: usize, seconds: u64) {
     std::fs::remove_file(path).expect("the file goes");
 }
 
-/// CPU time of this process, user and system, in clock ticks of a hundredth of a second.
+/// Returns the CPU time of this process, user and system, from clock ticks of a hundredth of a second.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();

@@ -1,5 +1,5 @@
-//! Looking for damage in a store that nobody uses: everything that a start believes is checked, and what a start has no
-//! time for, and the search goes on after the first finding.
+//! Finds damage in a store that is not in use: checks everything that a start checks, and more, and does not stop at
+//! the first problem.
 
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -18,7 +18,7 @@ use crate::offline::{OLD_FORM, PrivateCopy};
 use crate::record::{self, Record};
 use crate::recovery::{FIRST_REVISION, Facts, Unusable, finish_compaction};
 
-/// What was found in a store.
+/// The result of a check of a store.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// The newest revision.
@@ -29,31 +29,31 @@ pub struct Checked {
     pub record_bytes: u64,
     /// Keys that exist at the newest revision.
     pub keys: u64,
-    /// What is damaged, at most a hundred of them.
+    /// The damage found, at most a hundred descriptions.
     pub problems: Vec<String>,
-    /// How many problems there are beyond those.
+    /// The number of problems that are not described.
     pub more_problems: u64,
-    /// Versions of objects that are damaged or lost, as far as they can be named, at most a thousand of them.
+    /// Versions of objects that are damaged or lost, as far as they can be identified, at most a thousand.
     pub damaged: Vec<DamagedObject>,
-    /// In how many bytes nothing can be told apart.
+    /// The number of bytes that cannot be divided into records.
     pub unreadable_bytes: u64,
 }
 
 /// A version of an object that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedObject {
-    /// As far as it can be told: from what is left of the record, or from the version that follows it.
+    /// The key, if it is known: from the rest of the record, or from the next version's record.
     pub key: Option<String>,
     pub revision: u64,
-    /// Where its record is: the file and the place in it. `None` for one that is lost.
+    /// The file and position of its record; `None` if the record is lost.
     pub place: Option<(String, u64)>,
 }
 
-/// How many problems are told one by one.
+/// The maximum number of problems that are described one by one.
 const MAX_PROBLEMS: usize = 100;
 const MAX_DAMAGED: usize = 1000;
 
-/// Reads all of the store in `dir` without changing it. Fails when it cannot be read at all or is in use.
+/// Reads the whole store in `dir` without changing it. Fails if the store cannot be read at all or is in use.
 pub fn check(dir: &Path) -> Result<Checked, OpenError> {
     let copy = PrivateCopy::of(dir)?;
     let mut checked = Checked::default();
@@ -73,7 +73,7 @@ pub fn check(dir: &Path) -> Result<Checked, OpenError> {
     if checked.problems.is_empty() || unknown {
         return Ok(checked);
     }
-    // A start would end here. What else there is, and what is behind it, is looked for in each file by itself.
+    // A start stops at the first damage. The files are read one by one to find more damage, and records behind it.
     let mut all = Checked::default();
     let examined = index().map_err(Unusable::from).and_then(|index| examine_files(&*files, index, &mut all));
     if let Err(unusable) = examined {
@@ -88,9 +88,9 @@ pub fn check(dir: &Path) -> Result<Checked, OpenError> {
     Ok(all)
 }
 
-/// The same of a log that is damaged, as far as it can be read.
+/// Checks a damaged log, as far as it can be read.
 fn examine_files(files: &dyn Files, index: Index, checked: &mut Checked) -> Result<(), Unusable> {
-    // What is noted is found behind everything else.
+    // The notes of a damaged log are complete only at its end.
     let notes = survey(files, &mut |_| Ok(()))?;
     let compacted = match Facts::of(notes) {
         Ok(facts) => facts.marker.revision,
@@ -122,7 +122,7 @@ fn examine_files(files: &dyn Files, index: Index, checked: &mut Checked) -> Resu
     Ok(checked.count_keys(&index)?)
 }
 
-/// Fills an empty index; fails when that does.
+/// Checks an undamaged log with an empty index; fails if the index cannot be filled.
 fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<()> {
     let facts = match Facts::read(disk) {
         Ok(facts) => Some(facts),
@@ -153,7 +153,7 @@ fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<(
         Ok(_) => {}
         Err(error) => checked.problem(format!("head: {error}")),
     }
-    // Without whole notes and records, what they say of each other proves nothing.
+    // If notes or records are damaged, a difference between them proves nothing.
     if let Some(facts) = facts.filter(|_| checked.problems.is_empty()) {
         let kept = finish_compaction(&mut index, facts.marker).map(drop);
         if let Err(unusable) = kept.and_then(|()| facts.leases(&index).map(drop)) {
@@ -163,12 +163,12 @@ fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<(
     checked.count_keys(&index)
 }
 
-/// The records so far.
+/// The history built from the records that were read so far.
 struct History<'a> {
     index: Index,
     reached: u64,
     compacted: u64,
-    /// Revisions whose records are not there or not as they were, in order.
+    /// Revisions whose records are missing or damaged, in order.
     lost: Vec<Range<u64>>,
     checked: &'a mut Checked,
 }
@@ -187,7 +187,7 @@ impl History<'_> {
                     Some((_, live)) => (live.modified, live.created),
                     None => (0, revision),
                 };
-                // Up to the compaction, what went before may have been forgotten.
+                // At or before the compaction revision, earlier versions may have been compacted.
                 let differs = revision > self.compacted && (previous, created) != (put.previous, put.created);
                 if differs && !self.is_lost(put.previous, &put.key) {
                     self.checked.problem(format!(
@@ -216,7 +216,7 @@ impl History<'_> {
         Ok(())
     }
 
-    /// Notes what is missing before a revision.
+    /// Notes the records that are missing before a revision.
     fn follow(&mut self, revision: u64) {
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision > self.compacted && revision != expected {
@@ -232,7 +232,7 @@ impl History<'_> {
     }
 
     fn broken(&mut self, revision: u64, key: Option<Bytes>, segment: String, at: u64) {
-        // Of a damaged record the revision may be anything.
+        // The revision in a damaged record may be wrong.
         if revision == self.reached + 1 || self.reached < self.compacted {
             self.reached = self.reached.max(revision);
         }
@@ -243,7 +243,7 @@ impl History<'_> {
         self.checked.damaged(DamagedObject { key, revision, place: Some((segment, at)) });
     }
 
-    /// True when the record of a revision is known to be lost. From what follows it is known whose it was.
+    /// Returns true if the record of a revision is known to be lost, and notes its key from the next version's record.
     fn is_lost(&mut self, revision: u64, key: &Bytes) -> bool {
         if !self.lost.iter().any(|lost| lost.contains(&revision)) {
             return false;

@@ -1,5 +1,5 @@
-//! The one thread that writes: it decides transactions, makes many of them durable in one step, shows them to readers
-//! and watches, and only then tells their callers.
+//! The only thread that writes: it decides transactions, makes many of them durable in one step, shows them to readers
+//! and watches, and then replies to their callers.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,7 +25,7 @@ use crate::watch::Wakers;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// What the committer can be asked to do.
+/// A request to the committer.
 pub(crate) enum Command {
     Txn { txn: Txn, reply: Reply<TxnResponse> },
     Grant { ttl_seconds: u64, reply: Reply<LeaseId> },
@@ -33,10 +33,10 @@ pub(crate) enum Command {
     Compact { marker: Marker, reply: Reply<()> },
 }
 
-/// How much goes into one durable step. More would only add to the latency of the first in line.
+/// The maximum size of one durable step. A larger one would increase the latency of its first request.
 const MAX_BATCH_COMMANDS: usize = 1024;
 const MAX_BATCH_BYTES: usize = 8 << 20;
-/// When a lease could not be ended because the disk took nothing.
+/// The pause before the end of a lease is tried again after the disk refused the write.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue is closed.
@@ -44,7 +44,7 @@ pub(crate) fn run(shared: &Shared, disk: &dyn Disk) {
     let now = Instant::now();
     let next_progress = now + shared.watch.progress_interval;
     let mut committer = Committer { shared, disk, next_progress, next_expiry: now };
-    // A panic here would be a bug. It must not leave callers waiting for ever, nor let later writes build on it.
+    // A panic here is a bug: callers must not wait for ever, and later writes must not build on this state.
     if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
         shared.fail(&io::Error::other("the committer stopped unexpectedly"));
         shared.abandon_queue();
@@ -55,17 +55,17 @@ struct Committer<'a> {
     shared: &'a Shared,
     disk: &'a dyn Disk,
     next_progress: Instant,
-    /// Leases are not ended before this.
+    /// No lease is ended before this time.
     next_expiry: Instant,
 }
 
 /// Transactions that are decided but not yet durable.
 struct Draft {
-    /// The revision of the newest transaction in it, or the store's.
+    /// The revision of its newest transaction, or the store's if it has none.
     revision: u64,
     batch: Batch,
     bytes: usize,
-    /// What readers do not see yet, for the transactions that follow in the same draft. `None`: deleted.
+    /// Values that readers do not see yet, for later transactions of the same draft. `None`: deleted.
     pending: HashMap<Bytes, Option<KeyValue>>,
     changes: Vec<Change>,
     effects: Vec<Effect>,
@@ -80,7 +80,7 @@ struct Change {
     previous: Option<KeyValue>,
 }
 
-/// What else changes in memory when the draft is durable.
+/// A change in memory, other than of a key, that is made when the draft is durable.
 enum Effect {
     Granted { lease: i64, ttl_seconds: u64 },
     Revoked { lease: i64 },
@@ -102,8 +102,8 @@ impl Committer<'_> {
             self.tell_progress();
             let mut draft = self.draft();
             for command in commands {
-                // A lease ends in a step of its own: its keys are those that readers see, so nothing may be pending
-                // before it, and no key may be put under it after it.
+                // A lease ends in a step of its own: it deletes the keys that readers see, so no write may be pending
+                // before it, and no later write may attach a key to it.
                 let alone = matches!(command, Command::Revoke { .. });
                 if alone || draft.bytes >= MAX_BATCH_BYTES {
                     self.commit(draft);
@@ -119,10 +119,10 @@ impl Committer<'_> {
         }
     }
 
-    /// Waits for work or for the next point in time that needs attention. `None` when the store is closed and idle.
+    /// Waits for commands or for the next deadline. `None` when the store is closed and idle.
     fn next_commands(&mut self) -> Option<Vec<Command>> {
         let lease = self.shared.state.read().leases.next_deadline();
-        // Leases that can no longer be ended must not keep this thread awake.
+        // When nothing can be written, expired leases must not keep this thread awake.
         let lease = lease.filter(|_| self.shared.writable().is_ok()).map(|lease| lease.max(self.next_expiry));
         let deadline = lease.map_or(self.next_progress, |lease| lease.min(self.next_progress));
         self.shared.next_commands(MAX_BATCH_COMMANDS, deadline)
@@ -173,7 +173,7 @@ impl Committer<'_> {
             return command.refuse(error);
         }
         match command {
-            // Whoever asked has gone: what has not been begun need not be done.
+            // The caller has gone: its write has not begun, and is skipped.
             Command::Txn { reply, .. } if reply.is_closed() => {}
             Command::Txn { txn, reply } => match self.decide_txn(draft, txn) {
                 Ok(response) => draft.replies.push(Outcome::Txn(reply, response)),
@@ -229,7 +229,7 @@ impl Committer<'_> {
         Ok(TxnResponse::Done { revision: Revision(draft.revision), previous: current })
     }
 
-    /// Deletes the keys of a lease, all at one revision, and the lease. Nothing may be pending in the draft.
+    /// Deletes a lease and its keys, all at one revision. The draft must have no pending writes.
     fn end_lease(&self, draft: &mut Draft, lease: i64) -> Result<(), StoreError> {
         let state = self.shared.state.read();
         let keys = state.keys_of_lease(lease)?.ok_or(StoreError::LeaseNotFound)?;
@@ -244,13 +244,12 @@ impl Committer<'_> {
         Ok(())
     }
 
-    /// Makes a draft durable, then visible, then known to its callers; in this order, or not at all. False when it was
-    /// not done.
+    /// Makes a draft durable, then visible, and then replies to its callers. Returns false if it was not written.
     fn commit(&self, draft: Draft) -> bool {
         let wrote = !draft.batch.records.is_empty() || !draft.batch.meta.is_empty();
         let written = if wrote { self.shared.timed(|| self.disk.commit(&draft.batch)) } else { Ok(()) };
         let visible = match written {
-            // Nothing of it is there, and the next group may be: space and descriptors come back.
+            // Nothing of the group was written. A later one may succeed: space and descriptors become free.
             Err(error) if may_pass(&error) => {
                 let refused = self.shared.refused.fetch_add(1, Ordering::Relaxed);
                 if refused == 0 {
@@ -271,7 +270,7 @@ impl Committer<'_> {
             for outcome in draft.replies {
                 outcome.fail(StoreError::Io(detail.clone()));
             }
-            // The callers come first: the process may end here.
+            // Callers get their replies first: the process may end here.
             self.shared.fail(&error);
             return false;
         }
@@ -331,7 +330,7 @@ impl State {
             self.index.delete(&key, revision)?;
             return Ok(Event::Delete { key, revision: Revision(revision), previous });
         };
-        // The index has its own copy of the key; whoever holds the event shares it.
+        // The index keeps its own copy of the key, and the event shares it.
         kv.key = self.index.put(&key, Live::of(&kv))?;
         if let Some(lease) = kv.lease
             && !self.index.is_on_disk()
@@ -341,7 +340,7 @@ impl State {
         Ok(Event::Put { kv, previous })
     }
 
-    /// The keys of a lease; `None` when there is no such lease.
+    /// Returns the keys of a lease; `None` if the lease does not exist.
     fn keys_of_lease(&self, lease: i64) -> Result<Option<Vec<Bytes>>, StoreError> {
         if !self.leases.contains(lease) {
             return Ok(None);
@@ -420,7 +419,7 @@ impl Command {
         }
     }
 
-    /// Whoever asked may have stopped waiting, which is theirs to do.
+    /// Sends the error; the caller may have stopped waiting.
     fn refuse(self, error: StoreError) {
         match self {
             Self::Txn { reply, .. } => drop(reply.send(Err(error))),

@@ -1,5 +1,5 @@
-//! Forgetting the past: which versions go, in which order, and what is noted so that an interrupted or damaged
-//! compaction is recognized at the next start.
+//! Compaction: chooses the versions to remove, their order, and the durable marker by which the next start recognizes
+//! an interrupted or damaged compaction.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -14,30 +14,30 @@ use crate::committer::Command;
 use crate::index::Kept;
 use crate::shared::{Shared, read_failed};
 
-/// The durable note of a compaction.
+/// The durable marker of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) revision: u64,
-    /// What is left at or before it.
+    /// The versions at or before `revision` that are kept.
     pub(crate) kept: Kept,
 }
 
 pub(crate) const MARKER_KEY: &[u8] = b"compacted";
 
-/// How many keys are looked at, and versions removed, before others get the lock.
+/// The numbers of keys examined, and of versions removed, per lock.
 const CHUNK_KEYS: usize = 256;
 const CHUNK_ERASE: usize = 4096;
 
-/// What a compaction does.
+/// The keys and versions that a compaction removes, and its marker.
 struct Plan {
     marker: Marker,
     keys: Vec<Bytes>,
-    /// Ascending, so that an interrupted erasure never leaves an older version without its successor.
+    /// Ascending, so that an interrupted erasure never leaves an older version without the one that replaced it.
     revisions: Vec<u64>,
 }
 
 pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), StoreError> {
-    // In a task of its own, because a half-done compaction must go on when its caller goes away.
+    // In a task of its own, because a compaction must be completed even if its caller goes away.
     let shared = shared.clone();
     let task = tokio::spawn(async move {
         let _one = shared.compaction.lock().await;
@@ -66,7 +66,8 @@ pub(crate) async fn compact(shared: &Arc<Shared>, revision: u64) -> Result<(), S
     task.await.unwrap_or(Err(StoreError::Closed))
 }
 
-/// Versions up to a revision that the store has reached do not change any more, so this needs no lock throughout.
+/// Chooses the versions to remove. Those up to a revision that was reached never change, so one lock per chunk is
+/// enough.
 fn plan(shared: &Shared, revision: u64) -> io::Result<Plan> {
     let mut plan = Plan { marker: Marker { revision, kept: Kept::default() }, keys: Vec::new(), revisions: Vec::new() };
     let mut after: Option<Bytes> = None;
@@ -113,18 +114,18 @@ fn forget(shared: &Shared, plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// Erases records that no reader can ask for any more. When that fails, nothing else may be written before the next
-/// start has made up for it: another compaction would leave these, but take the successors by which they are
-/// recognized as forgotten.
+/// Erases records that no reader can request any more. After an error nothing may be written until the next start has
+/// repeated the erasure: another compaction would leave these records, but remove the newer versions that mark them as
+/// forgotten.
 fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
     for chunk in revisions.chunks(CHUNK_ERASE) {
-        // Taken anew each time, so that closing the store need not wait for all of it.
+        // The disk is looked up for each chunk, so that closing the store need not wait for the whole erasure.
         shared.disk()?.erase(chunk).map_err(|error| shared.fail(&error))?;
     }
     Ok(())
 }
 
-/// Goes on with the erasure that the last process did not finish, beside everything else but compactions.
+/// Resumes the erasure that the last process did not finish; until its end only compactions have to wait.
 pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()> {
     if leftover.is_empty() {
         return Ok(());
@@ -133,7 +134,7 @@ pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()>
     let shared = shared.clone();
     let erase = move || {
         let _one = one;
-        // A failure is noted for those who write; a closed store leaves the rest to the next start.
+        // Writers get the error; if the store is closed, the next start erases the rest.
         drop(erase(&shared, &leftover));
     };
     std::thread::Builder::new().name("store-erase".to_owned()).spawn(erase).map(drop)

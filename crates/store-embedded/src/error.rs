@@ -1,15 +1,15 @@
-//! Why a store could not be opened.
+//! Errors of opening a store.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a store could not be opened. Nothing on disk has been changed by the attempt that matters to the next one.
+/// An error of opening a store. The failed attempt has changed nothing on disk that affects the next one.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process (or another store of this one) has the directory.
+    /// Another process (or another store of this one) has locked the directory.
     #[error("the data directory {dir} is in use by {}", holder(.pid))]
     Locked { dir: PathBuf, pid: Option<u32> },
-    /// What is there is not what was written. Starting anyway could answer with wrong or missing objects.
+    /// The data read differ from the data written. Starting anyway could return wrong objects, or miss some.
     #[error("the data in {dir} is damaged, refusing to start: {detail}")]
     Damaged { dir: PathBuf, detail: String },
     #[error("the data in {dir} has format {found}, this program knows format {known}{}", advice(.found))]

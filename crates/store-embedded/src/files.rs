@@ -1,5 +1,5 @@
-//! The files of a store's directory: what the log needs of an operating system and no more, so that a test can stand in
-//! for a disk that loses power, or refuses, at any single operation.
+//! The files of a store's directory: only the operations that the log needs, so that a test can replace them by a disk
+//! that loses power, or fails, at any single operation.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -13,29 +13,29 @@ use crate::lock::DirLock;
 
 /// One directory. Names are plain file names in it.
 pub trait Files: Send + Sync + 'static {
-    /// Makes an empty file; fails when the name is taken.
+    /// Creates an empty file; fails if the name exists.
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
-    /// Replaces what has the new name.
+    /// Renames a file, and replaces an existing file of the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// The names of all files.
+    /// Returns the names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes durable which names the directory has. The contents of the files are another matter.
+    /// Makes the names in the directory durable, but not the contents of the files.
     fn sync_dir(&self) -> io::Result<()>;
-    /// How much can still be written, for messages.
+    /// Returns the number of bytes that can still be written, for messages.
     fn free_bytes(&self) -> Option<u64>;
 }
 
 /// One open file. It stays usable after its name has been removed.
 pub trait LogFile: Send + Sync {
-    /// Reads as much as there is, at most the buffer.
+    /// Reads as many bytes as there are, up to the length of the buffer.
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize>;
-    /// Writes some of the bytes.
+    /// Writes at least some of the bytes, and returns their number.
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
     /// Makes the contents durable.
     fn sync_data(&self) -> io::Result<()>;
-    /// Takes the space up to a size from the file system; what is new reads as zeros.
+    /// Reserves space in the file system up to a size; new bytes read as zeros.
     fn allocate(&self, len: u64) -> io::Result<()>;
     fn set_len(&self, len: u64) -> io::Result<()>;
     fn size(&self) -> io::Result<u64>;
@@ -46,14 +46,14 @@ pub struct RealFiles {
     dir: PathBuf,
     /// Kept open, so that a process without descriptors left can still make names durable.
     handle: File,
-    /// Let go of last.
+    /// Dropped last.
     _lock: DirLock,
 }
 
 // === impl RealFiles ===
 
 impl RealFiles {
-    /// Uses a directory that is there, and that the lock is for. Others than the owner lose their access to it.
+    /// Uses an existing, locked directory, and removes other users' permissions for it.
     pub(crate) fn new(dir: &Path, lock: DirLock) -> io::Result<Self> {
         close_to_others(dir)?;
         Ok(Self { dir: dir.to_owned(), handle: File::open(dir)?, _lock: lock })
@@ -64,7 +64,7 @@ impl Files for RealFiles {
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
         let path = self.dir.join(name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        // The umask of the process may have taken bits away that are needed to open it again.
+        // The umask of the process may have removed permissions that are needed to open the file again.
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(Arc::new(file))
     }
@@ -120,7 +120,7 @@ impl LogFile for File {
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, len) {
-            // A file system that cannot promise space has none to fill; the file still gets its size.
+            // A file system that cannot reserve space cannot run out of it; the file still gets its size.
             Err(rustix::io::Errno::OPNOTSUPP) => File::set_len(self, len),
             done => Ok(done?),
         }
@@ -135,7 +135,7 @@ impl LogFile for File {
     }
 }
 
-/// Takes the permissions of others away from a file or directory of the store, with a word about it.
+/// Removes the permissions of other users from a file or directory of the store, and logs that.
 pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
     if mode & 0o077 == 0 {
@@ -168,7 +168,7 @@ pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut at: u64) -> io
     Ok(())
 }
 
-/// True for a refusal that may pass by itself: no space, or no descriptors. It says nothing about what is on the disk.
+/// Returns true for an error that may pass by itself: no space, or no descriptors. It does not mean damage.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let passing = [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
@@ -176,7 +176,7 @@ pub(crate) fn may_pass(error: &io::Error) -> bool {
     raw.is_some_and(|raw| passing.contains(&raw)) || is_full(error)
 }
 
-/// True when the file system, or a quota, has no space left.
+/// Returns true when the file system, or a quota, has no space left.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -1,4 +1,4 @@
-//! What is read back from the disk: earlier versions of a key, and the events of a span of revisions.
+//! Reads of history from the disk: earlier versions of a key, and the events of a span of revisions.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub(crate) struct Span {
     pub(crate) last: u64,
 }
 
-/// How much one read of a span takes on: events, their bytes, and records looked at.
+/// The maximum size of one read of a span: events, their bytes, and records examined.
 const CHUNK_EVENTS: usize = 1024;
 const CHUNK_BYTES: usize = 4 << 20;
 const CHUNK_RECORDS: usize = 16 << 10;
 
-/// The events of a span within a range of keys, and the part of the span that is left to be read.
+/// Reads events of a span within a range of keys; returns them, and the part of the span that is still to be read.
 pub(crate) async fn read(
     shared: &Arc<Shared>,
     range: &Range<Bytes>,
@@ -32,7 +32,7 @@ pub(crate) async fn read(
     let (shared, range) = (shared.clone(), range.clone());
     blocking(move || {
         let read = read_span(&shared, &range, span);
-        // Compaction may have taken away what was being read: that is what to say, whatever it looked like.
+        // If a compaction has removed records meanwhile, that error is returned, whatever was read.
         let compacted = shared.state.read().compacted;
         if span.after + 1 < compacted {
             return Err(StoreError::Compacted { compacted: Revision(compacted) });
@@ -42,7 +42,7 @@ pub(crate) async fn read(
     .await
 }
 
-/// Values of past versions: each key with the revision of its record. All of them were there when `revision` was read.
+/// Reads the values of past versions, each by key and revision. All of them existed when `revision` was read.
 pub(crate) async fn values(
     shared: &Arc<Shared>,
     revision: u64,
@@ -62,7 +62,7 @@ pub(crate) async fn values(
     .await
 }
 
-/// The value of the version that the record of a revision made.
+/// Returns the version of a key that was written at a revision.
 pub(crate) fn recorded(disk: &dyn Disk, key: &Bytes, modified: u64) -> Result<KeyValue, StoreError> {
     let found = value(disk, key, modified)?;
     found.ok_or_else(|| StoreError::Damaged(format!("revision {modified} is not in the log")))
@@ -165,7 +165,7 @@ impl Span {
 // === impl Put ===
 
 impl Put {
-    /// A copy that does not keep the block alive in which it was found.
+    /// Returns a copy that does not keep the whole block alive.
     fn detached(&self) -> Self {
         Self {
             key: Bytes::copy_from_slice(&self.key),

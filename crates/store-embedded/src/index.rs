@@ -1,8 +1,8 @@
-//! Every key in order, with its live version and the revisions of its past.
+//! Every key in order, with its live version and the revisions of its past versions.
 //!
-//! Only the past's revisions are kept, 8 bytes each: five minutes of heartbeats are millions of versions, and what they
-//! looked like is rarely asked for. A server has all of it in memory, with the live values. Tools, whose memory must not
-//! grow with the store, have it [on disk](disk).
+//! Of past versions only the revisions are kept, 8 bytes each: five minutes of heartbeats are millions of versions,
+//! whose values are rarely read. A server has the whole index in memory, with the live values. Tools, whose memory must
+//! not grow with the store, have it [on disk](disk).
 
 mod disk;
 mod loading;
@@ -24,7 +24,7 @@ pub(crate) enum Index {
     Disk(DiskIndex),
 }
 
-/// One key. Its past ascends and lies before the live version; a key without either does not exist.
+/// The versions of one key. The past ascends and is older than the live version; a key without either does not exist.
 #[derive(Default)]
 pub(crate) struct Entry {
     live: Option<Live>,
@@ -34,7 +34,7 @@ pub(crate) struct Entry {
 /// The current version of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    /// `None`: it is in the record of `modified`.
+    /// `None`: it must be read from the record of `modified`.
     pub(crate) value: Option<Bytes>,
     pub(crate) modified: u64,
     pub(crate) created: u64,
@@ -46,29 +46,29 @@ pub(crate) struct Live {
 #[derive(Clone, Copy)]
 struct Version(u64);
 
-/// What a key held at some revision.
+/// The version of a key at some revision.
 pub(crate) enum At<'a> {
     Absent,
-    /// This value.
+    /// The live version and its value.
     Value(&'a Live, &'a Bytes),
-    /// The value in the record of this revision.
+    /// The revision of the record with the value.
     Recorded(u64),
 }
 
-/// What a compaction leaves of the revisions it covers, as a check on what is found at the next start.
+/// A count and sum of the versions that a compaction keeps at or before its revision, which the next start checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) count: u64,
     pub(crate) sum: u64,
 }
 
-/// Called with each key of a walk, in order, until it breaks off.
+/// Called with each key of a walk, in order, until it returns `Break`.
 pub(crate) type Visit<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 'a;
 
 // === impl Index ===
 
 impl Index {
-    /// The same, to be filled with all that is on disk. It is to be empty.
+    /// Makes this empty index ready to be filled from the disk.
     pub(crate) fn loading(self) -> Loading {
         match self {
             Self::Memory(_) => Loading::Memory(loading::Gathered::default()),
@@ -76,7 +76,7 @@ impl Index {
         }
     }
 
-    /// Notes the new version of a key; the answer is a key that may be kept.
+    /// Notes the new version of a key; returns a copy of the key that may be kept.
     pub(crate) fn put(&mut self, key: &Bytes, live: Live) -> io::Result<Bytes> {
         match self {
             Self::Memory(index) => Ok(index.put(key, live)),
@@ -84,7 +84,7 @@ impl Index {
         }
     }
 
-    /// The key may be unknown: a compaction at the deletion's own revision leaves a deletion without a past.
+    /// Notes a deletion. The key may be absent: a compaction at the deletion's revision leaves no past of it.
     pub(crate) fn delete(&mut self, key: &Bytes, revision: u64) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
@@ -95,7 +95,7 @@ impl Index {
         }
     }
 
-    /// Takes the versions out of one key that a compaction at `compacted` forgets.
+    /// Removes the versions of one key that a compaction at `compacted` forgets.
     pub(crate) fn compact_key(&mut self, key: &Bytes, compacted: u64) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
@@ -106,7 +106,7 @@ impl Index {
         }
     }
 
-    /// Takes out of all keys what a compaction forgets. The answer is what it keeps and which revisions went, in no order.
+    /// Removes the versions that a compaction forgets. Returns the kept versions and the removed revisions, unordered.
     pub(crate) fn compact(&mut self, compacted: u64) -> io::Result<(Kept, Vec<u64>)> {
         let (mut kept, mut forgotten) = (Kept::default(), Vec::new());
         let mut note = |entry: &Entry| {
@@ -133,7 +133,7 @@ impl Index {
         Ok((kept, forgotten))
     }
 
-    /// The live version, with a key that may be kept.
+    /// Returns the live version, with a copy of the key that may be kept.
     pub(crate) fn live(&self, key: &Bytes) -> io::Result<Option<(Bytes, Live)>> {
         match self {
             Self::Memory(index) => Ok(index.live(key).map(|(key, live)| (key.clone(), live.clone()))),
@@ -141,7 +141,7 @@ impl Index {
         }
     }
 
-    /// What a key held, with a key that may be kept.
+    /// Returns the version of a key at a revision, with a copy of the key that may be kept.
     pub(crate) fn at(&self, key: &Bytes, revision: u64) -> io::Result<Option<(Bytes, At<'_>)>> {
         match self {
             Self::Memory(index) => Ok(index.entry(key).map(|(key, entry)| (key.clone(), entry.at(revision)))),
@@ -149,7 +149,7 @@ impl Index {
         }
     }
 
-    /// Shows the keys of a range after `after` (or from its start).
+    /// Visits the keys of a range after `after` (or from its start).
     pub(crate) fn range(&self, range: &Range<Bytes>, after: Option<&Bytes>, visit: &mut Visit<'_>) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
@@ -160,7 +160,7 @@ impl Index {
         }
     }
 
-    /// Shows all keys after one, for walks that let go of the lock in between.
+    /// Visits all keys after `after`, for walks that release the lock in between.
     pub(crate) fn after(&self, after: Option<&Bytes>, visit: &mut Visit<'_>) -> io::Result<()> {
         match self {
             Self::Memory(index) => {
@@ -171,7 +171,7 @@ impl Index {
         }
     }
 
-    /// The keys that were put under a lease and still are, where that is kept here rather than with the leases.
+    /// Returns the keys that a lease still has, or `None` if they are kept with the leases.
     pub(crate) fn keys_of_lease(&self, lease: i64) -> io::Result<Option<Vec<Bytes>>> {
         match self {
             Self::Memory(_) => Ok(None),
@@ -179,7 +179,7 @@ impl Index {
         }
     }
 
-    /// Whether reads are to stop as soon as they can, as all that is looked at comes from the disk.
+    /// Returns true if reads should stop as early as possible, since every key is read from the disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         matches!(self, Self::Disk(_))
     }
@@ -212,22 +212,22 @@ impl Entry {
         }
     }
 
-    /// Whether there is a live version.
+    /// Returns true if there is a live version.
     pub(crate) fn is_there(&self) -> bool {
         self.live.is_some()
     }
 
-    /// The lease of the live version, 0 for none.
+    /// Returns the lease of the live version, 0 for none.
     pub(crate) fn lease(&self) -> i64 {
         self.live.as_ref().map_or(0, |live| live.lease)
     }
 
-    /// The revisions that a compaction at `compacted` forgets.
+    /// Returns the revisions that a compaction at `compacted` forgets.
     pub(crate) fn forgotten_revisions(&self, compacted: u64) -> impl Iterator<Item = u64> + '_ {
         self.past[..self.forgotten(compacted)].iter().map(|version| version.revision())
     }
 
-    /// What is left at or before `compacted` by a compaction there: at most one version.
+    /// Returns the version at or before `compacted` that a compaction there keeps, if any.
     pub(crate) fn kept(&self, compacted: u64) -> Option<u64> {
         let forgotten = self.forgotten(compacted);
         let past = self.past.get(forgotten).map(|version| version.revision());
@@ -247,7 +247,7 @@ impl Entry {
         self.past.push(Version::deleted(revision));
     }
 
-    /// Forgets them. True when nothing is left.
+    /// Removes the versions that a compaction at `compacted` forgets. Returns true if the entry is empty now.
     fn compact(&mut self, compacted: u64) -> bool {
         let forgotten = self.forgotten(compacted);
         self.past.drain(..forgotten);
@@ -259,9 +259,9 @@ impl Entry {
         self.past.is_empty() && self.live.is_none()
     }
 
-    /// How many versions of the past a compaction forgets: all at or before it but the newest, which is what reads at
-    /// that revision still see; that one too if it is a deletion, unless it was made by exactly that revision, of which
-    /// a watch may still want to hear (as in etcd).
+    /// Returns the number of past versions that a compaction forgets: all at or before its revision except the newest,
+    /// which reads at that revision still need. That one goes too if it is a deletion at an older revision; one at
+    /// exactly that revision stays, since a watch may still need its event (as in etcd).
     fn forgotten(&self, compacted: u64) -> usize {
         if self.live.as_ref().is_some_and(|live| live.modified <= compacted) {
             return self.past.len();
@@ -278,7 +278,7 @@ impl Entry {
 // === impl Live ===
 
 impl Live {
-    /// The version that a key and its value make.
+    /// Returns the live version for a key and its value.
     pub(crate) fn of(kv: &KeyValue) -> Self {
         Self {
             value: Some(kv.value.clone()),
@@ -338,7 +338,7 @@ impl Kept {
 mod tests {
     use super::*;
 
-    /// The versions of a key in an index of either kind.
+    /// Checks the versions of a key in both kinds of index.
     fn with_each(versions: &[(u64, bool)], check: impl Fn(&mut Index)) {
         let dir = tempfile::tempdir().expect("a directory");
         let disk = Index::Disk(DiskIndex::make(dir.path().join("index")).expect("an index"));
@@ -356,7 +356,7 @@ mod tests {
 
     const KEY: Bytes = Bytes::from_static(b"k");
 
-    /// What is told of the key's entry; nothing where it has none.
+    /// Returns `tell` of the key's entry, or the default without one.
     fn of_entry<T: Default>(index: &Index, tell: impl Fn(&Entry) -> T) -> T {
         let mut told = T::default();
         let all = Bytes::new()..Bytes::from_static(b"z");

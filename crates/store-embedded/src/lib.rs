@@ -1,8 +1,8 @@
 //! The embedded storage engine: one committer, durable history, compaction, recovery.
 //!
-//! Live objects and the revisions of their history are held in memory; what they looked like earlier is read back from
-//! the disk. A single thread turns concurrent transactions into one durable write. `docs/store-format.md` draws what is
-//! on disk and why the order of writes is safe.
+//! Live objects and the revisions of their history are held in memory; earlier values are read back from the disk. A
+//! single thread turns concurrent transactions into one durable write. `docs/store-format.md` describes the bytes on
+//! disk and why the order of writes is safe.
 
 mod check;
 mod committer;
@@ -26,5 +26,5 @@ mod watch;
 pub use check::{Checked, DamagedObject, check};
 pub use error::OpenError;
 pub use offline::{OfflineStore, is_store};
-pub use options::{OnFailure, Options, WatchOptions};
+pub use options::{EmbeddedOptions, OnFailure, WatchOptions};
 pub use store::EmbeddedStore;

@@ -1,4 +1,4 @@
-//! One process per data directory.
+//! The lock that lets one process use a data directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::OpenError;
 
-/// Held as long as the directory is in use; the operating system lets go of it when the process ends, however it ends.
+/// The lock of a directory in use; the operating system releases it when the process ends, however it ends.
 pub(crate) struct DirLock {
     _file: File,
 }
@@ -15,7 +15,7 @@ pub(crate) struct DirLock {
 // === impl DirLock ===
 
 impl DirLock {
-    /// Keeps others out without leaving a trace in the directory, which must exist.
+    /// Locks the directory, which must exist, without writing the pid to it.
     pub(crate) fn acquire_silently(dir: &Path) -> Result<Self, OpenError> {
         let path = dir.join("lock");
         let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
@@ -41,7 +41,7 @@ impl DirLock {
             }
             Err(TryLockError::Error(source)) => return Err(io_error(source)),
         }
-        // The pid is for the message only: a disk too full to hold it is no reason not to serve reads.
+        // The pid is for error messages only: a full disk must not keep the store from serving reads.
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
             tracing::warn!(dir = %dir.display(), %error, "cannot note the pid in the lock file");
@@ -50,12 +50,12 @@ impl DirLock {
     }
 }
 
-/// The pid that the holder of the lock has noted.
+/// Returns the pid that the holder of the lock has written.
 fn holder(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
 }
 
-/// Creates a directory and those above it, so that a power cut does not take away again what was put into them.
+/// Creates a directory and its missing parents durably, so that a power cut does not remove their contents.
 fn create_durably(dir: &Path) -> io::Result<()> {
     let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -68,7 +68,7 @@ fn create_durably(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes durable which files a directory has.
+/// Makes the names in a directory durable.
 fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }

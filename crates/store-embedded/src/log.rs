@@ -1,5 +1,5 @@
-//! The log on disk: segments that are appended to, rewritten without what is dead, and removed. The order of segments is
-//! the order of revisions, always. `docs/store-format.md` draws the bytes and says why the order of writes is safe.
+//! The log on disk: segments that are appended to, rewritten without dead records, and removed. Segments are always in
+//! the order of revisions. `docs/store-format.md` describes the bytes and why the order of writes is safe.
 
 pub(crate) mod acknowledged;
 mod background_failure;
@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use self::background_failure::BackgroundFailure;
 use self::format::{LENGTH, Notes, damaged};
 use self::open::{Found, Tail};
-use self::segment::Place;
+use self::segment::RecordPosition;
 use self::spares::Spares;
 use self::stats::Counters;
 pub use self::stats::{LogStats, SYNC_BOUNDS};
@@ -35,14 +35,14 @@ use self::writer::Writer;
 use crate::disk::{Batch, Disk, Visit};
 use crate::files::{Files, LogFile};
 
-/// How large segments are, and who looks after them.
+/// The size of segments, and the way in which they are rewritten.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// A segment is made for a quarter of what is to be kept, within these bounds: a small store is kept in small files.
+    /// The size of a segment is a quarter of the needed bytes, within these bounds: a small store has small files.
     pub min_segment: u64,
     pub max_segment: u64,
-    /// Segments are rewritten by a thread of their own; otherwise whoever writes does it as well, for tests that repeat
-    /// every single operation.
+    /// True when a background thread rewrites segments; otherwise each writer does it too, for tests that repeat every
+    /// single operation.
     pub background: bool,
 }
 
@@ -60,17 +60,17 @@ pub(crate) struct Inner {
     notes: Mutex<Notes>,
     spares: Spares,
     counters: Counters,
-    /// What was found, until the log is written to for the first time.
+    /// The state that was found, until the first write to the log.
     found: Mutex<Option<Pending>>,
-    /// Of rewriting.
+    /// Failures of rewriting.
     trouble: BackgroundFailure,
-    /// A rewritten segment whose name is not durable yet.
+    /// A rewritten segment whose rename is not durable yet.
     unsettled: Mutex<Option<mover::Rewritten>>,
     signal: Mutex<Signal>,
     wake: Condvar,
 }
 
-/// What a start still has to do.
+/// The work that is left for the start of writing.
 struct Pending {
     acknowledged: Option<(acknowledged::AcknowledgedFile, acknowledged::Acknowledged)>,
     tail: Tail,
@@ -83,9 +83,9 @@ struct Signal {
     stop: bool,
 }
 
-/// How often segments are looked after when nobody asks for it.
+/// The interval at which segments are checked without a wake-up.
 const PATROL: Duration = Duration::from_secs(1);
-/// How much of a scan is read at once.
+/// The maximum size of one read of a scan.
 const SCAN_RECORDS: usize = 1024;
 const SCAN_BYTES: u64 = 1 << 20;
 
@@ -100,7 +100,7 @@ impl Default for LogOptions {
 // === impl LogDisk ===
 
 impl LogDisk {
-    /// Finds the log of a directory, or that there is none, and changes nothing.
+    /// Opens the log of a directory, which may be empty, and changes nothing.
     pub fn open(files: Arc<dyn Files>, options: LogOptions) -> io::Result<Self> {
         let found = open::open(&*files)?;
         let mut pending = Pending { acknowledged: None, tail: Tail::default(), superseded: Vec::new() };
@@ -177,7 +177,7 @@ impl Disk for LogDisk {
     fn commit(&self, batch: &Batch) -> io::Result<()> {
         let delay = self.inner.delay_of(batch.records.iter().map(|(_, record)| record.len() as u64).sum());
         if !delay.is_zero() {
-            // Segments are rewritten more slowly than new ones come: the disk is not to fill meanwhile.
+            // Segments are rewritten more slowly than they are written: the delay keeps the disk from filling.
             std::thread::sleep(delay);
         }
         let mut writer = self.inner.writer.lock();
@@ -254,24 +254,24 @@ impl Drop for LogDisk {
         self.inner.signal.lock().stop = true;
         self.inner.wake.notify_all();
         if let Some(mover) = self.mover.lock().take() {
-            // A panic in it was told where it happened.
+            // A panic of the mover was logged where it happened.
             let _ = mover.join();
         }
         self.inner.spares.remove_all(&*self.inner.files);
     }
 }
 
-/// The records in a frame.
+/// Returns the records in a frame.
 fn records(header: &format::FrameHeader, frame: &Bytes) -> io::Result<Vec<Bytes>> {
     let places = format::record_places(frame, header);
     let places = places.ok_or_else(|| damaged("a frame has an unknown shape".to_owned()))?;
     Ok(places.into_iter().map(|(at, len)| frame.slice(at..at + len)).collect())
 }
 
-/// Reads records that follow each other in a file.
-fn read_places(file: &dyn LogFile, places: &[Place]) -> io::Result<Vec<Bytes>> {
+/// Reads consecutive records of a file.
+fn read_places(file: &dyn LogFile, places: &[RecordPosition]) -> io::Result<Vec<Bytes>> {
     let (Some(first), Some(last)) = (places.first(), places.last()) else { return Ok(Vec::new()) };
-    let lost = |place: &Place| damaged(format!("revision {} is not where it was written", place.revision));
+    let lost = |place: &RecordPosition| damaged(format!("revision {} is not where it was written", place.revision));
     let len = usize::try_from(last.at + last.room - first.at).map_err(|_| lost(first))?;
     let mut bytes = vec![0; len];
     let read = file.read_at(&mut bytes, first.at)?;
@@ -298,7 +298,7 @@ impl Inner {
         self.wake.notify_all();
     }
 
-    /// The thread that looks after segments.
+    /// Runs the thread that rewrites segments.
     fn patrol(&self) {
         loop {
             self.look_after();
@@ -317,7 +317,7 @@ impl Inner {
         self.signal.lock().stop
     }
 
-    /// Waits, unless the log is being closed.
+    /// Waits until woken, unless the log is being closed.
     fn pause(&self, how_long: Duration) {
         let mut signal = self.signal.lock();
         if !signal.stop && self.options.background {
@@ -325,7 +325,7 @@ impl Inner {
         }
     }
 
-    /// Keeps spare files ready and rewrites segments until nothing is worth it.
+    /// Keeps spare files ready and rewrites segments until none is worth it.
     fn look_after(&self) {
         loop {
             self.spares.fill(self);

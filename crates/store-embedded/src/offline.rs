@@ -1,9 +1,9 @@
-//! A store of which no server has hold, to be looked at without changing anything in it.
+//! A store that is not in use by a server, read without changes.
 //!
-//! Opening a store changes it: it goes on in a new segment after an unfinished write, leases end, segments are rewritten.
-//! What is opened here is a copy. Segments that others follow are never written again, so the copy shares them by hard
-//! links; the last segment and the small files are copied. The original stays locked, so that no server starts on it
-//! meanwhile.
+//! Opening a store changes it: it begins a new segment after an unfinished write, leases end, and segments are
+//! rewritten. So a copy is opened here. All segments but the last are never written again, so the copy shares them by
+//! hard links; the last segment and the small files are copied. The original stays locked, so that no server starts on
+//! it meanwhile.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -17,17 +17,17 @@ use crate::lock::DirLock;
 use crate::log::acknowledged::NAME as HEAD;
 use crate::log::format::Cover;
 use crate::log::spares::PREFIX as SPARE;
-use crate::options::Options;
+use crate::options::EmbeddedOptions;
 use crate::store::EmbeddedStore;
 
-/// A store that was opened as a copy. What is written to it, and leases that end in it, leave the original as it is.
+/// A store that was opened as a copy. Writes, and leases that end in it, do not change the original.
 pub struct OfflineStore {
     store: Arc<EmbeddedStore>,
-    // Let go of in this order: the copy while the original is still locked.
+    // Dropped in this order: the original is still locked when the copy is removed.
     _copy: PrivateCopy,
 }
 
-/// A directory whose contents are those of a store's; it is removed with the value.
+/// A directory with a copy of a store's files; it is removed on drop.
 pub(crate) struct PrivateCopy {
     path: PathBuf,
     _original: DirLock,
@@ -36,11 +36,11 @@ pub(crate) struct PrivateCopy {
 // === impl OfflineStore ===
 
 impl OfflineStore {
-    /// Opens the store in `dir`, which must be there, [lean](Options::lean). Reads all of it, so it blocks for as long as
-    /// that takes.
+    /// Opens the existing store in `dir` as a [lean](EmbeddedOptions::lean) copy. Reads the whole store, and blocks until that
+    /// is done.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let copy = PrivateCopy::of(dir)?;
-        let opened = EmbeddedStore::open(Options { lean: true, ..Options::new(&copy.path) });
+        let opened = EmbeddedStore::open(EmbeddedOptions { lean: true, ..EmbeddedOptions::new(&copy.path) });
         let store = opened.map_err(|error| error.about(dir))?;
         Ok(Self { store: Arc::new(store), _copy: copy })
     }
@@ -79,7 +79,7 @@ impl Drop for PrivateCopy {
     }
 }
 
-/// Makes an empty directory beside the store, where hard links are possible, or else among the temporary files.
+/// Creates an empty directory beside the store, where hard links are possible, or else among the temporary files.
 fn place(dir: &Path) -> io::Result<PathBuf> {
     let beside = dir.canonicalize()?.with_extension(format!("{COPY}{}", std::process::id()));
     let elsewhere = std::env::temp_dir().join(beside.file_name().unwrap_or_default());
@@ -89,7 +89,7 @@ fn place(dir: &Path) -> io::Result<PathBuf> {
 
 const COPY: &str = "copy-";
 
-/// Copies of processes that were killed: nobody holds their lock.
+/// Removes copies that killed processes left, whose locks are free.
 fn remove_leftovers(dir: &Path) {
     let Ok(dir) = dir.canonicalize() else { return };
     let (Some(parent), Some(name)) = (dir.parent(), dir.file_stem()) else { return };
@@ -100,7 +100,7 @@ fn remove_leftovers(dir: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| ours(path)) {
         if DirLock::acquire_silently(&path).is_ok() {
-            // A copy that cannot be removed is in nobody's way.
+            // A copy that cannot be removed is harmless.
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -131,7 +131,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// True when a directory holds a store, also one of a form that is not known any more.
+/// Returns true if a directory has a store, even in a format that is not supported any more.
 pub fn is_store(dir: &Path) -> bool {
     let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.into_iter().any(|name| {
@@ -140,13 +140,13 @@ pub fn is_store(dir: &Path) -> bool {
     })
 }
 
-/// The directory of a database that held the log before it had a form of its own.
+/// The directory of the database that was used before the present format.
 pub(crate) const OLD_FORM: &str = "log";
 
 // === impl OpenError ===
 
 impl OpenError {
-    /// The same, said of the directory that the caller knows.
+    /// Returns the same error with the original's directory.
     pub(crate) fn about(self, dir: &Path) -> Self {
         let dir = dir.to_owned();
         match self {
@@ -172,7 +172,7 @@ mod tests {
         store.txn(txn).await.expect("a put");
     }
 
-    /// Every file with its contents.
+    /// Returns every file with its contents.
     fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir).expect("a directory") {
@@ -191,8 +191,8 @@ mod tests {
         let base = tempfile::tempdir().expect("a directory");
         let dir = base.path().join("store");
         let log = LogOptions { min_segment: 256 << 10, max_segment: 256 << 10, background: true };
-        let store = EmbeddedStore::open(Options { log, ..Options::new(&dir) }).expect("opens");
-        // Enough for several segments.
+        let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(&dir) }).expect("opens");
+        // Enough writes for several segments.
         for n in 0..200 {
             put(&store, &format!("/k/{}", n % 50)).await;
         }
@@ -201,7 +201,7 @@ mod tests {
         store.close().await;
         drop(store);
 
-        // What a copy leaves behind whose process was killed.
+        // A copy that a killed process left.
         let left = base.path().join("store.copy-0");
         fs::create_dir(&left).expect("a directory");
         fs::write(left.join("lock"), "0").expect("a file");
@@ -209,7 +209,7 @@ mod tests {
         let before = contents(&dir);
         let copy = OfflineStore::open(&dir).expect("it opens");
         assert!(!left.exists());
-        assert!(matches!(EmbeddedStore::open(Options::new(&dir)), Err(OpenError::Locked { .. })));
+        assert!(matches!(EmbeddedStore::open(EmbeddedOptions::new(&dir)), Err(OpenError::Locked { .. })));
         let revision = copy.store().current_revision().await.expect("a revision");
         assert_eq!(revision.0, 201);
         put(&copy.store(), "/k/new").await;
@@ -218,7 +218,7 @@ mod tests {
         drop(copy);
         assert!(before == contents(&dir));
         assert_eq!(fs::read_dir(base.path()).expect("a directory").count(), 1, "the copy is gone");
-        let store = EmbeddedStore::open(Options::new(&dir)).expect("opens");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("opens");
         assert_eq!(store.current_revision().await.expect("a revision"), revision);
         let gone = OfflineStore::open(&base.path().join("nowhere"));
         assert!(matches!(gone, Err(OpenError::Io { .. })));
@@ -229,7 +229,8 @@ mod tests {
         let base = tempfile::tempdir().expect("a directory");
         let dir = base.path().join("store");
         for (first_revision, expected) in [(5000, 5000), (9000, 5001), (1, 5002)] {
-            let store = EmbeddedStore::open(Options { first_revision, ..Options::new(&dir) }).expect("opens");
+            let store =
+                EmbeddedStore::open(EmbeddedOptions { first_revision, ..EmbeddedOptions::new(&dir) }).expect("opens");
             assert_eq!(store.current_revision().await.expect("a revision").0, expected);
             assert_eq!(store.compacted_revision().await.expect("a revision").0, 5000);
             put(&store, "/k/a").await;

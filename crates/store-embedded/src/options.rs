@@ -1,4 +1,4 @@
-//! What can be set when a store is opened.
+//! The options of opening a store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,44 +7,43 @@ use std::time::Duration;
 use crate::log::LogOptions;
 use crate::recovery::FIRST_REVISION;
 
-/// How to open a store. `Options::new(dir)` has values that suit a server with a small memory budget.
+/// The options of a store. `Options::new(dir)` has defaults for a server with a small memory budget.
 #[derive(Clone)]
-pub struct Options {
-    /// The directory that holds everything; it is created when it does not exist.
+pub struct EmbeddedOptions {
+    /// The directory of all files; it is created if it does not exist.
     pub dir: PathBuf,
-    /// How large the files are.
+    /// The sizes of the files.
     pub log: LogOptions,
-    /// The revision that a store has when it is made: its first write gets the next one, and everything up to it counts
-    /// as compacted. For data that comes from elsewhere, where clients have seen revisions already. Means nothing to a
-    /// store that is there.
+    /// The revision of a new store: its first write gets the next one, and everything up to it counts as compacted. For
+    /// data from another store, whose revisions clients have seen. An existing store ignores it.
     pub first_revision: u64,
-    /// Hold neither objects nor keys in memory, but look for them on disk each time (in a directory `index` that is made
-    /// anew): for tools, whose memory must not grow with the store. Such a store counts what a limited range leaves out
-    /// only as far as one key.
+    /// True to keep neither objects nor keys in memory, but read them from the disk each time (from a directory `index`
+    /// that each start creates): for tools, whose memory must not grow with the store. Such a store stops counting at
+    /// one key beyond a read's limit.
     pub lean: bool,
     pub watch: WatchOptions,
-    /// Called once, with the reason, when the disk failed in a way that no later write may build on: the process is to
-    /// end, and the next one to read what the disk has.
+    /// Called once, with the reason, when the disk failed in a way that does not allow later writes: the process must
+    /// end, and the next one must read the disk again.
     pub on_failure: Option<OnFailure>,
 }
 
-/// What is to be done when the disk has failed for good.
+/// The callback for a disk that has failed permanently.
 pub type OnFailure = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How watches are fed.
+/// The buffers of watches, and their progress messages.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
-    /// How many events may wait for a watcher before it has to read them from history instead.
+    /// The maximum number of events buffered for a watcher; it reads further ones from history instead.
     pub buffer_events: usize,
-    /// How many bytes of keys and values may wait for a watcher.
+    /// The maximum bytes of keys and values buffered for a watcher.
     pub buffer_bytes: usize,
-    /// How often a watch without events is told how far it has come.
+    /// The interval of progress messages for a watch without events.
     pub progress_interval: Duration,
 }
 
 // === impl Options ===
 
-impl Options {
+impl EmbeddedOptions {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),

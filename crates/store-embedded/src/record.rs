@@ -1,12 +1,11 @@
-//! The bytes of one revision in the log. `docs/store-format.md` draws them.
+//! The bytes of one revision in the log. `docs/store-format.md` describes them.
 //!
-//! A record carries its own revision under its checksum, so that a record that ends up under another key, or that is
-//! torn, is noticed instead of believed.
+//! A record has its own revision under its checksum, so that a torn or misplaced record is detected.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What happened at one revision.
+/// The changes of one revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     Put(Put),
@@ -38,7 +37,7 @@ const DELETE: u8 = 2;
 const HEADER: usize = 18;
 const PUT_HEADER: usize = HEADER + 28;
 
-/// Encodes a put. The second value is the slice of the record that holds the value, so that both share one allocation.
+/// Encodes a put. Also returns the value as a slice of the record, so that both share one allocation.
 pub(crate) fn encode_put(revision: u64, put: &Put) -> (Bytes, Bytes) {
     let mut buf = BytesMut::with_capacity(PUT_HEADER + put.key.len() + put.value.len());
     begin(&mut buf, revision, PUT);
@@ -65,7 +64,7 @@ pub(crate) fn encode_delete(revision: u64, deletions: &[Deletion]) -> Bytes {
     seal(buf)
 }
 
-/// Reads a record back. Keys and values are slices of `bytes`. The error says what is wrong.
+/// Decodes a record. Keys and values are slices of `bytes`. The error is a message.
 pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
     let damaged = |what: &str| format!("revision {revision}: {what}");
     let mut reader = Reader { bytes, at: 0 };
@@ -87,19 +86,19 @@ pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
     record.ok_or_else(|| damaged("the record has an unknown shape"))
 }
 
-/// What is known of a record without reading all of it.
+/// The fields at the beginning of a record.
 pub(crate) struct Seen {
     pub(crate) revision: u64,
     pub(crate) deletion: bool,
 }
 
-/// Looks at the beginning of a record, whose checksum somebody else compares.
+/// Reads the beginning of a record; the caller verifies its checksum.
 pub(crate) fn peek(bytes: &[u8]) -> Option<Seen> {
     let revision = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
     Some(Seen { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })
 }
 
-/// True when a record is as it was written at a revision.
+/// Returns true if the bytes are the undamaged record of a revision.
 pub(crate) fn is_whole(revision: u64, bytes: &[u8]) -> bool {
     let checksum = bytes.get(..8).map(|checksum| checksum == xxh3_64(&bytes[8..]).to_le_bytes());
     checksum == Some(true) && peek(bytes).is_some_and(|seen| seen.revision == revision)
@@ -112,10 +111,10 @@ fn begin(buf: &mut BytesMut, revision: u64, kind: u8) {
     buf.put_u8(kind);
 }
 
-/// The key in a damaged record, the first one of deletions, as far as there is something that looks like one.
+/// Returns the key (of deletions, the first one) in a damaged record, if it looks like a key.
 pub(crate) fn guess_key(bytes: &Bytes) -> Option<Bytes> {
     let mut reader = Reader { bytes, at: HEADER - 1 };
-    // What stands before the key's length: of a put three numbers, of deletions their count and a number.
+    // The bytes before the key's length: three numbers in a put; a count and one number in deletions.
     reader.at += match reader.u8()? {
         PUT => 24,
         DELETE => 12,

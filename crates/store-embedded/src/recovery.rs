@@ -1,4 +1,4 @@
-//! Building what is in memory from what is on disk, believing nothing that cannot be checked.
+//! Builds the state in memory from the disk, and verifies everything that can be verified.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -19,18 +19,18 @@ use crate::record::{self, Record};
 use crate::shared::State;
 use crate::watch::Hub;
 
-/// A fresh store has this revision, so that its first write gets 2, as in etcd.
+/// The revision of a new store, so that its first write gets 2, as in etcd.
 pub(crate) const FIRST_REVISION: u64 = 1;
 pub(crate) use crate::log::format::FORMAT;
 
-/// How much is read before it is handed on.
+/// The maximum size of a chunk of records between the reading and the indexing thread.
 const CHUNK_BYTES: usize = 512 << 10;
 const CHUNK_RECORDS: usize = 1024;
 
 const FORMAT_KEY: &[u8] = b"format";
 const LEASE_PREFIX: &[u8] = b"lease/";
 
-/// Why the contents of a disk cannot be used.
+/// The error of a disk whose contents are not usable.
 #[derive(Debug)]
 pub(crate) enum Unusable {
     Damaged(String),
@@ -44,7 +44,7 @@ pub(crate) struct Recovered {
     pub(crate) leftover: Vec<u64>,
 }
 
-/// How a lease is noted beside the log; without a time to live, that it is gone.
+/// Returns the fact of an existing lease; without a time to live, that of a removed one.
 pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option<Bytes>) {
     let mut key = BytesMut::from(LEASE_PREFIX);
     key.put_i64(lease);
@@ -58,7 +58,7 @@ pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option
     (key, value)
 }
 
-/// Fills an empty index. `first_revision` is what a store that is not there yet begins with.
+/// Fills an empty index. A new store begins with `first_revision`.
 pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result<Recovered, Unusable> {
     let mut facts = Facts::read(disk)?;
     let fresh = !facts.has_format;
@@ -77,7 +77,7 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result
     let mut index = loader.index.finish();
     let leftover = finish_compaction(&mut index, facts.marker)?;
     let leases = facts.leases(&index)?;
-    // Everything is as it should be: from here on the disk may be changed.
+    // All checks have passed: from here on the disk may be changed.
     disk.start()?;
     if fresh {
         let marker = (facts.marker != Marker::default()).then(|| facts.marker.fact());
@@ -89,7 +89,7 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result
     Ok(Recovered { state, leftover })
 }
 
-/// Takes out of the index what the last compaction forgot, and checks that what it kept is all there.
+/// Removes the versions that the last compaction forgot, and checks that all kept versions exist.
 pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
     let (kept, mut leftover) = index.compact(marker.revision)?;
     if kept != marker.kept {
@@ -118,7 +118,7 @@ pub(crate) struct Facts {
 // === impl Loader ===
 
 impl Loader {
-    /// Reading and checking is one thread's work, indexing another's.
+    /// Reads and checks records in one thread, and indexes them in another.
     fn read(&mut self, disk: &dyn Disk) -> Result<(), Unusable> {
         std::thread::scope(|scope| {
             let (sender, chunks) = mpsc::sync_channel(4);
@@ -130,7 +130,7 @@ impl Loader {
                     break;
                 }
             }
-            // Whoever reads need not go on.
+            // Dropping the receiver stops the reader.
             drop(chunks);
             let stopped = || Err(io::Error::other("reading the log stopped unexpectedly").into());
             let read = reader.join().unwrap_or_else(|_| stopped());
@@ -139,7 +139,7 @@ impl Loader {
     }
 
     fn add(&mut self, revision: u64, record: Record) -> Result<(), Unusable> {
-        // Up to the compaction there are gaps; after it every revision has its record.
+        // Up to the compaction revision there are gaps; after it every revision has a record.
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision > self.compacted && revision != expected {
             return Err(Unusable::Damaged(format!(
@@ -148,7 +148,7 @@ impl Loader {
         }
         match record {
             Record::Put(put) => {
-                // Copied, so that a live value does not keep the block of the disk's cache alive.
+                // Copied, so that a live value does not keep a whole block of the log alive.
                 let value = (!self.index.is_on_disk()).then(|| Bytes::copy_from_slice(&put.value));
                 let live = Live { value, modified: revision, created: put.created, lease: put.lease };
                 self.index.put(&put.key, live)?;
@@ -164,7 +164,7 @@ impl Loader {
     }
 }
 
-/// Reads all records, as far as they are as they were written, until nobody wants them.
+/// Reads all records up to the first damaged one, or until the receiver is gone.
 fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Vec<(u64, Record)>>) -> Result<(), Unusable> {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     let mut damaged = Ok(());
@@ -186,7 +186,7 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Vec<(u64, Record)>>) ->
             Err(_) => ControlFlow::Break(()),
         }
     });
-    // Nobody listens any more once a problem has been found.
+    // The receiver is gone if a problem has been found.
     let _ = sender.send(chunk);
     loaded?;
     damaged
@@ -231,7 +231,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Every lease gets its full time again, as in etcd: better late than early.
+    /// Returns the leases, each with its full time to live again, as in etcd: better late than early.
     pub(crate) fn leases(&self, index: &Index) -> Result<Leases, Unusable> {
         let mut leases = Leases::default();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What the committer, readers and watches of one store have in common.
+//! The state that the committer, readers and watches of one store share.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,23 +17,23 @@ use crate::options::{OnFailure, WatchOptions};
 use crate::watch::Hub;
 
 pub(crate) struct Shared {
-    /// Written by the committer, after the disk has the change; readers never wait for a disk here.
+    /// Written by the committer after the change is durable; readers never wait for the disk here.
     pub(crate) state: RwLock<State>,
-    /// The newest revision that `state` shows, for those who need nothing else of it.
+    /// The newest revision of `state`, for readers that need nothing else.
     pub(crate) revision: AtomicU64,
     queue: Mutex<Queue>,
     work: Condvar,
-    /// Why the disk takes no more writes.
+    /// The reason why the disk takes no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
-    /// One compaction at a time.
+    /// Locked during a compaction: one at a time.
     pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
-    /// Since when the committer has been waiting for the disk.
+    /// The time at which the write in progress began.
     committing: Mutex<Option<Instant>>,
     pub(crate) on_failure: Option<OnFailure>,
-    /// Groups of writes that were refused since the last one that was taken.
+    /// Groups of writes refused since the last accepted one.
     pub(crate) refused: AtomicU64,
-    /// Gone once the store is closed.
+    /// `None` once the store is closed.
     disk: RwLock<Option<Arc<dyn Disk>>>,
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct Queue {
     closed: bool,
 }
 
-/// How much may wait for the committer.
+/// The maximum length of the committer's queue.
 const MAX_QUEUED_COMMANDS: usize = 64 << 10;
 const MAX_QUEUED_BYTES: usize = 256 << 20;
 
-/// Work of the disk that takes this long means that the disk does not answer.
+/// A write that takes this long means that the disk hangs.
 const STUCK: Duration = Duration::from_secs(10);
 
 // === impl Shared ===
@@ -86,7 +86,7 @@ impl Shared {
         if queue.closed {
             return Err(StoreError::Closed);
         }
-        // Only a disk that hangs lets so much pile up.
+        // The queue becomes so long only when the disk hangs.
         if queue.commands.len() >= MAX_QUEUED_COMMANDS || queue.bytes >= MAX_QUEUED_BYTES {
             return Err(StoreError::Timeout);
         }
@@ -97,7 +97,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for commands, at most until `deadline`. `None` when the store is closed and nothing is left to be done.
+    /// Waits for commands until `deadline`. `None` when the store is closed and no commands are left.
     pub(crate) fn next_commands(&self, most: usize, deadline: Instant) -> Option<Vec<Command>> {
         let mut queue = self.queue.lock();
         while queue.commands.is_empty() && !queue.closed {
@@ -114,13 +114,13 @@ impl Shared {
         Some(commands)
     }
 
-    /// No command is taken any more; those that wait are still carried out.
+    /// Refuses commands from now on; queued ones are still executed.
     pub(crate) fn close_queue(&self) {
         self.queue.lock().closed = true;
         self.work.notify_one();
     }
 
-    /// Lets go of commands that nobody will carry out; whoever waits for them is told by the loss of the reply.
+    /// Drops commands that will not be executed; their callers see that the reply channel closes.
     pub(crate) fn abandon_queue(&self) {
         let mut queue = self.queue.lock();
         queue.closed = true;
@@ -130,7 +130,7 @@ impl Shared {
         drop(abandoned);
     }
 
-    /// Runs a durable write, so that [`healthy`](Self::healthy) can see how long it takes.
+    /// Runs a durable write, and lets [`healthy`](Self::healthy) see how long it takes.
     pub(crate) fn timed<T>(&self, write: impl FnOnce() -> T) -> T {
         *self.committing.lock() = Some(Instant::now());
         let result = write();
@@ -149,7 +149,7 @@ impl Shared {
         self.disk.read().clone().ok_or(StoreError::Closed)
     }
 
-    /// Lets go of the disk, and with it of the directory, once those who are reading from it have finished.
+    /// Drops the disk, and with it the lock of the directory, after its readers have finished.
     pub(crate) fn drop_disk(&self) {
         let Some(disk) = self.disk.write().take() else { return };
         let started = Instant::now();
@@ -162,7 +162,7 @@ impl Shared {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    /// From now on nothing is written any more.
+    /// Notes the error: nothing is written any more.
     pub(crate) fn fail(&self, error: &io::Error) -> StoreError {
         let first = self.failed.get().is_none();
         let detail = self.failed.get_or_init(|| error.to_string());
@@ -175,13 +175,13 @@ impl Shared {
         StoreError::Io(detail.clone())
     }
 
-    /// Writes that need room are refused while there is none.
+    /// Fails while there is no space for writes that need it.
     pub(crate) fn roomy(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         if disk.has_room() { Ok(()) } else { Err(no_space(disk)) }
     }
 
-    /// Fails when the store should not be sent work: beside what [`healthy`](Self::healthy) says, when the disk is full or
-    /// does not keep within its own bounds.
+    /// Fails when the store should not get work: when [`healthy`](Self::healthy) fails, or when the disk is full or
+    /// larger than its own bounds.
     pub(crate) fn ready(&self) -> Result<(), StoreError> {
         self.healthy()?;
         let disk = self.disk()?;
@@ -199,7 +199,7 @@ impl State {
         if self.closed { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    /// Whether reads at a revision are possible.
+    /// Succeeds if reads at a revision are possible.
     pub(crate) fn readable(&self, revision: u64) -> Result<(), StoreError> {
         self.open()?;
         if revision > self.revision {

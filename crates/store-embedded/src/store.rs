@@ -22,40 +22,40 @@ use crate::files::{Files, RealFiles};
 use crate::index::{self, At, DiskIndex, Index};
 use crate::lock::DirLock;
 use crate::offline::OLD_FORM;
-use crate::options::{Options, WatchOptions};
+use crate::options::{EmbeddedOptions, WatchOptions};
 use crate::recovery::{self, Recovered, Unusable};
 use crate::shared::{Shared, State, read_failed};
 use crate::{compaction, history, watch};
 
-/// A durable store in a directory, or one that forgets. Its futures need a tokio runtime.
+/// A durable store in a directory, or one in memory. Its futures need a tokio runtime.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How many keys a range read takes before writers get a turn.
+/// The number of keys that a range read examines before writers get a turn.
 const CHUNK_KEYS: usize = 1024;
 
 // === impl EmbeddedStore ===
 
 impl EmbeddedStore {
-    /// Opens the store in `options.dir`, or makes one. Reads all of it, so it blocks for as long as that takes.
-    pub fn open(options: Options) -> Result<Self, OpenError> {
+    /// Opens or creates the store in `options.dir`. Reads the whole store, and blocks until that is done.
+    pub fn open(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let dir = options.dir.clone();
         let lock = DirLock::acquire(&dir)?;
         Self::open_locked(&options, lock).map_err(|unusable| unusable.of(dir))
     }
 
-    fn open_locked(options: &Options, lock: DirLock) -> Result<Self, Unusable> {
+    fn open_locked(options: &EmbeddedOptions, lock: DirLock) -> Result<Self, Unusable> {
         if options.dir.join(OLD_FORM).is_dir() {
-            // What an engine of before the first release made.
+            // The database of an engine from before the first release.
             return Err(Unusable::Format(1));
         }
         let place = options.dir.join("index");
         let index = match options.lean {
             true => Index::Disk(DiskIndex::make(place)?),
             false => {
-                // A tool that was killed left it.
+                // A tool that was killed has left its index.
                 index::remove(&place)?;
                 Index::default()
             }
@@ -64,36 +64,36 @@ impl EmbeddedStore {
         Self::start(Arc::new(disk), index, options)
     }
 
-    /// A store in memory, for tests and throw-away servers.
+    /// Creates a store in memory, for tests and temporary servers.
     ///
     /// # Panics
-    /// When the operating system refuses a thread.
+    /// When the operating system cannot start a thread.
     pub fn ephemeral() -> Self {
-        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &Options::new("")) {
+        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &EmbeddedOptions::new("")) {
             Ok(store) => store,
             Err(unusable) => panic!("an empty store in memory cannot be started: {unusable:?}"),
         }
     }
 
-    /// A store on a disk of the caller's making, such as one that fails when a test wants it to.
+    /// Opens a store on the caller's disk, for example one that fails on demand in a test.
     pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
-        let options = Options { watch, ..Options::new("") };
+        let options = EmbeddedOptions { watch, ..EmbeddedOptions::new("") };
         Self::start(disk, Index::default(), &options).map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
-    /// A store in files of the caller's making.
-    pub fn open_in(files: Arc<dyn Files>, options: &Options) -> Result<Self, OpenError> {
+    /// Opens a store in the caller's files.
+    pub fn open_in(files: Arc<dyn Files>, options: &EmbeddedOptions) -> Result<Self, OpenError> {
         let opened = LogDisk::open(files, options.log).map_err(Unusable::from);
         let started = opened.and_then(|disk| Self::start(Arc::new(disk), Index::default(), options));
         started.map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
-    /// How the disk is doing.
+    /// Returns the statistics of the disk.
     pub fn stats(&self) -> LogStats {
         self.shared.disk().map_or_else(|_| LogStats::default(), |disk| disk.stats())
     }
 
-    fn start(disk: Arc<dyn Disk>, index: Index, options: &Options) -> Result<Self, Unusable> {
+    fn start(disk: Arc<dyn Disk>, index: Index, options: &EmbeddedOptions) -> Result<Self, Unusable> {
         let Recovered { state, leftover } = recovery::load(&*disk, index, options.first_revision)?;
         let shared = Arc::new(Shared::new(disk.clone(), state, options.watch, options.on_failure.clone()));
         compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
@@ -101,8 +101,7 @@ impl EmbeddedStore {
         Ok(Self { shared, committer: Mutex::new(Some(committer)) })
     }
 
-    /// Writes what has been asked for, ends all watches and lets go of the disk. Later calls fail with
-    /// [`StoreError::Closed`].
+    /// Executes the pending writes, ends all watches and drops the disk. Later calls fail with [`StoreError::Closed`].
     pub async fn close(&self) {
         if let Some(committer) = self.begin_close() {
             let shared = self.shared.clone();
@@ -147,7 +146,7 @@ impl EmbeddedStore {
     async fn range_at(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
         let wanted = wanted(request.revision);
         match self.range_in_chunks(&request, wanted, CHUNK_KEYS).await {
-            // A compaction overtook a read of the current state: read it in one go.
+            // A read of the current state was overtaken by a compaction: repeat it without chunks.
             Err(StoreError::Compacted { .. }) if wanted.is_none() => {
                 self.range_in_chunks(&request, None, usize::MAX).await
             }
@@ -261,10 +260,10 @@ impl Store for EmbeddedStore {
     }
 }
 
-/// A range read under way.
+/// A range read in progress.
 struct Scan {
     kvs: Vec<KeyValue>,
-    /// Places in `kvs` whose value is still to be read from the record of a revision.
+    /// Indexes in `kvs` whose value must still be read from the record of a revision.
     past: Vec<(usize, u64)>,
     count: usize,
     last_key: Option<Bytes>,
@@ -273,7 +272,7 @@ struct Scan {
 // === impl Scan ===
 
 impl Scan {
-    /// Takes the next keys; whether there may be more.
+    /// Adds the next keys; returns true if there may be more.
     fn add(&mut self, state: &State, request: &RangeRequest, revision: u64, chunk: usize) -> io::Result<bool> {
         let mut looked_at = 0;
         let mut more = false;
@@ -324,13 +323,13 @@ fn placeholder(key: &Bytes) -> KeyValue {
     }
 }
 
-/// Revision 0 stands for "none", as in etcd.
+/// Returns the requested revision; 0 means "none", as in etcd.
 fn wanted(revision: Option<Revision>) -> Option<u64> {
     revision.map(|revision| revision.0).filter(|&revision| revision != 0)
 }
 
 fn finish_close(shared: &Shared, committer: JoinHandle<()>) {
-    // A panic of the committer has been dealt with where it happened.
+    // A panic of the committer was handled where it happened.
     let _ = committer.join();
     let mut wakers = watch::Wakers::default();
     let mut state = shared.state.write();

@@ -1,7 +1,7 @@
-//! Who hears of which change, and how a watcher that fell behind catches up.
+//! Watches: dispatches changes to watchers, and lets a watcher that fell behind catch up.
 //!
-//! The committer offers every event to the watchers of its key. A watcher whose buffer is full is not waited for: it
-//! remembers where it stopped, and its stream reads the rest from history before it takes from the buffer again.
+//! The committer offers every event to the watchers of its key. It does not wait for a watcher whose buffer is full:
+//! that one notes its revision, and its stream reads the rest from history before it uses the buffer again.
 
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
@@ -20,16 +20,16 @@ use crate::options::WatchOptions;
 use crate::recovery::FIRST_REVISION;
 use crate::shared::{Shared, State, read_failed};
 
-/// All watchers by what they watch.
+/// All watchers, by their key ranges.
 #[derive(Default)]
 pub(crate) struct Hub(WatchedRanges<Watcher>);
 
 pub(crate) struct Watcher {
     range: Range<Bytes>,
-    /// Events up to here are not wanted.
+    /// The revision up to which events are not delivered.
     after: u64,
     options: WatchOptions,
-    /// The newest event of this watch that the store has, whether the stream got to it or not.
+    /// The newest event of this watch in the store, even if the stream has not delivered it.
     last_event: AtomicU64,
     buffer: Mutex<Buffer>,
 }
@@ -39,7 +39,7 @@ struct Buffer {
     events: VecDeque<(u64, Vec<Event>)>,
     count: usize,
     bytes: usize,
-    /// Set when events after this revision had to be left to history.
+    /// The revision after which events are only in history, if the buffer was full.
     behind: Option<u64>,
     /// The newest revision that was buffered, or read from history.
     reached: u64,
@@ -48,18 +48,18 @@ struct Buffer {
     waker: Option<Waker>,
 }
 
-/// Streams to be woken once no lock is held.
+/// The wakers of streams, to be called when no lock is held.
 #[derive(Default)]
 pub(crate) struct Wakers(Vec<Waker>);
 
-/// What the stream does next.
+/// The next step of the stream.
 enum Step {
     Deliver(WatchMessage),
     CatchUp(Span),
     End,
 }
 
-/// The most events in one message.
+/// The maximum number of events in one message (unless one revision has more).
 const MESSAGE_EVENTS: usize = 1024;
 
 /// Starts a watch.
@@ -70,7 +70,7 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
         return Err(StoreError::Compacted { compacted: Revision(state.compacted) });
     }
     let now = state.revision;
-    // There is no record of the revision of an empty store.
+    // The initial revision of an empty store has no record.
     let after = after.max(FIRST_REVISION);
     let newest = if after < now { state.newest_change(&range)? } else { 0 };
     let last_event = if newest > after { newest } else { 0 };
@@ -93,11 +93,11 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
     Ok(Watch { messages, control: Box::new(Control { shared: shared.clone(), watcher }) })
 }
 
-/// The receiving end. Dropping it ends the watch.
+/// The receiving end of a watch. Dropping it ends the watch.
 struct Feed {
     shared: Arc<Shared>,
     watcher: Arc<Watcher>,
-    /// What is to be read from history before anything is taken from the buffer.
+    /// The revisions to read from history before the buffer is used.
     catching_up: Option<Span>,
     ended: bool,
 }
@@ -154,7 +154,8 @@ impl WatchControl for Control {
 }
 
 impl Control {
-    /// Events reach the watcher before the revision is advanced, so what is read in this order covers `current`.
+    /// Returns the barrier. Events reach the watcher before the store's revision advances, so `last_event`, read after
+    /// it, covers `current`.
     fn now(&self) -> Result<Barrier, StoreError> {
         let current = self.shared.current();
         let last_event = Revision(self.watcher.last_event.load(Ordering::Acquire));
@@ -168,12 +169,12 @@ impl Control {
 // === impl Hub ===
 
 impl Hub {
-    /// Offers the events of one revision to those who watch their keys.
+    /// Offers the events of one revision to the watchers of their keys.
     pub(crate) fn dispatch(&self, revision: u64, events: &[Event], wakers: &mut Wakers) {
         self.0.dispatch(events, |watcher, share| watcher.offer(revision, share, wakers));
     }
 
-    /// Tells watchers without events that nothing is outstanding up to `revision`.
+    /// Sends progress up to `revision` to watchers without events.
     pub(crate) fn tell_progress(&self, revision: u64, wakers: &mut Wakers) {
         for watcher in self.0.iter() {
             watcher.progress(revision, wakers);
@@ -233,7 +234,7 @@ impl Watcher {
             return Poll::Ready(Step::End);
         }
         if let Some(behind) = buffer.behind.take() {
-            // What came while the buffer was full ends with the last event; from now on the buffer is filled again.
+            // The events that did not fit end with `last_event`; from now on the buffer is filled again.
             buffer.reached = self.last_event.load(Ordering::Acquire);
             return Poll::Ready(Step::CatchUp(Span::new(behind, buffer.reached)));
         }
@@ -248,7 +249,7 @@ impl Watcher {
 // === impl Buffer ===
 
 impl Buffer {
-    /// A message's worth of events, whole revisions only.
+    /// Takes the events of one message, whole revisions only.
     fn take(&mut self) -> Option<Vec<Event>> {
         let (_, mut message) = self.events.pop_front()?;
         while message.len() < MESSAGE_EVENTS
@@ -275,7 +276,7 @@ impl Wakers {
 // === impl State ===
 
 impl State {
-    /// The newest revision at which a key of the range changed.
+    /// Returns the newest revision at which a key of the range changed.
     fn newest_change(&self, range: &Range<Bytes>) -> Result<u64, StoreError> {
         let mut newest = 0;
         let walked = self.index.range(range, None, &mut |_, entry| {

@@ -1,4 +1,4 @@
-//! What the files take: not more than they may, whatever is written, and what happens when there is no room for it.
+//! The bound on the size of the files for all kinds of writes, and writes when the disk is full.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use support::model::Model;
 use support::sim_files::{ENOSPC, Fault, SimFiles, Survives};
@@ -16,7 +16,8 @@ const SEGMENT: u64 = 64 << 10;
 
 fn open(files: &SimFiles) -> EmbeddedStore {
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }).expect("the store opens")
+    EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        .expect("the store opens")
 }
 
 fn put(key: String, len: usize) -> Work {
@@ -28,7 +29,7 @@ fn delete(key: String) -> Work {
     Work::Txn(Txn { key: key.into(), expect: Expect::Anything, op: Op::Delete })
 }
 
-/// Objects of all sizes are updated, made and deleted; a compaction follows some time behind.
+/// Objects of all sizes are updated, created and deleted; a compaction follows some time later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_stay_within_twice_what_is_kept_and_two_segments() {
     for (keys, len) in [(4, 20_000), (4, 60_000), (40, 1500), (200, 100)] {
@@ -65,7 +66,7 @@ async fn files_stay_within_twice_what_is_kept_and_two_segments() {
     }
 }
 
-/// A disk fills up: puts are refused with a word, deletions and compactions go on, and with them the room comes back.
+/// On a full disk puts are refused with an error; deletions and compactions continue, and free space again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_takes_deletions_and_heals() {
     let files = SimFiles::default();
@@ -91,7 +92,7 @@ async fn a_full_disk_takes_deletions_and_heals() {
     }
     let again = put("/a/x".to_owned(), 10).run(&store, &mut model).await;
     assert!(matches!(again, Err(StoreError::NoSpace(_))), "{again:?}");
-    // A process that starts on it finds it as it is.
+    // A process that starts on the full disk finds it unchanged.
     drop(store);
     let files = files.restarted(Survives::Synced);
     let store = open(&files);
@@ -105,12 +106,12 @@ async fn a_full_disk_takes_deletions_and_heals() {
     assert!(files.used() <= 12 * SEGMENT);
 }
 
-/// Where what was written to a file ends.
+/// Returns the end of the written bytes of a file.
 fn written(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// A store whose process was killed while it wrote a frame.
+/// Returns a store whose process was killed while it wrote a frame.
 async fn torn() -> (SimFiles, Model) {
     let files = SimFiles::default();
     let store = open(&files);
@@ -127,7 +128,7 @@ async fn torn() -> (SimFiles, Model) {
     (files, model)
 }
 
-/// Nothing can be made any more: what is to be deleted goes over what was never finished.
+/// No file can be created any more: deletions overwrite an unfinished frame.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deletions_need_no_room_behind_an_unfinished_write() {
     let run = |at: Option<u64>, fault: Fault, full: bool| async move {
@@ -142,12 +143,14 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
         let mut under_way = None;
         let mut done = 0;
         let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-        if let Ok(store) = EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }) {
+        if let Ok(store) =
+            EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        {
             for n in 0..10 {
                 let work = delete(format!("/a/{n}"));
                 match work.run(&store, &mut model).await {
                     Ok(()) => done += 1,
-                    // A process that dies now may leave the first of them done.
+                    // A process that is killed now may leave the first of them done.
                     Err(StoreError::NoSpace(_) | StoreError::Unavailable(_)) => under_way = under_way.or(Some(work)),
                     Err(_) => {
                         under_way = Some(work);
@@ -164,7 +167,7 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     let (files, model, _, done, operations) = run(None, Fault::Short, true).await;
     assert_eq!(done, 10, "all are taken");
     model.check(&open(&files.restarted(Survives::Everything)), "on a full disk").await;
-    // Where there is room, nothing is written to a segment whose last write may have failed.
+    // While there is space, nothing is written to a segment whose last write may have failed.
     let newest = |files: &SimFiles| files.names().into_iter().rfind(|name| name.starts_with("log-"));
     let (before, _) = torn().await;
     assert_eq!(newest(&files), newest(&before), "the old segment is gone on with");
@@ -192,13 +195,13 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     }
 }
 
-/// Rewriting fails for a while: it is tried again, and the store is ready when nothing is to be rewritten any more.
+/// Rewriting fails for a while: it is retried, and the store is ready when no segment needs it any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_of_rewriting_passes() {
     let files = SimFiles::default();
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: true };
-    let store =
-        EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }).expect("it opens");
+    let store = EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        .expect("it opens");
     let mut model = Model::default();
     for n in 0..200 {
         put(format!("/a/{}", n % 10), 4000).run(&store, &mut model).await.expect("a put");

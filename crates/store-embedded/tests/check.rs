@@ -1,11 +1,11 @@
-//! A check names what is damaged and goes on behind it.
+//! A check describes damage and continues behind it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use binnacle_store::{Expect, Op, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{DamagedObject, EmbeddedStore, Options, check};
+use binnacle_store_embedded::{DamagedObject, EmbeddedOptions, EmbeddedStore, check};
 use bytes::Bytes;
 
 const SEGMENT: u64 = 256 << 10;
@@ -16,10 +16,10 @@ async fn put(store: &EmbeddedStore, key: &str, value: &[u8]) {
     store.txn(txn).await.expect("a put");
 }
 
-/// Forty objects in several segments: each is written twice, so that revision 2 + n and 42 + n are of object n.
+/// Writes forty objects, twice each, in several segments: revisions 2 + n and 42 + n are of object n.
 async fn make(dir: &Path) {
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    let store = EmbeddedStore::open(Options { log, ..Options::new(dir) }).expect("it opens");
+    let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir) }).expect("it opens");
     for n in 0..80 {
         let value = format!("value {n} ").repeat(2000);
         put(&store, &format!("/k/{:02}", n % 40), value.as_bytes()).await;
@@ -40,7 +40,7 @@ fn name(path: &Path) -> String {
     path.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
-/// Where text first is in the segments.
+/// Returns the segment and position of the first occurrence of a text.
 fn find(dir: &Path, text: &str) -> (PathBuf, usize) {
     let mut found = segments(dir).into_iter().filter_map(|path| {
         let bytes = fs::read(&path).expect("a segment");
@@ -55,7 +55,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(path, bytes).expect("a file");
 }
 
-/// The length before the record, and its header up to the key's length.
+/// The bytes before a key: the length field, and the record's header up to the key's length.
 const BEFORE_KEY: usize = 4 + 46;
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_damaged_value_is_named_and_all_else_is_read() {
 async fn what_cannot_be_told_apart_is_counted_and_named_by_what_follows() {
     let dir = tempfile::tempdir().expect("a directory");
     make(dir.path()).await;
-    // The frames of revisions 12 and 13 have neither headers nor records any more.
+    // The frames of revisions 12 and 13 have lost both headers and records.
     let (path, first) = find(dir.path(), "value 10 ");
     let (_, behind) = find(dir.path(), "value 12 ");
     let header = 48;
@@ -120,7 +120,7 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
     assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
     assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
-    // Without any head nothing is told apart from a user's bytes.
+    // Without any head, frames cannot be told from user data.
     for path in segments(dir.path()) {
         change(&path, |bytes| bytes[30] ^= 1);
     }
@@ -132,13 +132,13 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     );
 }
 
-/// A record that is damaged is not given a frame of its own that says it is whole: its segment stays as it is.
+/// A damaged record is not copied into a valid frame: its segment stays unchanged.
 #[tokio::test]
 async fn what_is_damaged_is_not_rewritten() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    let store = EmbeddedStore::open(Options { log, ..Options::new(dir.path()) }).expect("it opens");
-    // Every fourth object stays as it was; the segments of the first forty writes are mostly dead then.
+    let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir.path()) }).expect("it opens");
+    // Every fourth object is unchanged; the segments of the first forty writes are mostly dead.
     for n in (0..40).chain((0..120).map(|n| n % 40).filter(|n| n % 4 != 0)) {
         let value = format!("value {n} ").repeat(2000);
         put(&store, &format!("/k/{n:02}"), value.as_bytes()).await;

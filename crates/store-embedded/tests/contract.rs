@@ -1,16 +1,16 @@
-//! The contract of the storage engines, on disk and in memory.
+//! The contract of storage engines, on disk and in memory.
 
 use std::sync::Arc;
 
 use binnacle_store::Store;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 mod on_disk {
     use super::*;
 
     async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
         let dir = tempfile::tempdir().expect("a directory");
-        let store = EmbeddedStore::open(Options::new(dir.path())).expect("an empty directory can be used");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path())).expect("an empty directory can be used");
         (dir, Arc::new(store))
     }
 
@@ -27,13 +27,13 @@ mod in_memory {
     binnacle_store::contract_tests!(store);
 }
 
-/// Every watch falls behind at once, so all of them live on history.
+/// Every watch falls behind at once, so all events come from history.
 mod with_tiny_buffers {
     use super::*;
 
     async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut options = Options::new(dir.path());
+        let mut options = EmbeddedOptions::new(dir.path());
         options.watch.buffer_events = 1;
         options.watch.progress_interval = std::time::Duration::from_millis(1);
         let store = EmbeddedStore::open(options).expect("an empty directory can be used");
@@ -43,13 +43,13 @@ mod with_tiny_buffers {
     binnacle_store::contract_tests!(store);
 }
 
-/// Everything is looked for on disk.
+/// Everything is read from the disk.
 mod lean {
     use super::*;
 
     async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
         let dir = tempfile::tempdir().expect("a directory");
-        let options = Options { lean: true, ..Options::new(dir.path()) };
+        let options = EmbeddedOptions { lean: true, ..EmbeddedOptions::new(dir.path()) };
         let store = EmbeddedStore::open(options).expect("an empty directory can be used");
         (dir, Arc::new(store))
     }

@@ -1,5 +1,5 @@
-//! Every single operation on the files fails, or the power goes at it: nothing acknowledged is lost, nothing half done
-//! appears, and what may pass, passes.
+//! Every single file operation fails, or the power fails at it: no acknowledged write is lost, no partial write
+//! appears, and transient errors pass.
 
 mod support;
 
@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use binnacle_store::{LeaseId, Op, Revision, Store, StoreError};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use support::model::{Model, list};
 use support::sim_files::{EIO, EMFILE, ENOSPC, Fault, SimFiles, Survives};
 use support::work::{Rng, Work};
 
-/// Small segments, so that a short run begins, rewrites and removes many.
-fn options() -> Options {
+/// Returns options with small segments, so that a short run begins, rewrites and removes many of them.
+fn options() -> EmbeddedOptions {
     let log = LogOptions { min_segment: 8 << 10, max_segment: 8 << 10, background: false };
-    Options { log, ..Options::new("") }
+    EmbeddedOptions { log, ..EmbeddedOptions::new("") }
 }
 
 fn open(files: &SimFiles) -> Result<EmbeddedStore, OpenError> {
@@ -25,7 +25,7 @@ fn open(files: &SimFiles) -> Result<EmbeddedStore, OpenError> {
 
 const STEPS: usize = 90;
 
-/// What to do at a step: mostly the random work, and enough compactions for segments to be rewritten.
+/// Returns the work of a step: mostly random, with enough compactions for segments to be rewritten.
 fn work(rng: &mut Rng, model: &Model, step: usize) -> Work {
     match step % 9 {
         8 if model.revision() > model.compacted + 1 => Work::Compact(model.revision() - rng.below(2)),
@@ -41,7 +41,7 @@ fn work(rng: &mut Rng, model: &Model, step: usize) -> Work {
     }
 }
 
-/// Works until something fails. The model of what was acknowledged, and what was under way.
+/// Works until an error. Returns the model of acknowledged work, and the work that was in progress.
 async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<Work>, Option<EmbeddedStore>) {
     let mut model = Model::default();
     let Ok(store) = open(files) else { return (model, None, None) };
@@ -55,7 +55,7 @@ async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<Work>
     (model, None, Some(store))
 }
 
-/// How many operations a run has, and that it does all that can go wrong.
+/// Returns the number of operations of a run, and checks that it includes every kind.
 async fn operations(seed: u64) -> u64 {
     let files = SimFiles::default();
     let (model, _, store) = work_until_failure(&files, seed).await;
@@ -66,7 +66,7 @@ async fn operations(seed: u64) -> u64 {
     files.operations()
 }
 
-/// Opens what was left, and compares it with what may be there.
+/// Opens the remaining files, and compares the store with its possible states.
 async fn check_restart(
     files: &SimFiles,
     model: &Model,
@@ -76,7 +76,7 @@ async fn check_restart(
 ) -> SimFiles {
     let store = open(files).unwrap_or_else(|error| panic!("{context}: {error} {:?}", files.names()));
     let mut expected = model.clone();
-    // What was under way may have happened or not, as a whole.
+    // The work in progress was done as a whole, or not at all.
     let revision = store.current_revision().await.expect("a revision").0;
     let compacted = store.compacted_revision().await.expect("a revision").0;
     let lease_is_gone = match under_way {
@@ -89,7 +89,7 @@ async fn check_restart(
         work.apply(&mut expected);
     }
     expected.check(&store, context).await;
-    // And it works on, without reusing a revision.
+    // The store works, and does not reuse a revision.
     let mut rng = Rng::new(seed + 1000);
     for step in 0..12 {
         let work = match step {
@@ -100,7 +100,7 @@ async fn check_restart(
     }
     expected.check(&store, context).await;
     drop(store);
-    // What was shown by then is durable.
+    // The state that was read by then is durable.
     let again = files.restarted(Survives::Synced);
     let store = open(&again).unwrap_or_else(|error| panic!("{context}, once more: {error}"));
     expected.check(&store, &format!("{context}, once more")).await;
@@ -125,7 +125,7 @@ async fn power_goes_at_every_operation() {
     }
 }
 
-/// A process dies at every operation, and a second one, which found what the first had not made durable, loses power.
+/// A process is killed at every operation, and a second one, which found writes that were not durable, loses power.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_and_then_the_power_at_every_operation() {
     for at in 0..operations(3).await {
@@ -133,11 +133,11 @@ async fn a_kill_and_then_the_power_at_every_operation() {
             let files = SimFiles::default();
             files.plan(at, fault);
             let (model, under_way, store) = work_until_failure(&files, 3).await;
-            // The process is killed: nothing is tidied up.
+            // The process is killed: no destructor runs.
             std::mem::forget(store);
             let context = format!("{fault:?} at operation {at}, killed");
             check_restart(&files.restarted(Survives::Everything), &model, under_way.as_ref(), 3, &context).await;
-            // The same, but power goes as soon as the second process has shown what there is.
+            // The same, but power fails as soon as a read of the second process has returned.
             let second = files.restarted(Survives::Everything);
             let store = open(&second).unwrap_or_else(|error| panic!("{context}: {error}"));
             let shown = list(&store, &binnacle_store::prefix_range(b"/"), None).await.expect("a list");
@@ -151,7 +151,7 @@ async fn a_kill_and_then_the_power_at_every_operation() {
     }
 }
 
-/// One operation fails and the next ones do not: the store goes on by itself.
+/// One operation fails and the next ones do not: the store recovers by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_that_passes_at_every_operation() {
     let faults = [Fault::Refused(EIO), Fault::Refused(ENOSPC), Fault::Refused(EMFILE), Fault::Short, Fault::Dropped];
@@ -179,7 +179,7 @@ async fn fail_and_go_on(at: u64, fault: Fault, survives: Survives) {
         if let Err(error) = work.run(&store, &mut model).await {
             assert!(matches!(error, StoreError::NoSpace(_) | StoreError::Unavailable(_)), "{context}: {error:?}");
             model.check(&store, &format!("{context}, refused")).await;
-            // It is not there, and neither is it after a while.
+            // The refused write has no effect, now or later.
             work.run(&store, &mut model).await.unwrap_or_else(|error| panic!("{context}, tried again: {error}"));
         }
     }
@@ -189,7 +189,7 @@ async fn fail_and_go_on(at: u64, fault: Fault, survives: Survives) {
     check_restart(&files.restarted(survives), &model, None, 1, &context).await;
 }
 
-/// The disk is gone for good: what was acknowledged is still shown, nothing is taken, and it is told once.
+/// The disk fails permanently: acknowledged writes can be read, new ones are refused, and it is reported once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_fails_for_good() {
     for at in (40..operations(2).await).step_by(7) {
@@ -200,7 +200,7 @@ async fn a_disk_that_fails_for_good() {
         let count = move |_: &str| {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         };
-        let options = Options { on_failure: Some(Arc::new(count)), ..options() };
+        let options = EmbeddedOptions { on_failure: Some(Arc::new(count)), ..options() };
         let store = EmbeddedStore::open_in(Arc::new(files.clone()), &options).expect("it opens");
         let mut model = Model::default();
         let mut rng = Rng::new(2);
@@ -224,7 +224,7 @@ async fn a_disk_that_fails_for_good() {
     }
 }
 
-/// Of many concurrent writers whose writes share a failing group, none is told that it was done.
+/// Many concurrent writers share a failing group, and none of them succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_writers_and_a_disk_that_fails() {
     for at in [20, 21, 40, 41, 61] {
@@ -266,7 +266,7 @@ async fn concurrent_writers_and_a_disk_that_fails() {
     }
 }
 
-/// Any file that is lost and any byte that changes is noticed, or makes no difference.
+/// A lost file or a changed byte is detected, or makes no difference.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_lost_file_and_any_changed_byte_is_noticed() {
     for seed in [5, 6] {
@@ -288,7 +288,7 @@ async fn any_lost_file_and_any_changed_byte_is_noticed() {
                 match open(&changed) {
                     Err(OpenError::Damaged { .. } | OpenError::Format { .. }) => noticed += 1,
                     Err(other) => panic!("{context}: {other}"),
-                    // One slot of the head, or room that nothing was written to.
+                    // The byte is in one slot of the file `head`, or in unused space.
                     Ok(store) => model.check(&store, &context).await,
                 }
             }
@@ -305,7 +305,7 @@ fn refused(files: &SimFiles, context: &str) {
     }
 }
 
-/// A read of a damaged past says so, and nothing else.
+/// A read of damaged history returns that error, and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_found_while_running() {
     let files = SimFiles::default();

@@ -1,4 +1,4 @@
-//! The directory: who may use it, what survives a restart, and what happens when its files are not what they were.
+//! The directory: its lock, restarts, and changed files.
 
 mod support;
 
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, prefix_range};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use futures::StreamExt;
 use support::model::{Model, list};
 use support::work::{Rng, Work};
 
 fn open(dir: &Path) -> Result<EmbeddedStore, OpenError> {
-    EmbeddedStore::open(Options::new(dir))
+    EmbeddedStore::open(EmbeddedOptions::new(dir))
 }
 
 async fn put(store: &dyn Store, key: &str, value: &[u8], lease: Option<binnacle_store::LeaseId>) {
@@ -71,7 +71,7 @@ async fn leases_survive_a_restart() {
     assert_eq!(list(&store, &prefix_range(b"/a/"), None).await.expect("a list"), []);
 }
 
-/// A lease that ended takes everything with it, also what was put in the same moment: the next start finds no orphan.
+/// A lease that ends deletes all its keys, including one that is put at the same moment: the next start has no orphan.
 #[tokio::test]
 async fn a_restart_after_puts_raced_with_the_end_of_their_lease() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -121,15 +121,15 @@ async fn closing_is_quick_and_tells_everyone() {
     assert!(matches!(error, StoreError::Closed), "{error}");
     assert!(matches!(store.get(Bytes::from_static(b"/a/0"), None).await, Err(StoreError::Closed)));
     assert!(matches!(store.health().await, Err(StoreError::Closed)));
-    // Watches that somebody still holds keep neither the directory nor its lock.
+    // Open watches hold neither the directory nor its lock.
     let again = open(dir.path()).expect("the store opens again");
     let count = list(&again, &prefix_range(b"/a/"), None).await.expect("a list").len();
     assert_eq!(count, written, "what was acknowledged, and nothing else");
 }
 
-/// Files of a store that has several segments, and what it holds.
+/// Makes the files of a store with several segments, and returns its contents.
 async fn filled(dir: &Path) -> Model {
-    let mut options = Options::new(dir);
+    let mut options = EmbeddedOptions::new(dir);
     options.log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
     let store = EmbeddedStore::open(options).expect("the store opens");
     let mut model = Model::default();
@@ -169,7 +169,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Whatever happens to the files, the store refuses to start, or says so when it reads, or has everything as it was.
+/// After any change of the files, the store refuses to start, or a read fails, or the contents are unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_files_never_give_wrong_answers() {
     let original = tempfile::tempdir().expect("a directory");
@@ -218,7 +218,7 @@ async fn damaged_files_never_give_wrong_answers() {
     assert!(refused > 20, "damage is found at all");
 }
 
-/// A file is gone: an older state would be a lie.
+/// A lost file is an error: the store must not show an older state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_files_are_noticed() {
     let original = tempfile::tempdir().expect("a directory");

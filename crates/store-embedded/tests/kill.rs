@@ -1,4 +1,4 @@
-//! A process that is killed while many clients write: whatever it acknowledged is there when the next one starts.
+//! A process that is killed while many clients write: the next process finds everything that it acknowledged.
 //!
 //! The test runs itself as the process to be killed. `KILL_ROUNDS` sets how often (100).
 
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::victim::{self, Told};
 use support::work::Rng;
 
@@ -36,7 +36,7 @@ fn killed_at_any_time() {
     for round in 0..rounds {
         run_and_kill(dir.path(), Duration::from_micros(rng.below(150_000)), &mut told);
         let started = Instant::now();
-        let store = EmbeddedStore::open(Options::new(dir.path()))
+        let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path()))
             .unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
         opening = opening.max(started.elapsed());
         runtime.block_on(told.check(&store, &format!("seed {seed}, round {round}")));
@@ -46,7 +46,7 @@ fn killed_at_any_time() {
     assert!(told.acknowledged > rounds, "the victims did write");
 }
 
-/// Not even the first start has a moment at which it must not be interrupted.
+/// The first start may be interrupted at any moment.
 #[test]
 fn killed_while_it_is_created() {
     if victim::is_running() {
@@ -65,7 +65,8 @@ fn killed_while_it_is_created() {
         victim.kill().expect("the victim is killed");
         victim.wait().expect("the victim is gone");
         lines.map_while(Result::ok).for_each(|line| told.hear(&line));
-        let store = EmbeddedStore::open(Options::new(&data)).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        let store =
+            EmbeddedStore::open(EmbeddedOptions::new(&data)).unwrap_or_else(|error| panic!("round {round}: {error}"));
         runtime.block_on(told.check(&store, &format!("round {round}")));
     }
 }
@@ -76,7 +77,7 @@ fn run_and_kill(dir: &Path, after: Duration, told: &mut Told) {
     let opened = lines.by_ref().map_while(Result::ok).any(|line| line == "open");
     assert!(opened, "the victim opens its store");
     let listener = std::thread::spawn(|| lines.map_while(Result::ok).collect::<Vec<String>>());
-    // The point in time is what is random here; there is no condition to wait for.
+    // The point in time is random; there is no condition to wait for.
     std::thread::sleep(after);
     victim.kill().expect("the victim is killed");
     victim.wait().expect("the victim is gone");

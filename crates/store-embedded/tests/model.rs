@@ -1,4 +1,4 @@
-//! Random work on the engine and on a model of the contract: the same answers, the same states, the same events.
+//! Random work on the engine and on a model of the contract: the results, states and events must be the same.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use binnacle_store::Store;
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options, WatchOptions};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, WatchOptions};
 use support::model::Model;
 use support::sim_files::SimFiles;
 use support::work::Rng;
@@ -37,7 +37,7 @@ async fn in_memory_with_restarts() {
 fn open(disk: &SimFiles, rng: &mut Rng) -> EmbeddedStore {
     let watch = WatchOptions { buffer_events: 1 + rng.below(100) as usize, ..WatchOptions::default() };
     let log = LogOptions { min_segment: 8 << 10, max_segment: 16 << 10, background: rng.below(2) == 0 };
-    EmbeddedStore::open_in(Arc::new(disk.clone()), &Options { watch, log, ..Options::new("") })
+    EmbeddedStore::open_in(Arc::new(disk.clone()), &EmbeddedOptions { watch, log, ..EmbeddedOptions::new("") })
         .expect("the store opens")
 }
 
@@ -48,9 +48,9 @@ async fn on_disk_with_restarts() {
         let mut rng = Rng::new(seed);
         let mut model = Model::default();
         for round in 0..4 {
-            // In turn as servers and as tools open it.
+            // Alternates between the options of servers and of tools.
             let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
-            let options = Options { lean: round % 2 == 1, log, ..Options::new(dir.path()) };
+            let options = EmbeddedOptions { lean: round % 2 == 1, log, ..EmbeddedOptions::new(dir.path()) };
             let store = EmbeddedStore::open(options).expect("the store opens");
             model.check(&store, &format!("seed {seed}, round {round}")).await;
             for _ in 0..STEPS {
@@ -61,7 +61,7 @@ async fn on_disk_with_restarts() {
             let closed = store.current_revision().await;
             assert!(matches!(closed, Err(binnacle_store::StoreError::Closed)), "{closed:?}");
         }
-        let store = EmbeddedStore::open(Options::new(dir.path())).expect("the store opens");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path())).expect("the store opens");
         model.check(&store, &format!("seed {seed}, at the end")).await;
     }
 }

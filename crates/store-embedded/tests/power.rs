@@ -1,15 +1,15 @@
-//! A process that is recorded while many clients write: whatever it acknowledged before a call would be there if the power
-//! had failed at that call.
+//! A process that is recorded while many clients write: if the power had failed at any system call, everything
+//! acknowledged before it would be there.
 //!
-//! Other than the simulated files of the crash tests, this is about what the real ones ask of the system.
-//! `POWER_CUTS` sets how many points in time are tried (60).
+//! Unlike the simulated files of the crash tests, it uses real ones. `POWER_CUTS` sets the number of tested points in
+//! time (60).
 
 mod support;
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use support::recording::Recording;
 use support::victim::{self, Told};
 use support::work::Rng;
@@ -60,7 +60,8 @@ fn the_power_fails_at_any_call() {
         let mut told = Told::default();
         recording.said(before).flat_map(str::lines).for_each(|line| told.hear(line));
         let context = format!("seed {seed}, cut {cut} before call {before}");
-        let store = EmbeddedStore::open(Options::new(&left)).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let store =
+            EmbeddedStore::open(EmbeddedOptions::new(&left)).unwrap_or_else(|error| panic!("{context}: {error}"));
         runtime.block_on(told.check(&store, &context));
         acknowledged += told.acknowledged;
         runtime.block_on(store.close());

@@ -1,4 +1,4 @@
-//! What the files take with values as large as they come, while several write as fast as they can.
+//! The size of the files with the largest values, while several tasks write as fast as they can.
 
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
@@ -9,23 +9,25 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 const SEGMENT: u64 = 16 << 20;
-/// What a compaction gives back at once is gone from the disk within this time.
+/// The time in which the space of a compaction must be freed.
 const CATCHES_UP: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_of_all_sizes_stay_within_the_bound() {
-    // A disk in memory is the fastest there is.
+    // A file system in memory is the fastest.
     let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     for (size, keys, writes) in
         [(100, 20_000, 100_000), (5_000, 2_000, 40_000), (200_000, 60, 2_000), (1_500_000, 8, 300)]
     {
         let dir = base.path().join(size.to_string());
         let log = LogOptions { max_segment: SEGMENT, ..LogOptions::default() };
-        let store = Arc::new(EmbeddedStore::open(Options { log, ..Options::new(&dir) }).expect("the store opens"));
+        let store = Arc::new(
+            EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(&dir) }).expect("the store opens"),
+        );
         let stop = Arc::new(AtomicBool::new(false));
         let watch = std::thread::spawn({
             let (store, stop, dir) = (store.clone(), stop.clone(), dir.clone());
@@ -45,7 +47,7 @@ async fn values_of_all_sizes_stay_within_the_bound() {
                     store.txn(Txn { key, expect: Expect::Anything, op }).await.expect("a write");
                     if turn % (writes / 40) == 0 {
                         let revision = store.current_revision().await.expect("a revision");
-                        // Another writer may have been before.
+                        // Another writer may have compacted already.
                         let _ = store.compact(revision).await;
                     }
                 }
@@ -60,13 +62,13 @@ async fn values_of_all_sizes_stay_within_the_bound() {
         assert!(moves > 0, "{size}: segments are rewritten");
         store.close().await;
         drop(store);
-        let store = EmbeddedStore::open(Options::new(&dir)).expect("it opens again");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("it opens again");
         store.close().await;
         std::fs::remove_dir_all(&dir).expect("it goes");
     }
 }
 
-/// Compares what the files take with the most that had to be kept a short while ago.
+/// Compares the size of the files with the largest needed size of the last moments.
 fn watch_bound(store: &EmbeddedStore, dir: &Path, largest: u64, stop: &AtomicBool) {
     let mut needed = VecDeque::new();
     while !stop.load(Ordering::Relaxed) {
@@ -78,7 +80,7 @@ fn watch_bound(store: &EmbeddedStore, dir: &Path, largest: u64, stop: &AtomicBoo
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let disk: u64 = entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum();
         let most = needed.iter().map(|(_, needed)| *needed).max().unwrap_or_default();
-        // A value that begins a segment may be longer than that has room for.
+        // A segment that begins with a large value may be longer than the normal size.
         let bound = 2 * most + 2 * SEGMENT + 2 * largest;
         assert!(disk <= bound, "{disk} of {bound}: {:?}", store.stats());
         std::thread::sleep(Duration::from_millis(10));

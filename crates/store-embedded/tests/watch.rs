@@ -1,4 +1,4 @@
-//! What this engine's watches do beyond the contract: progress without events, and bounded buffers.
+//! Watches of this engine beyond the contract: progress without events, and bounded buffers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ async fn a_watch_without_events_hears_how_far_it_has_come() {
     }
 }
 
-/// What a watcher does not read is not kept for it: it comes from history when it does.
+/// Events that a watcher does not read are not buffered for it: later it reads them from history.
 #[tokio::test]
 async fn buffers_are_bounded() {
     const VALUE: usize = 64 << 10;

@@ -1,7 +1,7 @@
-//! The part of etcd's v3 API that this engine speaks: messages with the field numbers of its `rpc.proto` and `kv.proto`.
+//! The messages of etcd's v3 API that this engine uses, with the field numbers of `rpc.proto` and `kv.proto`.
 //!
-//! Written by hand, because generating it needs the protobuf compiler at build time and these few messages never change.
-//! Fields that are not used are left out; protobuf skips what it does not know.
+//! Written by hand, because generating them needs the protobuf compiler at build time and these few messages never
+//! change. Unused fields are left out; protobuf skips unknown ones.
 
 use prost::{Message, Oneof};
 
@@ -18,7 +18,7 @@ pub(crate) mod path {
     pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 }
 
-/// Every answer has one. Revisions are those of the member's store when it answered.
+/// The header of every response. Its revision is that of the member's store at that time.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseHeader {
     #[prost(uint64, tag = "1")]
@@ -93,7 +93,7 @@ pub(crate) struct PutRequest {
     pub(crate) lease: i64,
     #[prost(bool, tag = "4")]
     pub(crate) prev_kv: bool,
-    /// Writes what the key has already.
+    /// Keeps the present value of the key.
     #[prost(bool, tag = "5")]
     pub(crate) ignore_value: bool,
     #[prost(bool, tag = "6")]
@@ -158,13 +158,13 @@ pub(crate) enum ResponseUnion {
     Txn(TxnResponse),
 }
 
-/// A condition on a number of a key. All numbers are 0 for a key that does not exist.
+/// A condition on a property of a key. All properties are 0 for a key that does not exist.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Compare {
     /// 0 stands for "equal".
     #[prost(int32, tag = "1")]
     pub(crate) result: i32,
-    /// The number that is compared, as its index.
+    /// The compared property, as its index.
     #[prost(int32, tag = "2")]
     pub(crate) target: i32,
     #[prost(bytes = "bytes", tag = "3")]
@@ -247,7 +247,7 @@ pub(crate) struct WatchCreateRequest {
     pub(crate) start_revision: i64,
     #[prost(bool, tag = "6")]
     pub(crate) prev_kv: bool,
-    /// Large answers come in pieces.
+    /// Large responses may come in pieces.
     #[prost(bool, tag = "8")]
     pub(crate) fragment: bool,
 }
@@ -306,7 +306,7 @@ pub(crate) struct LeaseTimeToLiveRequest {
 pub(crate) struct LeaseTimeToLiveResponse {
     #[prost(int64, tag = "2")]
     pub(crate) id: i64,
-    /// Seconds that are left, -1 when there is no such lease.
+    /// The seconds left, -1 if there is no such lease.
     #[prost(int64, tag = "3")]
     pub(crate) ttl: i64,
 }

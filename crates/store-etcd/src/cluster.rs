@@ -1,4 +1,4 @@
-//! The members of a cluster: whom to ask, and what to do when one does not answer.
+//! The members of a cluster, and calls to them with retries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,9 +16,9 @@ use tonic_prost::ProstCodec;
 use crate::api::{StatusRequest, StatusResponse, path};
 use crate::connector::{channel, tls_config};
 use crate::error::Failure;
-use crate::options::{ConnectError, Options};
+use crate::options::{ConnectError, EtcdOptions};
 
-/// All members, asked in turn.
+/// All members, called in turn.
 pub(crate) struct Cluster {
     members: Vec<Arc<Member>>,
     next: AtomicUsize,
@@ -55,8 +55,8 @@ const MAX_ANSWER: usize = i32::MAX as usize;
 // === impl Cluster ===
 
 impl Cluster {
-    /// Connects to nobody yet.
-    pub(crate) fn new(options: &Options) -> Result<Self, ConnectError> {
+    /// Does not connect yet.
+    pub(crate) fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
         if options.endpoints.is_empty() {
             return Err(ConnectError::NoEndpoint);
         }
@@ -74,7 +74,7 @@ impl Cluster {
         Ok(Self { members, next: AtomicUsize::new(0), started: Instant::now() })
     }
 
-    /// A member, in turn; those that failed lately only when there is no other.
+    /// Returns the next member in turn; one that failed lately only if all did.
     pub(crate) fn pick(&self) -> &Arc<Member> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let in_turn = || (0..self.members.len()).map(|n| &self.members[first.wrapping_add(n) % self.members.len()]);
@@ -86,7 +86,7 @@ impl Cluster {
             .unwrap_or(&self.members[0])
     }
 
-    /// Passes over a member for a while.
+    /// Makes `pick` skip a member for a while.
     pub(crate) fn avoid(&self, member: &Member) {
         let until = self.now() + u64::try_from(AVOID.as_millis()).unwrap_or(u64::MAX);
         member.avoided_until.store(until, Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Cluster {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Asks one member after the other until one answers or it takes too long.
+    /// Calls one member after the other until one answers or the time is over.
     pub(crate) async fn call<Q, A>(&self, call: Call, request: Q) -> Result<A, Failure>
     where
         Q: Message + Clone + 'static,
@@ -122,7 +122,7 @@ impl Cluster {
                 return Err(failure);
             }
             tries += 1;
-            // Another member is asked at once; only when all have failed it is time that helps.
+            // Another member is tried at once; after all of them, only waiting helps.
             if tries % self.members.len() == 0 {
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -134,7 +134,7 @@ impl Cluster {
 // === impl Member ===
 
 impl Member {
-    /// Asks this one, once.
+    /// Calls this member, once.
     pub(crate) async fn call<Q, A>(&self, call: Call, request: Q) -> Result<A, Failure>
     where
         Q: Message + 'static,
@@ -161,7 +161,7 @@ impl Member {
         answer.map(tonic::Response::into_inner).map_err(|status| Failure::of(&status))
     }
 
-    /// A client whose connection takes a request.
+    /// Returns a client whose connection is ready for a request.
     pub(crate) async fn grpc(&self) -> Result<Grpc<Channel>, Failure> {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER);
         match grpc.ready().await {
@@ -175,7 +175,7 @@ impl Member {
     }
 }
 
-/// A member that is cut off from the others refuses instead of waiting for them.
+/// Makes a member without a leader refuse the request instead of waiting for one.
 pub(crate) fn require_leader<T>(request: &mut tonic::Request<T>) {
     request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
 }

@@ -19,18 +19,18 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::options::{ConnectError, TlsPaths};
 
-/// As kube-apiserver, which found shorter times to break TLS on small machines (kubernetes issue 64649); with several
-/// members another one is asked long before.
+/// As in kube-apiserver, where shorter times broke TLS on small machines (kubernetes issue 64649); with several members
+/// another one is tried long before.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// A member that is gone without a word is noticed after the sum of both. etcd refuses pings that come more often than
-/// every five seconds.
+/// A silent failure of a member is detected after the sum of both. etcd refuses pings more often than every five
+/// seconds.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Lists come in pages of several megabytes, beside other answers on the same connection.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// The address of a member, and the way to it.
+/// The address of a member, and the dialer to reach it.
 #[derive(Clone)]
 struct Target {
     address: Address,
@@ -48,7 +48,7 @@ trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// A channel to a member. Connects when it is first used, and again whenever that is necessary.
+/// Returns a channel to a member, which connects at its first use and whenever the connection is lost.
 pub(crate) fn channel(
     endpoint: &str,
     tls: Option<&Arc<ClientConfig>>,
@@ -62,7 +62,7 @@ pub(crate) fn channel(
         None => ("http", endpoint),
     };
     let (authority, host, address) = match scheme {
-        // The socket's path stands where a host would; what TLS is to find there is this machine.
+        // The socket's path stands in place of a host; TLS verifies the name of this machine.
         "unix" | "unixs" if !address.is_empty() => {
             (http::uri::Authority::from_static("localhost"), "localhost".to_owned(), Address::Unix(address.into()))
         }
@@ -84,7 +84,7 @@ pub(crate) fn channel(
         _ => return Err(bad(format!("scheme {scheme:?} is not supported"))),
     };
     let target = Target { address, tls, dialer };
-    // TLS is the connector's affair; all that is left for the channel is HTTP/2.
+    // The connector does TLS; the channel sees plain HTTP/2.
     let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| bad(error.to_string()))?;
     let endpoint = endpoint
         .connect_timeout(CONNECT_TIMEOUT)
@@ -107,7 +107,7 @@ async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io
             tcp.set_nodelay(true)?;
             Box::new(tcp)
         }
-        // A proxy knows nothing of the sockets of this machine.
+        // A proxy cannot reach the sockets of this machine.
         (Address::Unix(path), _) => Box::new(UnixStream::connect(path).await?),
     };
     let connection: Box<dyn Connection> = match target.tls {
@@ -117,7 +117,7 @@ async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io
     Ok(TokioIo::new(connection))
 }
 
-/// Returns the configuration of all TLS connections. Fails when a file that was named cannot be used.
+/// Returns the configuration of all TLS connections. Returns an error if a configured file cannot be used.
 pub(crate) fn tls_config(paths: &TlsPaths) -> Result<Arc<ClientConfig>, ConnectError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -162,7 +162,7 @@ fn unusable(path: &Path, reason: &dyn fmt::Display) -> ConnectError {
     ConnectError::Tls { path: path.display().to_string(), reason: reason.to_string() }
 }
 
-/// The client's certificate as it is in the files at this moment.
+/// The client's certificate, read again from its files for each connection.
 #[derive(Debug)]
 struct Identity {
     certificate: PathBuf,

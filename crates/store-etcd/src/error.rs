@@ -6,13 +6,13 @@ use tonic::{Code, Status};
 /// A failed call, for the code that decides whether to repeat it.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// etcd answered, and would answer the same again.
+    /// etcd answered, and a repetition would get the same answer.
     Answered(StoreError),
-    /// etcd has compacted what was asked for; its answer does not say up to where.
+    /// etcd has compacted the requested revision; its answer lacks the revision of the compaction.
     Compacted,
     /// Nothing was carried out; another member, or this one later, may do it.
     NotDone(String),
-    /// The connection or the member was lost: whether it was carried out is unknown.
+    /// The connection or the member was lost: whether the call was carried out is unknown.
     Unknown(String),
 }
 
@@ -26,27 +26,27 @@ impl Failure {
                 Self::Answered(StoreError::LeaseNotFound)
             }
             Code::OutOfRange if message.contains("has been compacted") => Self::Compacted,
-            // Said before anything is proposed to the cluster, with the code of whatever is wrong with a request.
+            // Returned before anything is proposed to the cluster, with different codes.
             Code::InvalidArgument if message.ends_with("request is too large") => Self::Answered(StoreError::TooLarge),
-            // The bound of its connections on messages.
+            // The limit on messages of its connections.
             Code::ResourceExhausted if message.contains("received message larger than max") => {
                 Self::Answered(StoreError::TooLarge)
             }
-            // A caller that needs the current revision asks for it.
+            // A caller that needs the current revision reads it.
             Code::OutOfRange if message.contains("future revision") => {
                 Self::Answered(StoreError::FutureRevision { current: Revision(0) })
             }
             _ if never_sent(status) => Self::NotDone(describe(status)),
-            // These are said before anything is proposed to the cluster.
+            // Both are returned before anything is proposed to the cluster.
             Code::Unavailable if message.ends_with("no leader") || message.ends_with("not capable") => {
                 Self::NotDone(describe(status))
             }
             Code::ResourceExhausted if message.ends_with("too many requests") => Self::NotDone(describe(status)),
-            // The rights of users changed while it waited for its turn; nothing of it was carried out.
+            // The rights of users changed while the call was queued; nothing of it was carried out.
             Code::InvalidArgument if message.ends_with("revision of auth store is old") => {
                 Self::NotDone(describe(status))
             }
-            // A member that is only learning says this to all but a few calls: with one code in 3.4, the other since 3.5.
+            // A learner returns this for most calls: with one code in 3.4, the other since 3.5.
             Code::Unavailable | Code::FailedPrecondition if message.ends_with("rpc not supported for learner") => {
                 Self::NotDone(describe(status))
             }
@@ -67,7 +67,7 @@ impl Failure {
     }
 }
 
-/// As etcd's Go client words it: its own errors by their text, others with their code.
+/// Describes a status as etcd's Go client does: its own errors by their text, others with their code.
 fn describe(status: &Status) -> String {
     let message = status.message();
     if message.starts_with("etcdserver: ") || message.starts_with("mvcc: ") {
@@ -88,7 +88,7 @@ fn describe(status: &Status) -> String {
     }
 }
 
-/// No connection could be made, so nothing left this machine.
+/// Returns true if no connection could be made, so that nothing was sent.
 fn never_sent(status: &Status) -> bool {
     let mut source = std::error::Error::source(status);
     while let Some(error) = source {

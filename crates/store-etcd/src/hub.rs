@@ -1,8 +1,8 @@
-//! The one watch at etcd, and its readers.
+//! The shared watch of etcd, and its watchers.
 //!
-//! The hub knows its position: every event up to there was offered to the watchers. It keeps the newest events, so that a
-//! watch that begins where a list ended finds them here; only one from further back reads etcd's history, and joins the
-//! hub when it has caught up.
+//! The hub has a position: every event up to it was offered to the watchers. It keeps a window of the newest events, so
+//! that a watch from the revision of a list finds them here. A watch from an earlier revision reads etcd's history
+//! first, and joins the hub when it has caught up.
 
 mod history;
 mod window;
@@ -47,15 +47,15 @@ pub(crate) struct Hub {
     task: Mutex<Option<AbortHandle>>,
 }
 
-/// The newest revision that etcd was asked for.
+/// The newest revision that was read from etcd.
 #[derive(Default)]
 struct Fresh {
     revision: u64,
-    /// Answers all callers up to this turn.
+    /// The last turn whose caller may use this revision.
     turn: u64,
 }
 
-/// A read of one small answer.
+/// A read with a small response.
 pub(crate) const QUICK_READ: Call = Call { path: path::RANGE, repeatable: true, patience: Duration::from_secs(2) };
 
 const STATUS_PATIENCE: Duration = Duration::from_secs(2);
@@ -65,7 +65,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// The interval at which progress is requested while a caller waits for it, as in kube-apiserver.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// The time after which a position that has not moved while a caller waits for it is sought at another member.
+/// The time after which the hub tries another member if its position has not moved while a caller waits for it.
 const STUCK_AFTER: Duration = Duration::from_millis(1500);
 /// The time limit for a barrier.
 const REACH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -93,7 +93,7 @@ impl Hub {
         self.moved.notified()
     }
 
-    /// Begins to follow etcd, and waits until the position is known.
+    /// Starts to follow etcd, and waits until the position is known.
     pub(crate) async fn begun(self: &Arc<Self>) -> Result<(), StoreError> {
         {
             let mut task = self.task.lock();
@@ -135,8 +135,7 @@ impl Hub {
         self.moved.notify_waiters();
     }
 
-    /// A revision that the store had reached after this was called. Who asks while another is being answered waits for
-    /// the next answer, which is for all of them.
+    /// Returns a revision that etcd had after this was called. Callers that arrive during a request share the next one.
     pub(crate) async fn fresh_revision(&self) -> Result<u64, StoreError> {
         let turn = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         let mut fresh = self.revision.lock().await;
@@ -185,7 +184,7 @@ impl Hub {
         }
     }
 
-    /// Returns the present position of a watcher, once `last_event` knows.
+    /// Returns the barrier of a watcher; `None` while `last_event` is unknown.
     pub(crate) fn barrier(
         &self,
         last_event: impl FnOnce() -> Result<Option<u64>, StoreError>,
@@ -201,11 +200,11 @@ impl Hub {
         self.state.lock().epoch
     }
 
-    /// Gives a watcher the events after `after`: from the window, or from history first.
+    /// Sends a watcher the events after `after`: from the window, or from history first.
     pub(crate) fn enter(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
         if !self.join(watcher, after) {
             let (hub, reader) = (Arc::clone(self), Arc::clone(watcher));
-            // Events that the watcher already has are skipped when history is read again.
+            // Events that the watcher already has are skipped if history is read again.
             let reading = supervise("etcd history", move || {
                 let (hub, reader) = (Arc::clone(&hub), Arc::clone(&reader));
                 async move { hub.read_history(&reader, after).await }
@@ -215,7 +214,7 @@ impl Hub {
         }
     }
 
-    /// A watcher has emptied its buffer, and there is more that had no room in it.
+    /// Sends a watcher that has emptied its buffer the events that had no room in it.
     pub(crate) fn catch_up(self: &Arc<Self>, watcher: &Arc<Watcher>) {
         self.leave(watcher);
         if let Some(after) = watcher.take_behind() {
@@ -230,9 +229,9 @@ impl Hub {
         state.remove_reader(watcher);
     }
 
-    /// Puts a watcher that has everything up to `after` among those who hear what comes; `false` when the window does
-    /// not reach back that far: it then counts among those who read history. It may be ahead of the hub, which reads
-    /// another member. What was ended meanwhile needs nothing more.
+    /// Adds a watcher that has everything up to `after` to the live watchers; returns `false` if the window does not
+    /// reach back that far, and the watcher must read history. It may be ahead of the hub, which follows another
+    /// member. An ended watcher is ignored.
     fn join(&self, watcher: &Arc<Watcher>, after: u64) -> bool {
         let mut state = self.state.lock();
         if state.closed {
@@ -291,7 +290,7 @@ impl Hub {
         }
     }
 
-    /// The position to go on from.
+    /// Returns the position to continue from.
     async fn begin(&self) -> Result<u64, Failure> {
         let (position, newest) = {
             let state = self.state.lock();
@@ -302,7 +301,7 @@ impl Hub {
             return Ok(position);
         }
         if position > 0 {
-            // It was restored while nobody was connected, and events up to the position would be missed.
+            // etcd was restored while the hub was not connected, and events up to the position would be missed.
             self.restored(revision);
         }
         {
@@ -314,8 +313,8 @@ impl Hub {
         Ok(revision)
     }
 
-    /// False when the newest event that was heard is none of etcd's: it was restored, and others have written so much since
-    /// that its revision does not tell. What was compacted meanwhile cannot be compared.
+    /// Returns false if etcd does not have the newest event: it was restored, and has since been written up to the same
+    /// revision. A compacted revision cannot be compared.
     async fn still_has(&self, newest: Option<Event>) -> Result<bool, Failure> {
         let Some(event) = newest else { return Ok(true) };
         let revision = i64::try_from(event.revision().0).unwrap_or(i64::MAX);
@@ -408,13 +407,13 @@ impl Hub {
         }
     }
 
-    /// Ends all watches: what comes after the position is lost.
+    /// Ends all watches: events after the position are lost.
     fn break_off(&self, ending: Ending) {
         let mut state = self.state.lock();
         state.end_all(ending);
         state.position = 0;
         state.epoch += 1;
-        // No watcher joins before the start of the new window is known.
+        // No watcher may join before the start of the new window is known.
         state.floor = u64::MAX;
         drop(state);
         self.moved.notify_waiters();

@@ -88,14 +88,14 @@ impl Metrics {
 
     pub(crate) fn event(&self, key: &[u8]) {
         let (group, resource) = self.0.owner(key);
-        // A key of no resource is watched only because all keys are.
+        // Keys of no resource are watched only if all keys are.
         if resource.is_empty() {
             return;
         }
         self.0.events.with_label_values(&[group, resource]).inc();
     }
 
-    /// All resources share one watch, so its progress is nobody's in particular.
+    /// Counts progress, without a resource: all resources share one watch.
     pub(crate) fn bookmark(&self) {
         self.0.bookmarks.with_label_values(&["", ""]).inc();
     }

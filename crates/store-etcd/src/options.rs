@@ -1,4 +1,4 @@
-//! The addresses of an etcd cluster, and the range of its keys that is ours.
+//! The addresses of an etcd cluster, and our range of its keys.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use crate::metrics::Metrics;
 
 /// The options of a store.
 #[derive(Clone)]
-pub struct Options {
+pub struct EtcdOptions {
     /// The members' client URLs: `http://host:port`, `https://host:port`, `unix:///path`, or `host:port`.
     pub endpoints: Vec<String>,
     pub tls: TlsPaths,
-    /// The keys that are watched; everything that [`Store::watch`](binnacle_store::Store::watch) is asked for lies within.
+    /// The watched keys; every range for [`Store::watch`](binnacle_store::Store::watch) lies within.
     pub watched: Range<Bytes>,
     pub metrics: Metrics,
-    /// The proxy that connections leave by, if not directly.
+    /// The proxy for connections, if they are not direct.
     pub dialer: Option<Arc<Dialer>>,
 }
 
-/// PEM files for TLS to etcd. Certificate and key are read anew for every connection, so that they can be rotated.
+/// PEM files for TLS to etcd. Certificate and key are read for every connection, so that they can be rotated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsPaths {
-    /// The authorities that sign the members' certificates; the system's when there is none.
+    /// The authorities that sign the members' certificates; the system's if there is none.
     pub ca: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub enum ConnectError {
 // === impl TlsPaths ===
 
 impl TlsPaths {
-    /// Returns true if any file was named: then endpoints without a scheme are reached over TLS.
+    /// Returns true if any file is set: then endpoints without a scheme use TLS.
     pub fn any(&self) -> bool {
         self.ca.is_some() || self.certificate.is_some() || self.key.is_some()
     }

@@ -1,14 +1,14 @@
-//! Writes that are carried out in the order in which they were given, with many of them under way at once.
+//! Ordered writes, many of them in flight at a time.
 //!
-//! etcd carries out what it is asked at the same time in any order, and what it gave no answer to perhaps later. So the
-//! writes of a sequence have turns, and a counter: a key of which only the version (how often it was written) matters.
+//! etcd carries out concurrent requests in any order, and unanswered ones perhaps later. So the writes of a sequence
+//! have turns, and a counter: a key of which only the version (the number of its writes) matters.
 //!
-//! Some hundred writes at a time are brought over in two steps. First their values are laid out: put under their keys,
-//! many in one transaction, in any order, while the counter stands before the first of them. Then they take their turns.
-//! A request for that holds the next two dozen of them, and carries out the one whose turn it is: it writes the key once
-//! more with the value that it has, and moves the counter on. So it does not matter in which order such requests arrive,
-//! and each write has a revision of its own. Whatever comes late, a second time, or from a sequence before this one,
-//! whose counter was created earlier, finds no turn and changes nothing.
+//! Batches of some hundred writes are carried out in two steps. First their values are laid out: put under their keys,
+//! many in one transaction, in any order, while the counter is before the first of them. Then they take their turns. A
+//! request for that holds the next two dozen writes, and carries out the one whose turn it is: it writes the key again
+//! with its present value, and advances the counter. So the order in which these requests arrive does not matter, and
+//! each write has a revision of its own. A request that is late, repeated, or from an earlier sequence, whose counter
+//! was created earlier, has no turn and changes nothing.
 
 mod flight;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use crate::error::Failure;
 use crate::store::{EtcdStore, TXN, request_op, signed, write_of};
 use crate::stream::unsigned;
 
-/// A sequence of writes. Dropping it leaves those that were not [flushed](Sequence::flush) in any state.
+/// A sequence of writes. If it is dropped, writes that were not [flushed](Sequence::flush) are in an unknown state.
 pub struct Sequence {
     flight: Flight<Courier>,
 }
@@ -37,11 +37,11 @@ pub struct Sequence {
 // === impl Sequence ===
 
 impl Sequence {
-    /// Begins a sequence that counts its turns under a key, and ends all others that do: what they have under way is not
-    /// carried out any more. What etcd does not answer to is repeated for as long as `patience`.
+    /// Begins a sequence with its counter under a key, and ends all others with that key: their writes in flight are
+    /// not carried out any more. Unanswered requests are repeated for as long as `patience`.
     ///
-    /// Fails with [`StoreError::Unavailable`] when etcd does not answer, or when another sequence begins at this moment;
-    /// beginning again is safe.
+    /// Returns [`StoreError::Unavailable`] if etcd does not answer, or if another sequence begins at the same time; it
+    /// is safe to begin again.
     pub async fn begin(store: Arc<EtcdStore>, counter: Bytes, patience: Duration) -> Result<Self, StoreError> {
         let txn = |expect, op| Txn { key: counter.clone(), expect, op };
         store.txn(txn(Expect::Anything, Op::Delete)).await?;
@@ -54,10 +54,10 @@ impl Sequence {
         Ok(Self { flight: Flight::new(courier, revision, patience) })
     }
 
-    /// Adds a write, which is carried out some time before the next [`flush`](Self::flush) returns. After an error the
-    /// sequence is of no further use.
+    /// Adds a write, which is carried out before the next [`flush`](Self::flush) returns. After an error the sequence
+    /// cannot be used any more.
     ///
-    /// A put with a lease that has ended deletes its key, as the lease's end would have.
+    /// A put with an expired lease deletes its key, as the expiry would have.
     pub async fn write(&mut self, key: Bytes, op: Op) -> Result<(), StoreError> {
         self.flight.add(Write { key, op }).await
     }
@@ -67,22 +67,22 @@ impl Sequence {
         self.flight.flush().await
     }
 
-    /// etcd has at least this revision.
+    /// Returns a revision that etcd has reached.
     pub fn revision(&self) -> Revision {
         self.flight.revision()
     }
 
-    /// Returns the number of writes that have not been carried out yet. Each of them will have a revision of its own.
+    /// Returns the number of writes that are not yet carried out. Each of them will have a revision of its own.
     pub fn waiting(&self) -> usize {
         self.flight.waiting()
     }
 }
 
-/// Takes writes to a member.
+/// Sends writes to a member.
 struct Courier {
     store: Arc<EtcdStore>,
     counter: Bytes,
-    /// The counter's create revision, which no other sequence's has.
+    /// The counter's create revision, which is unique to this sequence.
     created: i64,
     member: Arc<Member>,
 }
@@ -132,7 +132,7 @@ impl Courier {
         Compare::equal(self.counter.clone(), Compared::Version(signed(turn)))
     }
 
-    /// Asks where the counter stands.
+    /// Reads the counter.
     fn look(&self) -> api::RequestOp {
         request_op(RequestUnion::Range(api::RangeRequest { key: self.counter.clone(), ..Default::default() }))
     }
@@ -153,7 +153,7 @@ impl Courier {
     }
 }
 
-/// Reads the turn from an answer.
+/// Returns the outcome of an answer, by its counter.
 fn outcome(created: i64, answer: Result<api::TxnResponse, Failure>) -> Attempt {
     let answer = match answer {
         Ok(answer) => answer,
@@ -177,7 +177,7 @@ fn outcome(created: i64, answer: Result<api::TxnResponse, Failure>) -> Attempt {
     }
 }
 
-/// The counter, as an answer shows it.
+/// The counter in an answer.
 enum Standing {
     /// The values were laid out; the counter was not read.
     Unsaid,

@@ -1,5 +1,5 @@
-//! A store of this process offered to others under etcd's API, for reading only: ranges, watches with progress, what is
-//! left of leases. [`EtcdStore`](crate::EtcdStore) and `etcdctl` are its clients.
+//! A read-only server of etcd's API for a store of this process: ranges, watches with progress, the remaining time of
+//! leases. [`EtcdStore`](crate::EtcdStore) and `etcdctl` are its clients.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -32,7 +32,7 @@ const VERSION: &str = "3.6.0";
 /// The pause in accepting connections after the system refused one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves all connections, until this is dropped.
+/// Serves all connections until the future is dropped.
 pub async fn serve(store: Arc<dyn Store>, listener: UnixListener) {
     let mut connections = JoinSet::new();
     loop {
@@ -128,7 +128,7 @@ async fn range(store: &dyn Store, request: api::RangeRequest) -> Result<api::Ran
     })
 }
 
-/// From etcd's notation, in which a zero byte as the end stands for all keys from the start on, and nothing for one key.
+/// Converts etcd's notation of a range: a zero byte as the end means all keys from the start on, an empty end one key.
 fn bounds(key: Bytes, end: Bytes) -> Range<Bytes> {
     match &*end {
         [] => key.clone()..Bytes::from([&*key, b"\0"].concat()),
@@ -148,7 +148,7 @@ async fn time_to_live(store: &dyn Store, id: i64) -> Result<LeaseTimeToLiveRespo
 
 type Answers = mpsc::Sender<Result<WatchResponse, Status>>;
 
-/// One watch: the first request says of what, later ones ask for progress.
+/// Serves one watch: the first request has its range, later ones ask for progress.
 async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, answers: Answers) {
     let create = match requests.message().await {
         Ok(Some(WatchRequest { request: Some(WatchUnion::Create(create)) })) => create,
@@ -173,13 +173,13 @@ async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, ans
         Err(error) => return drop(answers.send(Err(refusal(error))).await),
     };
     let created = WatchResponse { created: true, ..WatchResponse::default() };
-    // A client that has gone needs no answer.
+    // A client that has left needs no answer.
     if answers.send(Ok(created)).await.is_ok() {
         let _ = tell(opened, requests, &answers).await;
     }
 }
 
-/// Passes events on. Progress is told when everything before it has been.
+/// Sends events, and progress after all events before it.
 async fn tell(watch: Watch, mut requests: Streaming<WatchRequest>, answers: &Answers) -> Result<(), ()> {
     let Watch { mut messages, control } = watch;
     let mut told = Revision(0);
@@ -243,7 +243,7 @@ fn to_api(kv: KeyValue) -> api::KeyValue {
         mod_revision: signed(kv.mod_revision.0),
         value: kv.value.into(),
         lease: kv.lease.map_or(0, |lease| lease.0),
-        // Not kept by other stores, and not asked for.
+        // Other stores do not have it, and clients do not use it.
         version: 0,
     }
 }
@@ -252,7 +252,7 @@ fn header(revision: Revision) -> Option<ResponseHeader> {
     Some(ResponseHeader { cluster_id: 0, revision: signed(revision.0) })
 }
 
-/// As etcd words it.
+/// Returns the status with etcd's message.
 fn refusal(error: StoreError) -> Status {
     match error {
         StoreError::Compacted { .. } => Status::out_of_range("etcdserver: mvcc: required revision has been compacted"),

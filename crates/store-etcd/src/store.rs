@@ -1,4 +1,4 @@
-//! The contract, call by call.
+//! The implementation of [`Store`](binnacle_store::Store), call by call.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::cluster::{Call, Cluster};
 use crate::error::Failure;
 use crate::hub::{Hub, QUICK_READ, WatchLimits};
 use crate::metrics::Metrics;
-use crate::options::{ConnectError, Options};
+use crate::options::{ConnectError, EtcdOptions};
 use crate::stream::{Ended, first_key, key_value, unsigned};
 use crate::watcher::{Control, Feed, Watcher};
 
@@ -33,14 +33,14 @@ pub struct EtcdStore {
 
 /// etcd itself gives up on a write after seven seconds.
 const WRITE: Duration = Duration::from_secs(15);
-/// Large answers take their time.
+/// Large responses take long.
 const READ: Duration = Duration::from_secs(15);
 const RANGE: Call = Call { path: path::RANGE, repeatable: true, patience: READ };
 pub(crate) const TXN: Call = Call { path: path::TXN, repeatable: false, patience: WRITE };
-/// An empty value, which can as well be written twice.
+/// An empty value may be written twice.
 const PUT_NOTHING: Call = Call { path: path::PUT, repeatable: true, patience: WRITE };
 const COMPACT: Call = Call { path: path::COMPACT, repeatable: false, patience: WRITE };
-/// A lease that nobody knows of expires by itself.
+/// If the answer is lost, the lease expires by itself.
 const GRANT: Call = Call { path: path::LEASE_GRANT, repeatable: true, patience: WRITE };
 const TIME_TO_LIVE: Call = Call { path: path::LEASE_TIME_TO_LIVE, repeatable: true, patience: READ };
 const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, patience: WRITE };
@@ -48,13 +48,13 @@ const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, patienc
 // === impl EtcdStore ===
 
 impl EtcdStore {
-    /// Makes a store of a cluster. Nothing is sent yet, so this does not tell whether the cluster is there.
-    pub fn new(options: &Options) -> Result<Self, ConnectError> {
+    /// Makes a store of a cluster, without connecting to it.
+    pub fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
         Self::with_limits(options, WatchLimits::default())
     }
 
-    /// As [`EtcdStore::new`], with other bounds on what watches keep in memory.
-    pub fn with_limits(options: &Options, limits: WatchLimits) -> Result<Self, ConnectError> {
+    /// As [`EtcdStore::new`], with other limits on the memory of watches.
+    pub fn with_limits(options: &EtcdOptions, limits: WatchLimits) -> Result<Self, ConnectError> {
         let cluster = Cluster::new(options)?;
         let (watched, metrics) = (options.watched.clone(), options.metrics.clone());
         let health_key = Bytes::from([watched.start.as_ref(), b"health"].concat());
@@ -73,15 +73,15 @@ impl EtcdStore {
         Ok(unsigned(status.map_err(Failure::into_store_error)?.db_size))
     }
 
-    /// Returns the id of the cluster, which no other has.
+    /// Returns the unique id of the cluster.
     pub async fn cluster_id(&self) -> Result<u64, StoreError> {
         let request = api::RangeRequest { key: self.health_key.clone(), count_only: true, ..Default::default() };
         let answer = self.read("get", QUICK_READ, request).await?;
         Ok(answer.header.map_or(0, |header| header.cluster_id))
     }
 
-    /// Puts an empty value under a key, once or more often: the least that moves etcd's revision on. The answer is a
-    /// revision that etcd has then.
+    /// Puts an empty value under a key, once or more often, just to advance etcd's revision. Returns a revision that
+    /// etcd has then.
     pub async fn put_nothing(&self, key: Bytes) -> Result<Revision, StoreError> {
         let begun = Instant::now();
         let request = PutRequest { key: key.clone(), ..Default::default() };
@@ -106,7 +106,7 @@ impl EtcdStore {
         }
     }
 
-    /// Adds the revision that belongs to the error, which etcd does not tell.
+    /// Converts to an error with its revision, which etcd's answer lacks.
     async fn explain(&self, failure: Failure) -> StoreError {
         match failure {
             Failure::Compacted => match self.hub.compacted().await {
@@ -133,7 +133,7 @@ impl EtcdStore {
         let Range { start, end } = request.range;
         let operation = if request.count_only { "listWithCount" } else { "list" };
         if start >= end {
-            // etcd takes the end of such a range for an error or for another notation.
+            // etcd reads such a range as an error or as another notation.
             let current = Revision(self.hub.fresh_revision().await?);
             return Ok(RangeResponse { kvs: Vec::new(), more: false, count: 0, revision: current });
         }
@@ -252,7 +252,7 @@ impl Store for EtcdStore {
         async move {
             let request = LeaseTimeToLiveRequest { id: lease.0 };
             let answer: Result<LeaseTimeToLiveResponse, _> = self.hub.cluster.call(TIME_TO_LIVE, request).await;
-            // etcd does not call it an error when there is no such lease.
+            // etcd returns no error for an unknown lease.
             match answer.map_err(Failure::into_store_error)?.ttl {
                 gone if gone < 0 => Err(StoreError::LeaseNotFound),
                 seconds => Ok(Duration::from_secs(unsigned(seconds))),
@@ -284,7 +284,7 @@ fn request_of(txn: Txn) -> TxnRequest {
     }
 }
 
-/// The write of one key; `prev_kv` when the answer is to tell what was there.
+/// Returns the request to write one key; with `prev_kv`, the response has the previous value.
 pub(crate) fn write_of(key: Bytes, op: Op, prev_kv: bool) -> RequestUnion {
     match op {
         Op::Put { value, lease } => {

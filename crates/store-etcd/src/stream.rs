@@ -1,4 +1,4 @@
-//! One watch at one member.
+//! A single watch of a member.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Row {
 pub(crate) enum Heard {
     /// Whole revisions, in order.
     Rows(Vec<Row>),
-    /// Everything up to this revision has been told.
+    /// The progress: every event up to this revision was received.
     Progress(u64),
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Ended {
 pub(crate) struct EventStream {
     requests: mpsc::Sender<WatchRequest>,
     answers: Streaming<WatchResponse>,
-    /// Events of a revision of which more may come.
+    /// Events of a revision that may be incomplete.
     held: Vec<Event>,
     reliable_progress: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) struct EventStream {
 /// The way in which a member reports the progress of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It answers requests for progress, and no event comes after the answer that belongs before it.
+    /// It answers requests for progress, and no earlier event comes after the answer.
     OnRequest,
     /// Its answers may overtake events (etcd issues 15220 and 17507): only events show progress. Therefore every key
     /// has to be watched, so that each revision has events.
@@ -64,11 +64,11 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 // === impl Progress ===
 
 impl Progress {
-    /// From the version that a member says it has.
+    /// Returns the way in which a version of etcd reports progress.
     pub(crate) fn of_version(version: &str) -> Self {
         let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        // The versions that kube-apiserver asks for as well (kubernetes issue 123192).
+        // The versions that kube-apiserver requires as well (kubernetes issue 123192).
         let fixed = if version < (3, 5, 0) { (3, 4, 31) } else { (3, 5, 13) };
         if version >= fixed { Self::OnRequest } else { Self::ByEvents }
     }
@@ -77,7 +77,7 @@ impl Progress {
     pub(crate) fn range(self, range: &Range<Bytes>) -> Range<Bytes> {
         match self {
             Self::OnRequest => range.clone(),
-            // In etcd's notation, from the first key to the last.
+            // All keys, in etcd's notation.
             Self::ByEvents => Bytes::from_static(b"\0")..Bytes::from_static(b"\0"),
         }
     }
@@ -86,7 +86,7 @@ impl Progress {
 // === impl EventStream ===
 
 impl EventStream {
-    /// Watches from the changes after a revision on.
+    /// Opens a watch of the changes after a revision.
     pub(crate) async fn open(
         member: &Member,
         progress: Progress,
@@ -102,7 +102,7 @@ impl EventStream {
             prev_kv: true,
             fragment: true,
         };
-        // There is room for it.
+        // The channel has room for it.
         let _ = requests.try_send(WatchRequest { request: Some(WatchUnion::Create(create)) });
         let mut request = tonic::Request::new(ReceiverStream::new(outgoing));
         require_leader(&mut request);
@@ -119,14 +119,14 @@ impl EventStream {
         Ok(Self { requests, answers, held: Vec::new(), reliable_progress: progress == Progress::OnRequest })
     }
 
-    /// Asks for a [`Heard::Progress`]. None comes while the member itself is behind.
+    /// Requests a [`Heard::Progress`]. None comes while the member itself is behind.
     pub(crate) fn request_progress(&self) {
         let request = WatchRequest { request: Some(WatchUnion::Progress(WatchProgressRequest {})) };
-        // While earlier requests are still unsent, one more does not help.
+        // One more request does not help while earlier ones are unsent.
         let _ = self.requests.try_send(request);
     }
 
-    /// Waits for news. Cancelling it loses nothing.
+    /// Waits for the next message. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Heard, Ended> {
         loop {
             let answer = match self.answers.message().await {
@@ -156,7 +156,7 @@ impl EventStream {
         }
     }
 
-    /// Sorts events by revision, and keeps back the last one while pieces are missing.
+    /// Groups events by revision, and holds back the last one while it is incomplete.
     fn whole_revisions(&mut self, answer: WatchResponse) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         let held = std::mem::take(&mut self.held);
@@ -176,7 +176,7 @@ impl EventStream {
     }
 }
 
-/// etcd knows no empty key: the smallest one stands for it.
+/// Replaces the empty key, which etcd does not have, by the smallest one.
 pub(crate) fn first_key(key: Bytes) -> Bytes {
     if key.is_empty() { Bytes::from_static(b"\0") } else { key }
 }

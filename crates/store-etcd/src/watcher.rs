@@ -1,4 +1,4 @@
-//! One watch of the many that share the hub's: its buffer, and the reader's side of it.
+//! A watcher of the hub: its buffer, and the reader's side of it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -21,16 +21,16 @@ const MESSAGE_EVENTS: usize = 1024;
 
 pub(crate) struct Watcher {
     pub(crate) range: Range<Bytes>,
-    /// The hub's when the watch began.
+    /// The hub's epoch when the watch began.
     pub(crate) epoch: u64,
     limits: WatchLimits,
-    /// Locked after the hub's state where both are.
+    /// When both are needed, the hub's state is locked first.
     buffer: Mutex<Buffer>,
     /// Notified when there is room in the buffer, and when a caller begins to wait for a barrier.
     room: Notify,
     /// The number of callers that wait for a barrier.
     barriers: AtomicUsize,
-    /// Reads history into the buffer.
+    /// The task that reads history into the buffer.
     catching_up: Mutex<Option<AbortHandle>>,
 }
 
@@ -39,15 +39,15 @@ struct Buffer {
     events: VecDeque<(u64, Vec<Event>)>,
     count: usize,
     bytes: usize,
-    /// The buffer has all events up to here, or they were read from it.
+    /// All events up to this revision are in the buffer or were read from it.
     reached: u64,
-    /// Events after `reached` were left out for want of room.
+    /// True if events after `reached` had no room in the buffer.
     behind: bool,
-    /// Everything up to here was buffered, left out, or has no events.
+    /// All events up to this revision were buffered or left out.
     heard: u64,
     /// The newest event of this watch.
     last_event: u64,
-    /// The hub offers every event as it comes; otherwise history is being read.
+    /// True if the hub offers new events; otherwise history is being read.
     live: bool,
     progress: Option<u64>,
     ending: Option<Ending>,
@@ -58,7 +58,7 @@ struct Buffer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
     Compacted(u64),
-    /// The store is another one than it was, as after it was restored from a backup.
+    /// The store's data was replaced, as by a restore from a backup.
     Restored,
     Closed,
 }
@@ -85,7 +85,7 @@ impl Watcher {
         }
     }
 
-    /// Takes the events of a revision. Never waits: what has no room is left to history.
+    /// Adds the events of a revision. Never waits: events without room are left to history.
     pub(crate) fn offer(&self, revision: u64, share: &dyn Fn() -> Vec<Event>) {
         let mut buffer = self.buffer.lock();
         if revision <= buffer.heard {
@@ -104,8 +104,8 @@ impl Watcher {
         buffer.wake();
     }
 
-    /// Takes the events of a revision that were read from history. Waits for room, unless somebody waits for a barrier:
-    /// the reader may be that somebody.
+    /// Adds the events of a revision from history. Waits for room, unless a caller waits for a barrier: it may be the
+    /// reader itself.
     pub(crate) async fn offer_past(&self, revision: u64, events: Vec<Event>) {
         loop {
             let room = self.room.notified();
@@ -121,7 +121,7 @@ impl Watcher {
         self.offer(revision, &|| events.clone());
     }
 
-    /// There was nothing else up to here.
+    /// Records that there are no further events up to a revision.
     pub(crate) fn scanned(&self, revision: u64) {
         let mut buffer = self.buffer.lock();
         buffer.heard = buffer.heard.max(revision);
@@ -133,7 +133,7 @@ impl Watcher {
     pub(crate) fn set_live(&self, live: bool) {
         let mut buffer = self.buffer.lock();
         buffer.live = live;
-        // Events that were left out while history was read can be read now, and no event may come that says so.
+        // Events that were left out while history was read can be read now, and no later event may wake the reader.
         if live && buffer.behind {
             buffer.wake();
         }
@@ -210,7 +210,7 @@ impl Buffer {
         self.events.push_back((revision, events));
     }
 
-    /// A message's worth of events, whole revisions only.
+    /// Takes the events of a message, whole revisions only.
     fn take(&mut self) -> Option<Vec<Event>> {
         let (_, mut message) = self.events.pop_front()?;
         while message.len() < MESSAGE_EVENTS
@@ -242,7 +242,7 @@ impl Ending {
     }
 }
 
-/// The receiving end. Dropping it ends the watch.
+/// The receiver of a watch. Dropping it ends the watch.
 pub(crate) struct Feed {
     pub(crate) hub: Arc<Hub>,
     pub(crate) watcher: Arc<Watcher>,
@@ -301,7 +301,7 @@ impl WatchControl for Control {
 }
 
 impl Watcher {
-    /// The newest event; `None` while history is being read.
+    /// Returns the revision of the newest event; `None` while history is being read.
     fn last_event(&self) -> Result<Option<u64>, StoreError> {
         let buffer = self.buffer.lock();
         match buffer.ending {

@@ -1,8 +1,8 @@
-//! Forgetting history at a steady pace, as kube-apiserver does with etcd: every interval, compact to the revision that
-//! was current one interval ago.
+//! Periodic compaction, as kube-apiserver does it with etcd: every interval, compact to the revision that was current
+//! one interval ago.
 //!
-//! Several servers may share one store. They agree on who compacts through one key, the one that kube-apiserver uses,
-//! so that either may run beside the other.
+//! Several servers may share one store. One key decides which of them compacts; it is kube-apiserver's key, so that
+//! both programs can share a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use tokio::task::JoinHandle;
 
 use crate::{Expect, Op, Revision, Store, StoreError, Txn, TxnResponse};
 
-/// How often kube-apiserver compacts (`--etcd-compaction-interval`).
+/// kube-apiserver's default interval between compactions (`--etcd-compaction-interval`).
 pub const DEFAULT_COMPACTION_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 const KEY: &[u8] = b"compact_rev_key";
 
-/// A running compactor; it ends when this is dropped.
+/// A running compactor, which ends on drop.
 #[derive(Debug)]
 pub struct Compactor {
     task: JoinHandle<()>,
 }
 
-/// Compacts `store` every `interval` until the answer is dropped. `forgotten` is told the revision up to which history
-/// is gone, also when another server's compactor saw to it.
+/// Compacts `store` every `interval` until the returned value is dropped. Calls `forgotten` with the compacted
+/// revision, even if another server's compactor compacted to it.
 pub fn spawn_compactor(
     store: Arc<dyn Store>,
     interval: Duration,
@@ -52,19 +52,19 @@ async fn compact(store: Arc<dyn Store>, interval: Duration, forgotten: Arc<impl 
     }
 }
 
-/// What the previous turn saw.
+/// The state of the shared key and the store at the previous turn.
 #[derive(Default)]
 struct Turn {
-    /// When the agreed key was last written, 0 for never.
+    /// The revision at which the shared key was last written, 0 for never.
     written: Revision,
-    /// The store's revision then.
+    /// The store's revision at that turn.
     revision: Revision,
 }
 
 // === impl Turn ===
 
 impl Turn {
-    /// One turn: whoever gets to write the key first compacts, the others take note. The answer is what is compacted.
+    /// Takes one turn: only the server that writes the key first compacts. Returns the compacted revision.
     async fn take(&mut self, store: &dyn Store) -> Result<Option<Revision>, StoreError> {
         let due = self.revision;
         let expect = if self.written == Revision(0) { Expect::Absent } else { Expect::ModRevision(self.written) };
@@ -74,7 +74,7 @@ impl Turn {
             TxnResponse::Unmet { current, revision } => {
                 self.written = current.as_ref().map_or(Revision(0), |kv| kv.mod_revision);
                 self.revision = revision;
-                // The key says what its writer compacts to: 0 in a first turn, which compacts nothing.
+                // The value is the revision to which its writer compacts: 0 in a first turn, without a compaction.
                 let theirs = current.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok());
                 Ok(theirs.filter(|theirs| *theirs > 0).map(Revision))
             }
@@ -85,7 +85,7 @@ impl Turn {
                     return Ok(None);
                 }
                 match store.compact(due).await {
-                    // Or someone else has been there: what was wanted holds.
+                    // Another server may have compacted to it already.
                     Ok(()) | Err(StoreError::Compacted { .. }) => Ok(Some(due)),
                     Err(error) => Err(error),
                 }

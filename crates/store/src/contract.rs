@@ -1,6 +1,6 @@
-//! The suite that every engine passes: what the trait promises, seen from outside.
+//! The test suite that every engine passes: the promises of the trait, tested through its methods.
 //!
-//! [`contract_tests!`](crate::contract_tests) makes a test of each case. A case gets a store that nobody else writes to.
+//! [`contract_tests!`](crate::contract_tests) makes a test of each case. A case gets a store without other writers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ pub mod transactions;
 pub mod watches;
 
 /// Makes a `#[tokio::test]` of every case. The argument is a path to an `async fn() -> (impl Sized, Arc<dyn Store>)`;
-/// what it answers first (a directory, a server) is kept until the case has run. It may answer an `Option` of that, and
-/// `None` skips the case.
+/// the first value (a directory, a server) is kept until the case has run. The function may also return an `Option`,
+/// whose `None` skips the case.
 #[macro_export]
 macro_rules! contract_tests {
     ($factory:path) => {
         $crate::contract_tests! { @ $factory; ranges: counts; }
         $crate::contract_tests! { but_counts $factory }
     };
-    // For a store that does not count what a limit leaves out.
+    // Without the case of counts, for a store that does not count the keys beyond a limit.
     (but_counts $factory:path) => {
         $crate::contract_tests! { @ $factory;
             transactions: revisions_count_up, revisions_of_a_key, expectations, deleting_what_is_absent,
@@ -54,7 +54,7 @@ macro_rules! contract_tests {
     };
 }
 
-/// How long a case waits for what must happen.
+/// The timeout for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn bytes(text: impl AsRef<str>) -> Bytes {
@@ -106,7 +106,7 @@ pub(crate) fn unmet(response: TxnResponse) -> (Option<KeyValue>, Revision) {
     }
 }
 
-/// Keys and values, to compare with.
+/// Returns keys and values as texts, for comparisons.
 pub(crate) fn pairs(kvs: &[KeyValue]) -> Vec<(String, String)> {
     kvs.iter().map(|kv| (text(&kv.key), text(&kv.value))).collect()
 }
@@ -122,7 +122,7 @@ pub(crate) fn event_revision(event: &Event) -> Revision {
     }
 }
 
-/// An event on one line: what happened, to which key, at which revision, with which value, and which it replaced.
+/// Describes an event on one line: its type, key, revision, value, and previous value.
 pub(crate) fn describe(event: &Event) -> String {
     let previous = |previous: &Option<KeyValue>| {
         previous.as_ref().map_or("-".to_owned(), |kv| format!("{}@{}", text(&kv.value), kv.mod_revision.0))
@@ -137,7 +137,7 @@ pub(crate) fn describe(event: &Event) -> String {
     }
 }
 
-/// Reads events from a watch.
+/// A reader of a watch's events.
 pub(crate) struct Reader {
     watch: Watch,
     pending: std::collections::VecDeque<Event>,
@@ -175,7 +175,7 @@ impl Reader {
         taken
     }
 
-    /// One message with events, as it was delivered.
+    /// Returns the events of one message.
     pub(crate) async fn message(&mut self) -> Vec<Event> {
         let first = self.next().await;
         std::iter::once(first).chain(self.pending.drain(..)).collect()

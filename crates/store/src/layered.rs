@@ -1,4 +1,4 @@
-//! A store whose values are kept in another form than they are handled in: encrypted, or in another version.
+//! A store whose values have another form than callers see: encrypted, or in another version.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,28 +12,28 @@ use crate::{
     WatchMessage,
 };
 
-/// From the form in which values are kept to the one in which they are handled, and back.
+/// Converts values between the stored form and the callers' form.
 pub trait Values: Send + Sync + 'static {
-    /// True where the form in which values are kept may change, so that one of before is stale.
+    /// True if the stored form may change, so that values in an earlier form are stale.
     const MAY_BE_STALE: bool = false;
 
-    /// Puts what is handled in place of what is kept.
+    /// Converts stored values in place.
     ///
-    /// Errors: one that names a key. Then none of the values has changed.
+    /// An error has the key; then no value has been changed.
     fn open<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// The form in which a value is kept; the handled one unless this says otherwise.
+    /// Returns the stored form of a value; by default the value itself.
     fn seal(&self, _key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
         Ok(value)
     }
 
-    /// [`Store::is_stale`] of the value that a store has under a key now.
+    /// Implements [`Store::is_stale`] for the current value of a key.
     fn is_stale<'a>(&'a self, _kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
 }
 
-/// A store below [`Values`]. Revisions, leases and keys are those of the store.
+/// A store with converted [`Values`]. Revisions, leases and keys are the inner store's.
 pub struct LayeredStore<V, S: ?Sized = dyn Store> {
     values: Arc<V>,
     inner: Arc<S>,
@@ -52,8 +52,8 @@ async fn open_some<V: Values>(values: &V, mut kv: Option<KeyValue>) -> Result<Op
     Ok(kv)
 }
 
-/// All that a message tells, at once where that succeeds. What was there before a change may be in a form that nobody can
-/// open any more (under a key that is gone): it stays as it was kept, since a watch must not miss the change itself.
+/// Converts all values of a message, at once if that succeeds. A previous value may not be readable any more (the
+/// encryption key is gone): it stays in the stored form, since a watch must not miss the change itself.
 async fn open_message<V: Values>(values: &V, mut message: WatchMessage) -> Result<WatchMessage, StoreError> {
     let WatchMessage::Events(events) = &mut message else { return Ok(message) };
     let (mut now, mut before) = (Vec::new(), Vec::new());
@@ -106,7 +106,7 @@ impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
                 *value = self.values.seal(&txn.key, std::mem::take(value))?;
             }
             Ok(match self.inner.txn(txn).await? {
-                // The write is done, whatever was there before and whether or not it can be read.
+                // The write is done, even if the previous value cannot be read.
                 TxnResponse::Done { revision, previous } => {
                     TxnResponse::Done { revision, previous: open_some(&*self.values, previous).await.unwrap_or(None) }
                 }
@@ -146,8 +146,8 @@ impl<V: Values, S: Store + ?Sized> Store for LayeredStore<V, S> {
     }
 }
 
-/// Writes those methods of [`Store`] that stores in front of others leave to them: all but reads, transactions and watches.
-/// The argument is the field that holds the other store.
+/// Implements the methods of [`Store`] that wrappers only pass on: all but reads, transactions and watches. The
+/// argument is the field with the inner store.
 #[macro_export]
 macro_rules! passes_upkeep_to {
     ($inner:tt) => {

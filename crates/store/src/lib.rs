@@ -1,7 +1,7 @@
-//! The storage contract: what etcd promises and no more, so that an embedded engine and etcd are interchangeable.
+//! The storage contract: etcd's promises and no others, so that an embedded engine and etcd are interchangeable.
 //!
 //! Keys are ordered byte strings, every successful write gets the next global revision, reads can go back to any
-//! revision that has not been compacted, and a watch tells every change of a range from a revision on, in order.
+//! revision that has not been compacted, and a watch delivers every change of a range from a revision on, in order.
 
 mod compactor;
 #[cfg(feature = "contract")]
@@ -22,10 +22,10 @@ pub use layered::{LayeredStore, Values};
 pub use trace::{caller_trace, told_trace};
 pub use watched::WatchedRanges;
 
-/// What a store comes back with, some time.
+/// The future returned by a store's method.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// A point in the history of the whole store. The first write gets a revision above 1; 0 stands for "none".
+/// A revision of the whole store. The first write gets one above 1; 0 means "none".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -33,14 +33,14 @@ pub struct Revision(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseId(pub i64);
 
-/// One key as it stood at some revision.
+/// One key at a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
     pub key: Bytes,
     pub value: Bytes,
-    /// When the key last came into being.
+    /// The revision of the key's last creation.
     pub create_revision: Revision,
-    /// When this value was written.
+    /// The revision at which this value was written.
     pub mod_revision: Revision,
     pub lease: Option<LeaseId>,
 }
@@ -49,22 +49,22 @@ pub struct KeyValue {
 #[derive(Clone, Debug)]
 pub struct RangeRequest {
     pub range: Range<Bytes>,
-    /// `None` for the current revision.
+    /// `None` means the current revision.
     pub revision: Option<Revision>,
-    /// 0 for no limit.
+    /// 0 means no limit.
     pub limit: usize,
-    /// Only `count` is wanted.
+    /// True to get only `count`.
     pub count_only: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct RangeResponse {
     pub kvs: Vec<KeyValue>,
-    /// Whether keys beyond the limit were left out.
+    /// True if keys beyond the limit were left out.
     pub more: bool,
-    /// How many keys the range has, limit or not.
+    /// The number of all keys in the range, whatever the limit is.
     pub count: usize,
-    /// The store's revision when it answered, not the revision read at.
+    /// The store's current revision at the time of the response, not the revision of the read.
     pub revision: Revision,
 }
 
@@ -76,14 +76,14 @@ pub struct Txn {
     pub op: Op,
 }
 
-/// What must hold for the transaction to be carried out.
+/// The condition of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The key does not exist.
     Absent,
     /// The key exists and was last written at this revision.
     ModRevision(Revision),
-    /// Whatever is there.
+    /// No condition: the key may exist or not.
     Anything,
 }
 
@@ -95,18 +95,18 @@ pub enum Op {
 
 #[derive(Clone, Debug)]
 pub enum TxnResponse {
-    /// The write is durable and has this revision. `previous` is what it replaced or deleted.
+    /// The write is durable and has this revision. `previous` is the value that was replaced or deleted.
     Done { revision: Revision, previous: Option<KeyValue> },
-    /// The expectation did not hold; nothing was written. `current` is what the key holds instead.
+    /// The condition does not hold; nothing was written. `current` is the current value of the key.
     Unmet { current: Option<KeyValue>, revision: Revision },
 }
 
 /// One change of one key.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// `previous` is `None` when the key came into being.
+    /// `previous` is `None` if the key was created.
     Put { kv: KeyValue, previous: Option<KeyValue> },
-    /// `previous` is the value that was deleted (absent only when it was compacted away), `revision` the deletion's.
+    /// `previous` is the deleted value (`None` only if it was compacted), `revision` is the deletion's.
     Delete { key: Bytes, revision: Revision, previous: Option<KeyValue> },
 }
 
@@ -125,7 +125,7 @@ impl Event {
         }
     }
 
-    /// How many bytes of keys and values it holds.
+    /// Returns the size of its keys and values in bytes.
     pub fn size(&self) -> usize {
         let size = |kv: &KeyValue| kv.key.len() + kv.value.len();
         match self {
@@ -135,28 +135,28 @@ impl Event {
     }
 }
 
-/// What a watch delivers.
+/// A message of a watch.
 #[derive(Clone, Debug)]
 pub enum WatchMessage {
-    /// Changes in revision order; all changes of one revision stand in one message.
+    /// Changes in revision order; all changes of one revision are in one message.
     Events(Vec<Event>),
-    /// No event of this watch up to this revision is outstanding.
+    /// Every event of this watch up to this revision has been sent.
     Progress(Revision),
 }
 
 /// A running watch. Dropping it ends it.
 pub struct Watch {
-    /// Ends with an error when the watch cannot go on (its history was compacted, the engine stopped).
+    /// Ends with an error if the watch cannot continue (its history was compacted, the engine stopped).
     pub messages: BoxStream<'static, Result<WatchMessage, StoreError>>,
     pub control: Box<dyn WatchControl>,
 }
 
-/// What can be asked of a running watch.
+/// The control of a running watch.
 pub trait WatchControl: Send + Sync {
-    /// A linearizable point: `current` is a revision that the store had reached at some time after this was called, and
-    /// every event of this watch up to `current` has been handed to the stream, the newest of them with revision
-    /// `last_event` (0 when there was none since the watch began). Whoever has read the stream up to `last_event` knows
-    /// the range as of `current`.
+    /// Returns a linearizable point: the store reached the revision `current` at some time after the call, and every
+    /// event of this watch up to `current` was sent to the stream, the newest of them with revision `last_event` (0 if
+    /// there was none since the watch started). A reader of the stream up to `last_event` has the range as of
+    /// `current`.
     fn barrier(&self) -> BoxFuture<'_, Result<Barrier, StoreError>>;
 }
 
@@ -168,10 +168,10 @@ pub struct Barrier {
 
 /// A durable, ordered, versioned key-value store.
 pub trait Store: Send + Sync + 'static {
-    /// The revision of the newest acknowledged write, read linearizably.
+    /// Returns the revision of the newest acknowledged write, read linearizably.
     fn current_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
 
-    /// One key at a revision (`None`: now), and the store's revision.
+    /// Returns one key at a revision (`None` means now), and the store's revision.
     fn get(
         &self,
         key: Bytes,
@@ -180,38 +180,38 @@ pub trait Store: Send + Sync + 'static {
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse, StoreError>>;
 
-    /// Carries out a transaction; when this answers `Done`, the write survives a power cut.
+    /// Executes a transaction; after the response `Done` the write survives a power cut.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnResponse, StoreError>>;
 
-    /// Watches the keys in `range` from the first change after `after`.
-    /// Fails with [`StoreError::Compacted`] when that history is gone.
+    /// Watches the keys in `range` from the first change after `after`. Fails with [`StoreError::Compacted`] if that
+    /// history is gone.
     fn watch(&self, range: Range<Bytes>, after: Revision) -> BoxFuture<'_, Result<Watch, StoreError>>;
 
-    /// Forgets versions that were replaced or deleted at or before `revision`. Reads at older revisions then fail.
+    /// Forgets versions that were replaced or deleted at or before `revision`. Later reads at older revisions fail.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// The revision of the latest compaction, 0 for none.
+    /// Returns the revision of the latest compaction, 0 for none.
     fn compacted_revision(&self) -> BoxFuture<'_, Result<Revision, StoreError>>;
 
-    /// A lease of `ttl_seconds` from now.
+    /// Grants a lease of `ttl_seconds` from now.
     fn grant_lease(&self, ttl_seconds: u64) -> BoxFuture<'_, Result<LeaseId, StoreError>>;
 
     /// Ends a lease and deletes its keys.
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// How long a lease has left. As in etcd, one that outlives a restart of the engine has its full time again.
+    /// Returns the remaining time of a lease. As in etcd, a restart of the engine resets it to the full time.
     fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>>;
 
-    /// Whether the engine can serve: the health check `etcd`.
+    /// Succeeds if the engine can serve: the health check `etcd`.
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Fails when the engine can serve but should not be sent work, such as when it has no room.
+    /// Fails if the engine can serve but should not get work, for example when the disk is full.
     fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.health()
     }
 
-    /// Whether the value that the key has had since `revision` should be written again even if it does not change,
-    /// because it would be kept otherwise today (under another encryption key). Asked only of updates without effect.
+    /// Returns true if the value that the key has had since `revision` should be written again even unchanged, since
+    /// its stored form has changed (for example the encryption key). Called only for updates without effect.
     fn is_stale(&self, _key: Bytes, _revision: Revision) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
@@ -219,35 +219,35 @@ pub trait Store: Send + Sync + 'static {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Reads and watches from before `compacted` are not possible any more.
+    /// Reads and watches before `compacted` are not possible any more.
     #[error("mvcc: required revision has been compacted")]
     Compacted { compacted: Revision },
     #[error("mvcc: required revision is a future revision")]
     FutureRevision { current: Revision },
     #[error("requested lease not found")]
     LeaseNotFound,
-    /// The disk failed; nothing of the transaction is visible and the engine takes no more writes.
+    /// The disk failed; nothing of the transaction is visible, and the engine refuses later writes.
     #[error("storage failed: {0}")]
     Io(String),
-    /// There is no room for the write; what gives room back is still taken. Nothing of the transaction is visible.
+    /// There is no space for the write; requests that free space still succeed. Nothing of the transaction is visible.
     #[error("storage is full: {0}")]
     NoSpace(String),
-    /// The store takes no request of that size. Nothing of it was carried out.
+    /// The request is too large for the store. Nothing of it was executed.
     #[error("etcdserver: request is too large")]
     TooLarge,
-    /// What is read back is not what was written.
+    /// The data read differ from the data written.
     #[error("storage is damaged: {0}")]
     Damaged(String),
-    /// The store cannot be reached. Whether a write was carried out is unknown.
+    /// The store cannot be reached. Whether a write was executed is unknown.
     #[error("{0}")]
     Unavailable(String),
-    /// The watch has ended because the store was restored from a backup: what is known of it may be of another past.
+    /// The watch has ended because the store was restored from a backup: its events may be from another history.
     #[error("the store went back to an earlier revision")]
     Restored,
-    /// The value cannot be decrypted, or nothing can be encrypted now.
+    /// The value cannot be decrypted, or values cannot be encrypted now.
     #[error("unable to transform key {key:?}: {why}")]
     Transform { key: String, why: String },
-    /// The value is no object of the kind that is kept there. Told by whoever reads objects, not by engines.
+    /// The value is not an object of the stored kind. Readers of objects return this, engines do not.
     #[error("{why}")]
     Undecodable { key: String, revision: Revision, why: String },
     #[error("storage is closed")]
@@ -257,7 +257,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Why a value is no object. One that is encrypted, where nothing decrypts, is known by how it begins.
+    /// Returns the error of a value that is not an object. It recognizes encrypted values by their prefix.
     pub fn no_object(kv: &KeyValue, why: String) -> Self {
         let key = String::from_utf8_lossy(&kv.key).into_owned();
         if kv.value.starts_with(b"k8s:enc:") {
@@ -266,8 +266,8 @@ impl StoreError {
         Self::Undecodable { key, revision: kv.mod_revision, why }
     }
 
-    /// True when a write that failed so may have been carried out, or may still be: nothing that it needs may be given
-    /// to others.
+    /// Returns true if a write with this error may have been executed, or may still be: the resources that it uses must
+    /// not be given to others.
     pub fn leaves_outcome_unknown(&self) -> bool {
         match self {
             Self::Compacted { .. }
@@ -283,19 +283,19 @@ impl StoreError {
         }
     }
 
-    /// Whether a value that is there cannot be read: asking again does not help until it, or its key, has changed.
+    /// Returns true if a value exists but cannot be read: a retry helps only after it, or its key, has changed.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Transform { .. } | Self::Undecodable { .. })
     }
 }
 
-/// The key under which a migration into a store is noted until it is finished, for the objects whose keys begin with
-/// `root`. A store that has it holds only some of its objects.
+/// Returns the key that marks an unfinished migration into a store of the objects whose keys begin with `root`. A store
+/// with this key has only some of its objects.
 pub fn unfinished_migration_key(root: &str) -> Bytes {
     Bytes::from(format!("binnacle_migration{root}"))
 }
 
-/// The end of the range of all keys that start with `prefix`.
+/// Returns the end of the range of all keys that start with `prefix`.
 pub fn prefix_end(prefix: &[u8]) -> Bytes {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -304,11 +304,11 @@ pub fn prefix_end(prefix: &[u8]) -> Bytes {
             return Bytes::from(end);
         }
     }
-    // Every byte was 0xff: no key is greater than all of them but those that start with them.
+    // All bytes are 0xff: only keys that start with the prefix are greater.
     Bytes::from_static(&[0xff; 64])
 }
 
-/// The range of all keys that start with `prefix`.
+/// Returns the range of all keys that start with `prefix`.
 pub fn prefix_range(prefix: &[u8]) -> Range<Bytes> {
     Bytes::copy_from_slice(prefix)..prefix_end(prefix)
 }

@@ -1,4 +1,4 @@
-//! The trace that a call of the store belongs to, for engines that ask other servers and tell them of it.
+//! The trace of a call of the store, for engines that pass it on to other servers.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ tokio::task_local! {
     static TRACE: Arc<str>;
 }
 
-/// Does a call as part of a trace, given as the header `traceparent` has it.
+/// Runs a call as part of a trace, which is the value of a `traceparent` header.
 pub async fn told_trace<T>(traceparent: &str, call: impl Future<Output = T>) -> T {
     TRACE.scope(traceparent.into(), call).await
 }
 
-/// The trace that this call is part of, if it is told of one.
+/// Returns the trace of the current call, if it has one.
 pub fn caller_trace() -> Option<Arc<str>> {
     TRACE.try_with(Arc::clone).ok()
 }

@@ -1,4 +1,4 @@
-//! Who watches which range of keys: finds the watchers of a key whatever the others watch.
+//! The watchers of ranges of keys, with a lookup by key that need not visit all of them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use bytes::Bytes;
 
 use crate::Event;
 
-/// Watchers by what they watch.
+/// Watchers by their ranges.
 pub struct WatchedRanges<W> {
-    /// By start, then end.
+    /// Sorted by start, then end.
     groups: Vec<Group<W>>,
 }
 
 struct Group<W> {
     range: Range<Bytes>,
-    /// The greatest end of this group and those before it: a key at or beyond it is in none of them.
+    /// The greatest end of this group and those before it: none of them contains a key at or beyond it.
     reach: Bytes,
     watchers: Vec<Arc<W>>,
 }
@@ -34,7 +34,7 @@ impl<W> WatchedRanges<W> {
         }
     }
 
-    /// Does nothing when the watcher is not there.
+    /// Removes a watcher, if it is present.
     pub fn remove(&mut self, range: &Range<Bytes>, watcher: &Arc<W>) {
         let Ok(at) = self.position(range) else { return };
         let group = &mut self.groups[at];
@@ -57,7 +57,7 @@ impl<W> WatchedRanges<W> {
         self.groups.iter().flat_map(|group| &group.watchers)
     }
 
-    /// Offers the events of one revision to those who watch their keys. What `offer` is given makes a watcher's share.
+    /// Offers the events of one revision to the watchers of their keys. The closure returns a watcher's events.
     pub fn dispatch(&self, events: &[Event], mut offer: impl FnMut(&Arc<W>, &dyn Fn() -> Vec<Event>)) {
         match events {
             [event] => {
@@ -67,7 +67,7 @@ impl<W> WatchedRanges<W> {
                     }
                 }
             }
-            // A lease took several keys with it; all of them belong into one message.
+            // The end of a lease deleted several keys; all of them belong into one message.
             events => {
                 for group in &self.groups {
                     let inside = |event: &&Event| group.range.contains(event.key());
@@ -132,7 +132,7 @@ mod tests {
         let ranges =
             [("/a/", "/a0"), ("/a/b/", "/a/b0"), ("/a/c", "/a/c\0"), ("/", "0"), ("/b/", "/b0"), ("/a/b/", "/z")];
         let watchers: Vec<_> = ranges.iter().map(|(start, end)| watcher(start, end)).collect();
-        // In any order of coming and going.
+        // Watchers are removed in different orders.
         for rotation in 0..watchers.len() {
             let mut watched = WatchedRanges::default();
             for at in 0..watchers.len() {

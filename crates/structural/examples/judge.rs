@@ -1,6 +1,6 @@
-//! Judges objects against schemas: reads one JSON document a line, `{"schema": ..., "new": ..., "old": ..., "status":
-//! true}`, of which all but `schema` and `new` may be missing, and answers each with a line: the object as it is
-//! stored, the unknown fields, the errors and the warnings. The metadata of the object is not judged.
+//! Judges objects against schemas. Reads one JSON document a line, `{"schema": ..., "new": ..., "old": ..., "status":
+//! true}`, with all but `schema` and `new` optional, and answers each with a line: the stored object, the unknown
+//! fields, the errors and the warnings. The metadata of the object is not validated.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How long the steps of a custom resource take: `cargo run --release -p binnacle-structural --example resource_rates`.
+//! The time of each step for a custom resource: `cargo run --release -p binnacle-structural --example resource_rates`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use binnacle_schema::{Field, Message, MessageRef, Object, Ty, Value, value};
 use binnacle_structural::resource::{Part, Reading, ResourceSchema};
 use binnacle_structural::{Interner, Structural, footprint};
 
-/// A schema of 186 fields: thirty in each of six groups, two of which have rules.
+/// Returns a schema of 186 fields: thirty in each of six groups, two of which have rules.
 fn schema() -> Value {
     let mut groups = Object::new();
     for group in 0..6_i64 {
@@ -38,7 +38,7 @@ fn schema() -> Value {
     root
 }
 
-/// An object of about 1.8 KB.
+/// Returns an object of about 1.8 KB.
 fn object() -> Value {
     let mut spec = Object::new();
     for group in 0..4 {

@@ -1,5 +1,4 @@
-//! Old values for new ones: the value that a new one takes the place of, as far as the schema lets the two be
-//! brought together, and whether they are the same.
+//! Correlation: finds the old value that a new one replaces, if the schema allows it, and compares the two.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -8,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use binnacle_schema::{Object, Value};
 
-use crate::structural::{Kind, ListType, Structural};
+use crate::structural::{ListType, SchemaType, Structural};
 
-/// A new value, the old one in its place, and the schema of both.
+/// A new value, the old value that it replaces, and their schema.
 #[derive(Clone, Copy, Debug)]
 pub struct Correlated<'v> {
     pub new: &'v Value,
@@ -19,30 +18,30 @@ pub struct Correlated<'v> {
     known: &'v Known<'v>,
 }
 
-/// Results of comparing two objects, kept for the next question. Values are told apart by where they are.
+/// Cached results of comparing two objects. Values are identified by their addresses.
 #[derive(Debug, Default)]
 pub struct Known<'v> {
     equal: RefCell<HashMap<*const Value, bool>>,
     lists: RefCell<HashMap<*const Value, Rc<MapList<'v>>>>,
     /// True while values are compared.
     comparing: Cell<bool>,
-    /// The time that comparing took.
+    /// The time spent comparing.
     spent: Cell<Duration>,
 }
 
 impl Known<'_> {
-    /// The time that comparing took so far.
+    /// Returns the time spent comparing so far.
     pub fn spent(&self) -> Duration {
         self.spent.get()
     }
 
-    /// The time of now for a comparison that is not part of another one.
+    /// Returns the current time, unless the comparison is part of another one.
     fn begin(&self) -> Option<Instant> {
         (!self.comparing.replace(true)).then(Instant::now)
     }
 }
 
-/// The elements of a list map by their keys; of several with the same keys the first.
+/// The elements of a list map by their keys; of several with the same keys, the first.
 #[derive(Debug, Default)]
 pub(crate) struct MapList<'v> {
     by_key: HashMap<Vec<Key<'v>>, &'v Value>,
@@ -61,20 +60,20 @@ impl<'v> Correlated<'v> {
         Self { new, old, schema, known }
     }
 
-    /// The member of that name, where both have it and the schema knows it.
+    /// Returns the member of a name, if both objects and the schema have it.
     pub fn key(&self, name: &str) -> Option<Self> {
         let (new, old) = (self.new.get(name)?, self.old.get(name)?);
         Some(Self { new, old, schema: self.schema.member(name)?, known: self.known })
     }
 
-    /// The element at a place of the new list, where the old one has an element of the same keys.
+    /// Returns the element at an index of the new list, if the old list has an element with the same keys.
     pub fn index(&self, index: usize) -> Option<Self> {
         let new = self.new.as_list()?.get(index)?;
         let old = self.map_list()?.get(new, self.schema)?;
         Some(Self { new, old, schema: self.schema.items.as_deref()?, known: self.known })
     }
 
-    /// True where nothing changed that can be brought together. What no schema speaks of counts as changed.
+    /// Returns true if no correlated value has changed. Values without a schema count as changed.
     pub fn is_unchanged(&self) -> bool {
         let place: *const Value = self.new;
         if let Some(known) = self.known.equal.borrow().get(&place) {
@@ -122,10 +121,11 @@ impl<'v> Correlated<'v> {
 }
 
 impl<'v> MapList<'v> {
-    /// Nothing for a list that is no list map.
+    /// Returns the elements of a list map, none for other lists.
     pub(crate) fn of(items: &'v [Value], schema: &Structural) -> Self {
         let mut list = Self::default();
-        if !schema.is(&Kind::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty() {
+        if !schema.is(&SchemaType::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty()
+        {
             return list;
         }
         for item in items {
@@ -144,7 +144,7 @@ impl<'v> MapList<'v> {
     }
 }
 
-/// `None` where a key is missing or no scalar.
+/// Returns `None` if a key is missing or not a scalar.
 fn key<'v>(element: &'v Object, schema: &Structural) -> Option<Vec<Key<'v>>> {
     let scalar = |name: &binnacle_meta::Text| match element.get(name)? {
         Value::Bool(b) => Some(Key::Bool(*b)),
@@ -184,7 +184,7 @@ mod tests {
         assert!(list.index(0).unwrap().is_unchanged() && !list.index(1).unwrap().is_unchanged());
         assert!(!list.is_unchanged() && root.key("plain").unwrap().is_unchanged());
         assert!(root.key("plain").unwrap().index(0).is_none() && root.key("empty").is_none());
-        // What the schema does not speak of is not the same.
+        // Values without a schema count as changed.
         assert!(!root.key("any").unwrap().is_unchanged());
         let known = Known::default();
         let swapped = value!({"list": [{"k": "b", "v": 2i64}, {"k": "a", "v": 1i64}]});

@@ -1,11 +1,11 @@
-//! Putting in what a schema says that a value is where none is given.
+//! Defaulting: sets a schema's defaults for absent values.
 
 use binnacle_schema::Value;
 
 use crate::structural::Structural;
 
-/// Puts the defaults of the schema into an object: on its way in, and when it is read from the store. A null that may
-/// not be null counts as absent. True when anything has changed.
+/// Sets the defaults of the schema in an object, sent by a client or read from the store. A forbidden null counts as
+/// absent. Returns true if anything changed.
 pub fn set_defaults(value: &mut Value, schema: &Structural) -> bool {
     let mut changed = false;
     match value {
@@ -52,16 +52,16 @@ fn replace_null(value: &mut Value, schema: &Structural) -> bool {
     false
 }
 
-/// Which nulls are taken out.
+/// The nulls that are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
-    /// All that may not be and have no default to put in their place.
+    /// All that the schema forbids, unless there is a default.
     Forbidden,
-    /// Those among them that validation would not refuse, since their schema names no type.
+    /// Only those that validation accepts because their schema has no type.
     Untyped,
 }
 
-/// Takes out members that are null and may not be, unless they have a default to put in their place.
+/// Removes members that are null although their schema forbids it, unless they have a default.
 pub fn prune_nulls(value: &mut Value, schema: &Structural, which: Nulls) {
     match value {
         Value::Object(object) => {

@@ -1,5 +1,4 @@
-//! The rules for defaults: they are of their schema, say nothing that it does not know, and hold before its
-//! expressions.
+//! Validation of defaults: they must match their schema, have no unknown fields, and satisfy the rules.
 
 use std::sync::Arc;
 
@@ -15,27 +14,27 @@ use crate::shown::shown;
 use crate::structural::{Additional, Structural};
 use crate::validation;
 
-/// The demands on defaults.
+/// The requirements on defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct DefaultRules<'m> {
     /// The schema of `ObjectMeta`.
     pub object_meta: &'m Message,
-    /// True where a default may not have members that the schema does not know.
+    /// True if defaults may not have unknown members.
     pub pruned: bool,
 }
 
-/// Judges the defaults in the schema of a resource, which is at `path`.
+/// Validates the defaults in the schema of a resource, which is at `path`.
 pub fn validate(schema: &Arc<Structural>, rules: DefaultRules<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut walk = Walk { rules, errors, budget: RUNTIME_BUDGET };
-    walk.node(schema, Place { root: schema, is_root: true, steps: &Step::Root, in_metadata: false }, path);
+    walk.node(schema, SchemaPosition { root: schema, is_root: true, steps: &Step::Root, in_metadata: false }, path);
 }
 
-/// True where pruning would take something out of a default.
+/// Returns true if pruning would remove something from a default.
 pub fn has_unpruned(schema: &Structural, object_meta: &Message) -> bool {
     unpruned(schema, schema, &Step::Root, object_meta)
 }
 
-/// The way from the root to a schema.
+/// The path from the root to a schema.
 enum Step<'s> {
     Root,
     Member(&'s Step<'s>, &'s str),
@@ -43,7 +42,7 @@ enum Step<'s> {
 }
 
 impl Step<'_> {
-    /// An object that holds a value in this place and nothing else; `None` where the root itself would be no object.
+    /// Returns an object that only has a value at this position; `None` if the root would not be an object.
     fn surround(&self, value: Value) -> Option<Value> {
         match self {
             Self::Root => value.as_object().is_some().then_some(value),
@@ -55,7 +54,7 @@ impl Step<'_> {
         }
     }
 
-    /// The value in this place.
+    /// Returns the value at this position.
     fn find<'v>(&self, root: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Root => Some(root),
@@ -65,8 +64,8 @@ impl Step<'_> {
     }
 }
 
-/// The schema with defaults that are as objects have them: what the schema or the metadata of this server does not know
-/// is gone. Nodes whose defaults are such already stay the same.
+/// Returns the schema with pruned defaults: fields that are unknown to the schema or to this server's metadata are
+/// removed. Nodes whose defaults do not change are shared.
 pub fn pruned(schema: &Arc<Structural>, object_meta: &Message, interner: &Interner) -> Arc<Structural> {
     let pruner = Pruner { root: schema, object_meta, interner };
     pruner.node(schema, &Step::Root).unwrap_or_else(|| schema.clone())
@@ -79,7 +78,7 @@ struct Pruner<'s> {
 }
 
 impl Pruner<'_> {
-    /// The node with pruned defaults in it and below; `None` where there is nothing to prune.
+    /// Returns the node with pruned defaults in it and below; `None` if nothing changes.
     fn node(&self, schema: &Structural, step: &Step<'_>) -> Option<Arc<Structural>> {
         let mut made: Option<Structural> = None;
         let default = schema.default.as_deref();
@@ -103,7 +102,7 @@ impl Pruner<'_> {
     }
 }
 
-/// A default as pruning leaves it; `None` where it takes nothing out.
+/// Returns a pruned default; `None` if nothing changes.
 fn prune_default(default: &Value, root: &Structural, step: &Step<'_>, object_meta: &Message) -> Option<Option<Value>> {
     let mut object = step.surround(default.clone())?;
     let coercion = Coercion { object_meta, drop_malformed: true };
@@ -129,46 +128,51 @@ struct Walk<'m, 'e> {
     budget: i64,
 }
 
-/// Where a schema stands within the resource that it belongs to.
+/// The position of a schema within its resource.
 #[derive(Clone, Copy)]
-struct Place<'s> {
+struct SchemaPosition<'s> {
     root: &'s Structural,
     /// True for the schema of the resource itself.
     is_root: bool,
     steps: &'s Step<'s>,
-    /// True within what every resource has.
+    /// True inside of the metadata of a resource.
     in_metadata: bool,
 }
 
 impl Walk<'_, '_> {
-    fn node(&mut self, schema: &Arc<Structural>, place: Place<'_>, path: &FieldPath) {
+    fn node(&mut self, schema: &Arc<Structural>, place: SchemaPosition<'_>, path: &FieldPath) {
         let place = match schema.embedded && !place.is_root {
-            true => Place { root: schema, is_root: true, steps: &Step::Root, in_metadata: false },
+            true => SchemaPosition { root: schema, is_root: true, steps: &Step::Root, in_metadata: false },
             false => place,
         };
         if let Some(default) = &schema.default {
             self.default(schema, default, place, &path.child("default"));
         }
-        // There are no defaults within additionalProperties.
+        // `additionalProperties` cannot have defaults.
         if let Some(items) = &schema.items {
             let steps = Step::Item(place.steps);
-            self.below(items, Place { is_root: false, steps: &steps, ..place }, &path.child("items"));
+            self.below(items, SchemaPosition { is_root: false, steps: &steps, ..place }, &path.child("items"));
         }
         for (name, property) in schema.properties() {
             let of_resource = place.is_root && RESOURCE_FIELDS.contains(&name.as_str());
             let steps = Step::Member(place.steps, name);
-            let below = Place { is_root: false, steps: &steps, in_metadata: place.in_metadata || of_resource, ..place };
+            let below = SchemaPosition {
+                is_root: false,
+                steps: &steps,
+                in_metadata: place.in_metadata || of_resource,
+                ..place
+            };
             self.below(property, below, &path.child("properties").key(name));
         }
     }
 
-    fn below(&mut self, schema: &Arc<Structural>, place: Place<'_>, path: &FieldPath) {
+    fn below(&mut self, schema: &Arc<Structural>, place: SchemaPosition<'_>, path: &FieldPath) {
         if self.budget >= 0 && !self.errors.is_full() {
             self.node(schema, place, path);
         }
     }
 
-    fn default(&mut self, schema: &Arc<Structural>, default: &Value, place: Place<'_>, path: &FieldPath) {
+    fn default(&mut self, schema: &Arc<Structural>, default: &Value, place: SchemaPosition<'_>, path: &FieldPath) {
         let is_resource = match place.in_metadata {
             true => self.metadata(default, place, path),
             false => self.value(schema, schema.embedded || place.is_root, default, path),
@@ -182,7 +186,7 @@ impl Walk<'_, '_> {
             return;
         }
         let Some(rules) = Rules::new(schema, place.is_root) else { return };
-        // As an update that changes nothing, and as a value that is new.
+        // The rules run for an update without a change, and for a new value.
         let mut left = self.run(&rules, default, Some(default), path);
         if self.errors.len() == before {
             left = left.min(self.run(&rules, default, None, path));
@@ -198,8 +202,8 @@ impl Walk<'_, '_> {
         left
     }
 
-    /// A default that becomes part of metadata must leave it metadata. True where it does.
-    fn metadata(&mut self, default: &Value, place: Place<'_>, path: &FieldPath) -> bool {
+    /// Validates metadata with a default at its position. Returns true if it is valid.
+    fn metadata(&mut self, default: &Value, place: SchemaPosition<'_>, path: &FieldPath) -> bool {
         let Some(mut object) = place.steps.surround(default.clone()) else { return true };
         let members = object.make_object();
         for (name, value) in [("kind", "Validation"), ("apiVersion", "validation/v1")] {
@@ -219,7 +223,8 @@ impl Walk<'_, '_> {
         found.is_empty()
     }
 
-    /// A default has only what its schema knows, and resources in it are such. True where the latter holds.
+    /// Validates that a default has no unknown fields, and that resources in it are valid. Returns true if the latter
+    /// holds.
     fn value(&mut self, schema: &Structural, is_resource: bool, default: &Value, path: &FieldPath) -> bool {
         if self.rules.pruned {
             let mut pruned = default.clone();

@@ -1,5 +1,4 @@
-//! Objects within objects: `x-kubernetes-embedded-resource` gives them a type and metadata, which are those of every
-//! resource.
+//! Embedded objects: `x-kubernetes-embedded-resource` gives them a type and metadata like those of a resource.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
 use binnacle_schema::decode::{self, DecodeError};
@@ -10,20 +9,20 @@ use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::Structural;
 
-/// How metadata is made what it must be.
+/// The options for coercing metadata to `ObjectMeta`.
 #[derive(Clone, Copy, Debug)]
 pub struct Coercion<'m> {
     /// The schema of `ObjectMeta`.
     pub object_meta: &'m Message,
-    /// True where fields of a wrong type are dropped (what is in the store must be readable) and not refused.
+    /// True if fields of a wrong type are dropped (stored objects must be readable), false if they are errors.
     pub drop_malformed: bool,
 }
 
-/// Makes the metadata of embedded resources what metadata can be; with `is_root` that of the object as well. Unknown
-/// fields go, and their paths, which begin with `base`, are added to `unknown`.
+/// Coerces the metadata of embedded resources to `ObjectMeta`, with `is_root` also that of the object. Unknown fields
+/// are removed, and their paths, beginning with `base`, are added to `unknown`.
 ///
 /// # Errors
-/// The first field of a wrong type, where these are refused.
+/// The first field of a wrong type, if these are errors.
 pub fn coerce(
     object: &mut Value,
     schema: &Structural,
@@ -38,7 +37,7 @@ pub fn coerce(
     result
 }
 
-/// Judges the types and metadata of embedded resources, with `is_root` those of the object as well.
+/// Validates the types and metadata of embedded resources, with `is_root` also those of the object.
 pub fn validate(
     object: &Value,
     schema: &Structural,
@@ -50,10 +49,10 @@ pub fn validate(
     Judge { base, object_meta, errors }.walk(object, schema, is_root, &Path::Root);
 }
 
-/// Metadata as it can be, and the paths of its unknown fields below `path`.
+/// Returns metadata as `ObjectMeta`, and adds the paths of its unknown fields, below `path`, to `unknown`.
 ///
 /// # Errors
-/// Go's complaint about a field of a wrong type.
+/// Go's error about a field of a wrong type.
 pub fn object_meta(
     tree: &Value,
     coercion: Coercion<'_>,
@@ -70,7 +69,7 @@ pub fn object_meta(
     };
     let error = match decode::value(tree.clone(), coercion.object_meta) {
         Ok(decoded) => return Ok(tell(decoded)),
-        // Go reads the members in the order of their names, and tells of the first.
+        // Go decodes the members in the order of their names, and reports the first error.
         Err(error) => {
             let mut sorted = tree.clone();
             canonical::sort_free_form(&mut sorted);
@@ -78,7 +77,7 @@ pub fn object_meta(
         }
     };
     let Some(members) = tree.as_object().filter(|_| coercion.drop_malformed) else { return Err(error) };
-    // One by one: what cannot be read goes, the rest stays.
+    // Each member on its own: malformed ones are dropped, the others stay.
     let good: Object = members
         .iter()
         .filter(|(name, value)| {
@@ -149,7 +148,7 @@ impl Coercer<'_, '_> {
                 }
                 *tree = metadata;
             }
-            // What is no metadata at all is left to the rules.
+            // Malformed metadata is left to validation.
             Err(_) if self.coercion.drop_malformed => {}
             Err(error) => return Err(FieldError::invalid(&at, shown(tree), error.to_string())),
         }
@@ -224,7 +223,7 @@ impl Judge<'_, '_> {
             Ok(mut metadata) => {
                 let members = metadata.make_object();
                 if members.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
-                    // An embedded resource needs no name, which the rules of metadata ask for.
+                    // An embedded resource needs no name, but the validation of metadata does.
                     members.insert("name", "fakename");
                 }
                 let namespaced = !metadata.str_at(&["namespace"]).is_empty();

@@ -1,4 +1,4 @@
-//! Paths to fields, `.spec.replicas` or `.spec['a']`, as schemas know them.
+//! Field paths of schemas, such as `.spec.replicas` or `.spec['a']`.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use crate::structural::Structural;
 pub struct FoundField<'s> {
     /// The first step.
     pub root: String,
-    /// The path in one way of writing: names after dots, keys of maps in brackets.
+    /// The path in canonical form: names after dots, keys of maps in brackets.
     pub path: String,
-    /// The schema of the field, where it has one.
+    /// The schema of the field, if it has one.
     pub schema: Option<&'s Structural>,
 }
 
 impl Structural {
-    /// Follows a path. Steps in brackets may be forbidden.
+    /// Follows a path. Steps in brackets can be disallowed.
     ///
     /// # Errors
-    /// Why the path leads nowhere, in kube-apiserver's words.
+    /// The reason why the path is invalid, in kube-apiserver's words.
     pub fn find_field(&self, path: &str, brackets: bool) -> Result<FoundField<'_>, String> {
         const END: &str = "unexpected end of JSON path";
         let mut found = FoundField { root: String::new(), path: String::new(), schema: Some(self) };
@@ -72,7 +72,7 @@ impl FoundField<'_> {
     }
 }
 
-/// Dots, brackets, texts in single quotes, and what stands between them.
+/// Dots, brackets, texts in single quotes, and the text between them.
 struct Tokens<'a>(&'a str);
 
 impl<'a> Iterator for Tokens<'a> {

@@ -1,4 +1,4 @@
-//! How much memory schemas take.
+//! The memory that schemas use.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use binnacle_schema::Value;
 
 use crate::structural::{Structural, Values};
 
-/// The counts of a shared allocation.
+/// The reference counts of a shared allocation.
 const SHARED: usize = 2 * size_of::<usize>();
-/// The place of a node in the interner's table.
+/// An entry in the interner's table.
 const ENTRY: usize = 32;
 
-/// How many bytes schemas take together, each node counted once. Machines of patterns, which are held within a budget
-/// of their own, and compiled rules are not in it.
+/// Returns the bytes that schemas use together, each node counted once. Compiled patterns, which have their own budget,
+/// and compiled rules are not counted.
 pub fn footprint<'s>(schemas: impl IntoIterator<Item = &'s Arc<Structural>>) -> usize {
     let mut seen = HashSet::new();
     schemas.into_iter().map(|schema| shared(schema, &mut seen)).sum()
@@ -51,7 +51,7 @@ fn within(values: &Values, seen: &mut HashSet<*const Structural>) -> usize {
     bytes + alternatives.iter().map(|nested| size_of::<usize>() + shared(nested, seen)).sum::<usize>()
 }
 
-/// Long texts stand for themselves, short ones within what holds them.
+/// Returns the allocated bytes of a text; short texts are stored inline.
 fn text(text: &Text) -> usize {
     if text.is_heap_allocated() { SHARED + text.len() } else { 0 }
 }
@@ -60,7 +60,7 @@ fn texts(list: &[Text]) -> usize {
     size_of_val(list) + list.iter().map(text).sum::<usize>()
 }
 
-/// The bytes of a value beside its own place.
+/// Returns the bytes that a value allocates.
 fn value(tree: &Value) -> usize {
     match tree {
         Value::Str(content) | Value::Raw(content) => text(content),
@@ -78,7 +78,7 @@ mod tests {
     use crate::Interner;
     use binnacle_schema::{Object, value};
 
-    /// A schema of 186 fields, of which no two are alike where they are `distinct`.
+    /// Returns a schema of 186 fields, all different if `distinct`.
     fn large(salt: i64, distinct: bool) -> Value {
         let mut groups = Object::new();
         for group in 0..6_i64 {
@@ -115,7 +115,7 @@ mod tests {
         assert!(bytes < 60_000, "{bytes}");
         let distinct = footprint([&parse(&large(0, true))]);
         assert!(distinct < 80_000, "{distinct}");
-        // Versions of one schema, and those of another definition, are held once.
+        // Versions of one schema share it, and so do other definitions.
         let same = parse(&large(0, false));
         assert_eq!(footprint([&one, &same]), bytes);
         assert!(footprint([&one, &parse(&large(1000, false))]) > bytes * 3 / 2);

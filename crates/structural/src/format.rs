@@ -1,4 +1,4 @@
-//! Formats of strings, as the registry of kube-openapi knows them.
+//! Formats of strings, as in the registry of kube-openapi.
 
 use std::net::IpAddr;
 
@@ -7,14 +7,14 @@ use binnacle_validation::{ip, scala_duration};
 
 mod text;
 
-/// `format`, with what it means.
+/// A `format`, with its meaning.
 #[derive(Clone, Debug)]
 pub struct Format {
     name: Text,
     known: Option<Known>,
 }
 
-/// A format that texts are held to.
+/// A format that texts are checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     BsonObjectId,
@@ -46,7 +46,7 @@ pub enum Known {
 }
 
 impl Format {
-    /// Dashes in a name mean nothing.
+    /// Dashes in the name are ignored.
     pub fn new(name: &str) -> Self {
         let known = match name.replace('-', "").as_str() {
             "bsonobjectid" => Known::BsonObjectId,
@@ -84,14 +84,14 @@ impl Format {
         &self.name
     }
 
-    /// `None` for a word that is no format of strings, which means nothing.
+    /// Returns `None` for an unknown format, which has no effect.
     pub fn known(&self) -> Option<Known> {
         self.known
     }
 }
 
 impl Known {
-    /// True for a text of the format.
+    /// Returns true if a text has the format.
     pub fn holds(self, text: &str) -> bool {
         match self {
             Self::BsonObjectId => text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit()),
@@ -99,7 +99,7 @@ impl Known {
             Self::Email => text::email(text),
             Self::Hostname => text::hostname(text),
             Self::Ipv4 => ip::parse_ip(text).is_some() && text.contains('.'),
-            // Without the leading zeros that older versions of Go passed.
+            // Without leading zeros, which older versions of Go accepted.
             Self::Ipv6 => text.parse::<IpAddr>().is_ok() && text.contains(':'),
             Self::Cidr => ip::parse_cidr(text).is_some(),
             Self::Mac => text::mac(text),

@@ -1,4 +1,4 @@
-//! Equal schemas are held once, for as long as somebody uses them.
+//! Interning of schemas: equal ones share memory as long as they are used.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,10 +10,10 @@ use binnacle_schema::Value;
 use crate::pattern::{CompiledPatterns, Pattern};
 use crate::structural::{Additional, Alternatives, Structural, Values};
 
-/// Where schemas come from. The versions of a resource and resources that say the same of a field share the nodes of
-/// it: a node is looked for by its own words and the identity of the nodes below it, which are made first.
+/// A pool of schemas. The versions of a resource, and resources with a common part in their schemas, share its nodes: a
+/// node is looked up by its own keywords and the identity of its child nodes, which are interned first.
 ///
-/// The table holds weak references; those that lead nowhere go when the table has doubled.
+/// The table holds weak references; dead ones are removed when the table has doubled.
 #[derive(Debug)]
 pub struct Interner {
     nodes: Mutex<Table<Structural>>,
@@ -24,13 +24,13 @@ pub struct Interner {
 
 #[derive(Debug)]
 struct Table<T> {
-    /// Of two things with one hash the first is found, the other is not shared.
+    /// Entries by hash. Of several with the same hash only the first is shared.
     by_hash: HashMap<u64, Weak<T>>,
-    /// How many entries there may be before the dead ones are taken out.
+    /// The number of entries at which dead ones are removed.
     sweep_at: usize,
 }
 
-/// A table of fewer entries is not worth going over.
+/// The minimum of this number: smaller tables are not worth sweeping.
 const SMALLEST_SWEEP: usize = 1024;
 
 impl<T> Default for Table<T> {
@@ -85,7 +85,7 @@ impl Interner {
         }
     }
 
-    /// The node that says the same, or this one.
+    /// Returns the existing equal node, or this one.
     pub fn node(&self, node: Structural) -> Arc<Structural> {
         let hash = self.hash(&node);
         lock(&self.nodes).intern(hash, |known| same(known, &node), || node.clone())
@@ -97,7 +97,7 @@ impl Interner {
         lock(&self.patterns).intern(hash, |known| known.as_str() == text, make)
     }
 
-    /// How many nodes are in use.
+    /// Returns the number of nodes in use.
     pub fn len(&self) -> usize {
         let mut nodes = lock(&self.nodes);
         nodes.sweep();
@@ -115,12 +115,12 @@ impl Interner {
     }
 }
 
-/// A panic within the lock leaves a table that is whole: entries are added last.
+/// After a panic inside the lock the table is consistent: entries are added last.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// === What a node says, with the nodes below it by identity ===
+// === Hashing of a node, with its child nodes by identity ===
 
 fn identity<T: ?Sized>(shared: &Arc<T>, hasher: &mut impl Hasher) {
     Arc::as_ptr(shared).cast::<()>().hash(hasher);
@@ -167,13 +167,13 @@ fn hash_values(values: &Values, hasher: &mut impl Hasher) {
     }
 }
 
-/// Members of objects are hashed in any order, as they are equal in any.
+/// Hashes members of objects independent of their order, which equality ignores too.
 fn hash_value(value: &Value, hasher: &mut impl Hasher) {
     match value {
         Value::Null => 0_u8.hash(hasher),
         Value::Bool(b) => (1_u8, b).hash(hasher),
         Value::Int(n) => (2_u8, n).hash(hasher),
-        // Zero has two forms that are equal.
+        // The two zeros are equal.
         Value::Float(n) => (3_u8, (n + 0.0).to_bits()).hash(hasher),
         Value::Str(text) | Value::Raw(text) => (4_u8, text).hash(hasher),
         Value::List(items) => {

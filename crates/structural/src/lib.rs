@@ -1,8 +1,8 @@
-//! Custom resources: the schema of one, made at run time from `openAPIV3Schema` of a version of its definition, and all
-//! that follows from it for objects, which are trees of [`binnacle_schema::Value`].
+//! Custom resources: schemas, made at run time from the `openAPIV3Schema` of a version of a definition, and their rules
+//! for objects, which are trees of [`binnacle_schema::Value`].
 //!
-//! An [`Interner`] makes schemas, so that equal parts are held once. [`Structural::parse`] reads one;
-//! [`resource::ResourceSchema`] holds it with what is derived from it and is what a server works with:
+//! An [`Interner`] makes schemas, so that equal parts share memory. [`Structural::parse`] parses one;
+//! [`resource::ResourceSchema`] holds it with everything derived from it, for servers:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -31,11 +31,11 @@
 //! );
 //! ```
 //!
-//! The steps stand by themselves as well: [`pruning`], [`defaulting`], [`embedded`] resources, [`validation`],
-//! [`list_types`], [`rules`]; [`defaults`] holds the rules for defaults that definitions are asked for, [`message()`]
-//! is the view that patches have.
+//! The steps can be used separately as well: [`pruning`], [`defaulting`], [`embedded`] resources, [`validation`],
+//! [`list_types`], [`rules`]. [`defaults`] validates the defaults of definitions, [`message()`] returns the view for
+//! patches.
 //!
-//! Knows nothing of HTTP, storage or kinds.
+//! This crate is independent of HTTP, storage and kinds.
 
 pub mod correlation;
 pub mod defaulting;
@@ -70,4 +70,6 @@ pub use metrics::register_metrics;
 pub use parse::{Unsupported, check};
 pub use pattern::Pattern;
 pub use scale::ScalePaths;
-pub use structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};
+pub use structural::{
+    Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
+};

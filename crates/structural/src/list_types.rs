@@ -1,4 +1,4 @@
-//! Sets have no element twice, list maps no key.
+//! Validation of list types: elements of sets and keys of list maps must be unique.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::{ListType, Structural};
 
-/// Reports each element of a set and each key of a list map that occurs again, once.
+/// Reports each duplicate element of a set and each duplicate key of a list map, once.
 pub fn validate(object: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
-    // The root is an object, or nothing is asked of it.
+    // A root that is not an object is not validated.
     if object.as_object().is_some() {
         walk(object, schema, &Path::Root, base, errors);
     }
@@ -68,7 +68,7 @@ fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldP
     }
 }
 
-/// The places at which values occur for the second time.
+/// Returns the indexes at which values occur for the second time.
 pub(crate) fn repeated(values: impl ExactSizeIterator<Item = Value>) -> Vec<usize> {
     let mut found = Vec::new();
     if values.len() < 2 {
@@ -78,7 +78,7 @@ pub(crate) fn repeated(values: impl ExactSizeIterator<Item = Value>) -> Vec<usiz
     for (i, mut value) in values.enumerate() {
         canonical::sort_free_form(&mut value);
         let text = match &value {
-            // As text, a float could look like a whole number, which it is not equal to.
+            // As text, a float could look like an integer, which it does not equal.
             Value::Float(n) => format!("float {n:?}"),
             value => json::to_string(value),
         };

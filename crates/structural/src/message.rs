@@ -1,16 +1,16 @@
-//! A schema as patches see it: which values are owned as a whole, and how elements of lists are told apart.
+//! Schemas for patches: atomic values, and the keys of list elements.
 
 use std::sync::Arc;
 
 use binnacle_meta::Text;
 use binnacle_schema::{Field, ListType as FieldListType, Message, MessageRef, Ty, json};
 
-use crate::structural::{Additional, Kind, ListType, MapType, Structural};
+use crate::structural::{Additional, ListType, MapType, SchemaType, Structural};
 
-/// The message of a resource, for server-side apply and field managers. `object_meta` is the message of metadata;
-/// without a schema nothing is known of the other members.
+/// Returns the message of a resource, for server-side apply and field managers. `object_meta` is the message of
+/// metadata; without a schema the other members are unknown.
 ///
-/// The list type of a list within a list or within a map is lost: such lists are owned as a whole.
+/// The list type of a list inside a list or map is lost: such lists are atomic.
 pub fn message(name: impl Into<Text>, schema: Option<&Structural>, object_meta: &MessageRef) -> Message {
     let view = View { object_meta };
     let Some(schema) = schema else {
@@ -28,7 +28,7 @@ struct View<'m> {
 }
 
 impl View<'_> {
-    /// The members of every resource.
+    /// Returns the members of every resource.
     fn resource_fields(&self) -> Vec<Field> {
         vec![
             Field::new("apiVersion", Ty::String),
@@ -37,7 +37,7 @@ impl View<'_> {
         ]
     }
 
-    /// An object with properties. `preserve` is inherited from the schemas around it.
+    /// Returns the message of an object with properties. `preserve` is inherited from enclosing schemas.
     fn structure(&self, schema: &Structural, is_resource: bool, preserve: bool) -> Message {
         let mut fields: Vec<Field> = if is_resource { self.resource_fields() } else { Vec::new() };
         let own = schema.properties().filter(|(name, _)| !fields.iter().any(|field| field.name == **name));
@@ -72,16 +72,16 @@ impl View<'_> {
         let preserve = preserve || schema.preserve_unknown;
         let structured = schema.has_properties() || schema.embedded;
         match &schema.kind {
-            Some(Kind::Boolean) => Ty::Bool,
-            Some(Kind::Integer) => Ty::Int64,
-            Some(Kind::Number) => Ty::Double,
-            Some(Kind::String) => Ty::String,
-            Some(Kind::Array) => match &schema.items {
+            Some(SchemaType::Boolean) => Ty::Bool,
+            Some(SchemaType::Integer) => Ty::Int64,
+            Some(SchemaType::Number) => Ty::Double,
+            Some(SchemaType::String) => Ty::String,
+            Some(SchemaType::Array) => match &schema.items {
                 Some(items) => Ty::List(Box::new(self.ty(items, preserve))),
                 None => Ty::List(Box::new(Ty::Json)),
             },
-            Some(Kind::Object) => match &schema.additional {
-                // As a message it can say that it is owned as a whole, wherever it stands.
+            Some(SchemaType::Object) => match &schema.additional {
+                // A message can be marked as atomic at any position.
                 _ if structured || schema.map_type == Some(MapType::Atomic) => self.shared(schema, preserve),
                 Additional::Any(false) => self.shared(schema, preserve),
                 Additional::Schema(additional) => Ty::Map(Box::new(self.ty(additional, preserve))),
@@ -89,7 +89,7 @@ impl View<'_> {
             },
             None if schema.int_or_string => Ty::IntOrString,
             None if structured => self.shared(schema, preserve),
-            None | Some(Kind::Other(_)) => Ty::Json,
+            None | Some(SchemaType::Other(_)) => Ty::Json,
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
         assert!(matches!(spec.get("any").unwrap().ty, Ty::Json));
         let open = spec.get("open").unwrap().ty.message().unwrap();
         assert!(matches!(open.others.as_deref(), Some(Ty::Json)));
-        // Below, all is preserved as well.
+        // Unknown members are preserved in nested objects as well.
         assert!(open.get("inner").unwrap().ty.message().unwrap().others.is_some());
         assert!(matches!(spec.get("free").unwrap().ty, Ty::Map(_)));
     }

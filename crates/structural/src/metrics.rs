@@ -1,4 +1,4 @@
-//! How long rules and comparisons of custom resources take, for the whole process.
+//! The durations of rules and comparisons of custom resources, for the whole process.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -22,7 +22,7 @@ static RATCHETING: LazyLock<Histogram> = LazyLock::new(|| {
     histogram("apiextensions_apiserver_validation_ratcheting_seconds", help, buckets)
 });
 
-/// Offers these families. They are shared by all servers of a process.
+/// Registers these families, which all servers of a process share.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
     for family in [&COMPILATION, &EVALUATION, &RATCHETING] {
         registry.register(Box::new(Histogram::clone(family)))?;
@@ -30,23 +30,23 @@ pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
     Ok(())
 }
 
-/// The rules of a schema were compiled.
+/// Records the compilation of a schema's rules.
 pub(crate) fn compiled(took: Duration) {
     COMPILATION.observe(took.as_secs_f64());
 }
 
-/// The rules of a schema judged an object.
+/// Records the evaluation of a schema's rules for an object.
 pub(crate) fn evaluated(took: Duration) {
     EVALUATION.observe(took.as_secs_f64());
 }
 
-/// An object was compared with the one that it takes the place of.
+/// Records the comparison of an object with its old version.
 pub(crate) fn compared(took: Duration) {
     RATCHETING.observe(took.as_secs_f64());
 }
 
 fn histogram(name: &str, help: &str, buckets: Vec<f64>) -> Histogram {
-    // Name, help and buckets are constants that fit.
+    // Name, help and buckets are valid constants.
     Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))
         .unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 }

@@ -1,31 +1,31 @@
-//! A schema as `/openapi/v3` and `/openapi/v2` publish it. Descriptions are in the definition alone, so that this works
-//! on the schema as a definition has it.
+//! Schemas for `/openapi/v3` and `/openapi/v2`. Only the definition has descriptions, so this works on the schema in
+//! the definition.
 
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::{Object, Value, json, value};
 
-/// Which document a definition is for.
+/// The OpenAPI version of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Without what Swagger and kubectl cannot read: alternatives, nullable values, properties beside unknown ones,
-    /// defaults.
+    /// Without the parts that Swagger and kubectl do not support: alternatives, nullable values, properties beside
+    /// unknown ones, defaults.
     V2,
     V3,
 }
 
-/// A version of a custom resource, as far as its definition in a document tells of it.
+/// A version of a custom resource, with the facts that OpenAPI documents contain.
 #[derive(Clone, Debug)]
 pub struct Published<'a> {
     pub kind: &'a GroupVersionKind,
-    /// `openAPIV3Schema`; `None` as well where it is not structural.
+    /// `openAPIV3Schema`; `None` if it is absent or not structural.
     pub schema: Option<&'a Value>,
     /// `spec.preserveUnknownFields` of the definition.
     pub preserve_unknown: bool,
-    /// The paths of selectable fields, without the dot at their beginning.
+    /// The paths of selectable fields, without the leading dot.
     pub selectable: Vec<&'a str>,
 }
 
-/// The name of the definition of a kind: the parts of its group backwards, version and kind.
+/// Returns the name of the definition of a kind: the reversed parts of its group, version and kind.
 pub fn definition_name(kind: &GroupVersionKind) -> String {
     let mut name = String::new();
     for part in kind.group.rsplit('.') {
@@ -39,7 +39,7 @@ pub fn definition_name(kind: &GroupVersionKind) -> String {
 }
 
 impl Form {
-    /// What stands before the name of a definition in a reference to it.
+    /// Returns the part of a reference before the name of a definition.
     fn prefix(self) -> &'static str {
         match self {
             Self::V2 => "#/definitions/",
@@ -62,11 +62,11 @@ const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of t
 const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 
 impl Published<'_> {
-    /// The definition of the kind.
+    /// Returns the definition of the kind.
     pub fn definition(&self, form: Form) -> Value {
         let preserves = |schema: &Value| self.preserve_unknown || schema.bool_at(&[PRESERVE]);
         let mut root = match self.schema {
-            // kubectl would refuse what is not among the properties.
+            // kubectl would reject fields that are not among the properties.
             Some(schema) if form == Form::V2 && preserves(schema) => value!({"type": "object"}),
             Some(schema) => {
                 let mut root = node(schema, form);
@@ -83,7 +83,7 @@ impl Published<'_> {
         root
     }
 
-    /// The definition of lists of the kind, which are called `list_kind` and hold what is called `plural`.
+    /// Returns the definition of lists of the kind, `list_kind`, whose items are `plural`.
     pub fn list_definition(&self, form: Form, list_kind: &Text, plural: &str) -> Value {
         let GroupVersionKind { kind, .. } = self.kind;
         let element = format!("{}{}", form.prefix(), definition_name(self.kind));
@@ -104,7 +104,7 @@ impl Published<'_> {
         root
     }
 
-    /// Says which kind a definition is of and what its objects can be selected by.
+    /// Adds the kind of a definition, and the selectable fields of its objects.
     fn extend(&self, definition: &mut Value, kind: &Text) {
         let names = [("group", &self.kind.group), ("kind", kind), ("version", &self.kind.version)];
         let kind: Object = names.into_iter().map(|(name, text)| (name, text.clone())).collect();
@@ -126,7 +126,7 @@ fn metadata(form: Form) -> Value {
     reference_with(METADATA, "ObjectMeta", form)
 }
 
-/// A reference to a definition of `meta/v1`. In version 3 nothing may stand beside one.
+/// Returns a reference to a definition of `meta/v1`. In version 3 a reference has no siblings.
 fn reference_with(description: &'static str, name: &str, form: Form) -> Value {
     let mut out = value!({});
     let object = out.make_object();
@@ -139,7 +139,7 @@ fn reference_with(description: &'static str, name: &str, form: Form) -> Value {
     out
 }
 
-/// A schema with all below it.
+/// Returns a schema with everything below it.
 fn node(schema: &Value, form: Form) -> Value {
     let mut out = Object::new();
     for (name, value) in schema.as_object().into_iter().flat_map(Object::iter) {
@@ -175,7 +175,7 @@ fn node(schema: &Value, form: Form) -> Value {
     Value::Object(out)
 }
 
-/// A schema within `allOf` and the like, which says nothing of members without names.
+/// Returns a schema within `allOf` and the like, without `additionalProperties`.
 fn alternative(schema: &Value) -> Value {
     let mut out = Object::new();
     for (name, value) in schema.as_object().into_iter().flat_map(Object::iter) {
@@ -200,7 +200,7 @@ fn unpacked(value: &Value) -> Value {
     value
 }
 
-/// True for a word that says nothing.
+/// Returns true for a keyword without effect.
 fn is_nothing(name: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -211,7 +211,7 @@ fn is_nothing(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Says of numbers or texts that they are either.
+/// Adds the alternatives of int-or-string values.
 fn unfold(out: &mut Object) {
     if out.get(INT_OR_STRING).and_then(Value::as_bool) != Some(true) {
         return;
@@ -231,7 +231,7 @@ fn unfold(out: &mut Object) {
     out.insert("allOf", Value::List(all));
 }
 
-/// Takes out what version 2 cannot say. True where nothing can be said of items and properties.
+/// Removes keywords that version 2 does not support. Returns true if items and properties must be omitted.
 fn simplify(out: &mut Object, schema: &Value) -> bool {
     for name in ALTERNATIVES {
         out.remove(name);
@@ -258,7 +258,7 @@ fn simplify(out: &mut Object, schema: &Value) -> bool {
     drops_below
 }
 
-/// Says of embedded resources what every resource has.
+/// Adds the fields of resources to embedded ones.
 fn embed(schema: &mut Value, form: Form) {
     let Some(object) = schema.as_object_mut() else { return };
     for name in ["items", "additionalProperties"] {
@@ -270,7 +270,7 @@ fn embed(schema: &mut Value, form: Form) {
         properties.iter_mut().for_each(|(_, property)| embed(property, form));
     }
     let is = |name: &str| object.get(name).and_then(Value::as_bool) == Some(true);
-    // kubectl would refuse unknown members.
+    // kubectl would reject unknown members.
     if !is(EMBEDDED) || form == Form::V2 && is(PRESERVE) {
         return;
     }

@@ -1,4 +1,4 @@
-//! From `openAPIV3Schema`, as a decoded definition holds it, to a tree of nodes.
+//! Parsing of `openAPIV3Schema`, as decoded from a definition, into a tree of nodes.
 
 use std::sync::Arc;
 
@@ -7,9 +7,11 @@ use binnacle_schema::{Object, Value, json};
 
 use crate::format::Format;
 use crate::interner::Interner;
-use crate::structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};
+use crate::structural::{
+    Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
+};
 
-/// Why a schema cannot be read as a structural one, in kube-apiserver's words.
+/// The reason why a schema cannot be parsed as a structural one, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
     #[error("OpenAPIV3Schema '{0}' is not supported")]
@@ -20,10 +22,10 @@ pub enum Unsupported {
     PreserveFalse,
 }
 
-/// Tells whether [`Structural::parse`] can read a schema, without making one.
+/// Checks that [`Structural::parse`] can parse a schema, without building it.
 ///
 /// # Errors
-/// As there.
+/// The same as of [`Structural::parse`].
 pub fn check(schema: &Value) -> Result<(), Unsupported> {
     unsupported_words(schema)?;
     if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
@@ -44,10 +46,11 @@ pub fn check(schema: &Value) -> Result<(), Unsupported> {
 }
 
 impl Structural {
-    /// Reads a schema.
+    /// Parses a schema.
     ///
     /// # Errors
-    /// For words that no structural schema has. That it is structural otherwise is for the rules of definitions to say.
+    /// Fails for keywords that structural schemas cannot have. The validation of definitions checks the other rules of
+    /// structural schemas.
     pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, Unsupported> {
         unsupported_words(schema)?;
         let values = values(schema, interner)?;
@@ -73,7 +76,7 @@ impl Structural {
         let is = |name: &str| schema.bool_at(&[name]);
         let kind = text("type");
         Ok(interner.node(Self {
-            kind: (!kind.is_empty()).then(|| Kind::new(kind)),
+            kind: (!kind.is_empty()).then(|| SchemaType::new(kind)),
             nullable: is("nullable"),
             preserve_unknown: is("x-kubernetes-preserve-unknown-fields"),
             embedded: is("x-kubernetes-embedded-resource"),
@@ -99,7 +102,7 @@ fn texts(schema: &Value, name: &str) -> Box<[Text]> {
     schema.list_at(&[name]).iter().filter_map(Value::as_str).map(Text::new).collect()
 }
 
-/// A value that a definition carries as text.
+/// Returns a value that a definition holds as text.
 fn unpacked(value: &Value) -> Value {
     let mut value = value.clone();
     json::unpack(&mut value);

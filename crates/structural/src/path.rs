@@ -1,10 +1,10 @@
-//! Where a value stands, kept on the stack on the way down and written out only where something is wrong.
+//! The path of a value, kept on the stack during recursion and only formatted for errors.
 
 use std::fmt::Write;
 
 use binnacle_meta::FieldPath;
 
-/// One step of the way to a value, and the steps before it.
+/// One step of a path, with the steps before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path<'p> {
     Root,
@@ -16,7 +16,7 @@ pub(crate) enum Path<'p> {
 }
 
 impl<'p> Path<'p> {
-    /// All steps, the first one first.
+    /// Returns all steps in order.
     fn steps(&self) -> Vec<&Path<'p>> {
         let mut steps = Vec::new();
         let mut at = self;
@@ -32,7 +32,7 @@ impl<'p> Path<'p> {
         steps
     }
 
-    /// The path below another: members of maps in brackets.
+    /// Returns the path below another one, with members of maps in brackets.
     pub(crate) fn below(&self, base: &FieldPath) -> FieldPath {
         self.steps().into_iter().fold(base.clone(), |path, step| match step {
             Self::Root => path,
@@ -42,7 +42,7 @@ impl<'p> Path<'p> {
         })
     }
 
-    /// The path as validation against a schema has it: all members after a dot, a member of a map at the root as well.
+    /// Returns the path as schema validation formats it: all members after a dot, even a member of a map at the root.
     pub(crate) fn dotted(&self) -> String {
         let mut out = String::new();
         for step in self.steps() {
@@ -62,7 +62,7 @@ impl<'p> Path<'p> {
         out
     }
 
-    /// The path as findings about unknown fields have it.
+    /// Returns the path of an unknown field in warnings.
     pub(crate) fn of_finding(&self, field: &str) -> String {
         let mut out = self.dotted();
         if out.starts_with('.') {

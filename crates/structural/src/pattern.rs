@@ -1,4 +1,4 @@
-//! Regular expressions of schemas: compiled when first asked for, and only so many at a time.
+//! Regular expressions of schemas, compiled on first use and cached within a budget.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use binnacle_cel::go_regex;
 use regex::Regex;
 
-/// An expression in Go's syntax. Compiled, it takes far more memory than its text: the machines are held for as long as
-/// their share of a budget lasts and made again when they are asked for after that.
+/// An expression in Go's syntax. The compiled form uses far more memory than the text, so it is cached within a budget
+/// and recompiled when needed again.
 #[derive(Debug)]
 pub struct Pattern {
     text: Box<str>,
@@ -20,11 +20,11 @@ enum Machine {
     #[default]
     Unknown,
     Made(Weak<Regex>),
-    /// Why there is none.
+    /// The reason why it does not compile.
     Invalid(Box<str>),
 }
 
-/// The machines that are held, the oldest first, with the bytes that each may take.
+/// The cached machines, the oldest first, with the maximum size of each.
 #[derive(Debug, Default)]
 pub(crate) struct CompiledPatterns(Mutex<Held>);
 
@@ -34,9 +34,10 @@ struct Held {
     bytes: usize,
 }
 
-/// The bytes that all machines may take.
+/// The limit on the bytes of all machines.
 const BUDGET: usize = 64 << 20;
-/// The bytes that one machine may take: most expressions fit into the first, and each step costs another try.
+/// The size limits for one machine: most expressions fit into the first, and each further one needs another
+/// compilation.
 const SIZES: [usize; 3] = [64 << 10, 512 << 10, 8 << 20];
 
 impl CompiledPatterns {
@@ -61,10 +62,10 @@ impl Pattern {
         &self.text
     }
 
-    /// True where the expression is found in a text.
+    /// Returns true if the expression matches a part of a text.
     ///
     /// # Errors
-    /// Go's complaint about an expression that is malformed.
+    /// Go's error about a malformed expression.
     pub fn is_match(&self, text: &str) -> Result<bool, String> {
         Ok(self.machine()?.is_match(text))
     }
@@ -106,7 +107,7 @@ mod tests {
         let compiled = Arc::new(CompiledPatterns::default());
         let pattern = Pattern::new(r"^\d{2}$", compiled.clone());
         assert_eq!(pattern.is_match("12"), Ok(true));
-        // One that takes the whole budget drives the others out.
+        // A machine that uses the whole budget evicts all others.
         compiled.hold(Arc::new(Regex::new("x").unwrap()), BUDGET);
         assert!(matches!(&*pattern.machine.lock().unwrap(), Machine::Made(made) if made.strong_count() == 0));
         assert_eq!(pattern.is_match("1"), Ok(false));

@@ -1,4 +1,4 @@
-//! Taking out what a schema does not know.
+//! Pruning: removes unknown fields.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use binnacle_schema::Value;
 use crate::path::Path;
 use crate::structural::{Additional, Structural};
 
-/// The members of every resource, whatever its schema says.
+/// The members of every resource, independent of its schema.
 pub(crate) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// How many paths are told, as in findings of decoders.
+/// The limit on reported paths, as in decoders.
 const MAX_FOUND: usize = 100;
 
-/// Takes the members that the schema does not know out of an object. Those of every resource stay at the root where
-/// `is_root`, and in embedded resources.
+/// Removes members that the schema does not specify from an object. Those of every resource stay in embedded resources,
+/// and at the root if `is_root`.
 pub fn prune(object: &mut Value, schema: Option<&Structural>, is_root: bool) {
     Pruner { found: None }.prune(object, schema, is_root, &Path::Root);
 }
 
-/// As [`prune`]; the paths of what was taken out, in order, no more than a hundred.
+/// Like [`prune`], but returns the paths of removed members, in order, at most a hundred.
 pub fn prune_and_tell(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
     let mut found = Vec::new();
     Pruner { found: Some(&mut found) }.prune(object, schema, is_root, &Path::Root);
@@ -33,7 +33,7 @@ struct Pruner<'f> {
 }
 
 impl Pruner<'_> {
-    /// `is_resource` says that the object is a resource even where its schema does not.
+    /// `is_resource` is true if the object is a resource even if its schema does not say so.
     fn prune(&mut self, value: &mut Value, schema: Option<&Structural>, is_resource: bool, path: &Path<'_>) {
         let embedded = is_resource || schema.is_some_and(|schema| schema.embedded);
         match value {
@@ -60,7 +60,7 @@ impl Pruner<'_> {
             Value::List(items) => {
                 let preserved = schema.is_some_and(|schema| schema.preserve_unknown);
                 let below = schema.and_then(|schema| schema.items.as_deref());
-                // What is preserved and says nothing of its items preserves them.
+                // A preserving list without a schema for its items preserves them.
                 if preserved && below.is_none() {
                     return;
                 }
@@ -76,7 +76,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// Items of a preserved list are preserved as well.
+    /// Prunes below preserved values; items of a preserved list are preserved as well.
     fn prune_preserved(&mut self, value: &mut Value, schema: &Structural, path: &Path<'_>) {
         if schema.preserve_unknown {
             return self.prune(value, Some(schema), false, path);
@@ -92,7 +92,7 @@ impl Pruner<'_> {
             return;
         }
         found.push(path.of_finding(name));
-        // Those that come first in order are told, wherever they stand.
+        // The first ones in order are reported, regardless of the order of visits.
         if found.len() >= 4 * MAX_FOUND {
             keep_first(found);
         }
@@ -106,7 +106,7 @@ fn keep_first(found: &mut Vec<String>) {
 
 enum Member<'s> {
     Known(&'s Arc<Structural>),
-    /// Any value, of which nothing is known.
+    /// Any value, without further information.
     Any,
     Preserved,
     Unknown,

@@ -1,5 +1,4 @@
-//! The schema of a version of a custom resource with all that is derived from it, and the order in which objects are
-//! judged.
+//! The schema of a version of a custom resource with everything derived from it, and the order of the validation steps.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -19,8 +18,8 @@ use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
 use crate::structural::{ListType, Structural};
 use crate::validation;
 
-/// A version of a custom resource. The schema, its rules and the message are made when they are first asked for: most
-/// of the resources that a server knows are not in use.
+/// A version of a custom resource. The schema, its rules and the message are built on first use: most resources of a
+/// server are not in use.
 pub struct ResourceSchema {
     load: Box<dyn Fn() -> Option<Arc<Structural>> + Send + Sync>,
     object_meta: MessageRef,
@@ -34,7 +33,7 @@ struct Loaded {
     has: Has,
 }
 
-/// Parts that a schema has: objects are not walked for those that it lacks.
+/// Features that a schema uses: objects are not walked for the others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Has {
     embedded: bool,
@@ -42,47 +41,45 @@ struct Has {
     defaults: bool,
 }
 
-/// Which part of an object a request writes.
+/// The part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    /// The object through `/status`: only that is held against the schema, but all rules are run.
+    /// The object through `/status`: only the status is validated against the schema, but all rules run.
     Status,
 }
 
-/// How an object that was decoded is made one of its schema.
+/// The options for fitting a decoded object to its schema.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
-    /// True where the paths of unknown fields are wanted.
+    /// True if the paths of unknown fields are returned.
     pub tell_unknown: bool,
-    /// True for `spec.preserveUnknownFields` of old definitions: only metadata is looked at.
+    /// True for `spec.preserveUnknownFields` of old definitions: only metadata is processed.
     pub preserve_unknown: bool,
-    /// True for objects from the store: fields of a wrong type in metadata are dropped, and a missing generation is
-    /// set.
+    /// True for stored objects: fields of a wrong type in metadata are dropped, and a missing generation is set.
     pub from_store: bool,
-    /// True for what server-side apply has merged: nulls that are judged stay.
+    /// True for results of server-side apply: nulls that validation rejects stay.
     pub keep_nulls: bool,
 }
 
-/// Why an object cannot be made one of its schema.
+/// The error of an object that cannot be fitted to its schema.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The metadata of the object, in Go's words.
+    /// An error of the object's metadata, in Go's words.
     #[error(transparent)]
     Metadata(#[from] DecodeError),
-    /// The metadata of an embedded resource.
+    /// An error of an embedded resource's metadata.
     #[error("{0}")]
     Embedded(FieldError),
 }
 
 impl ResourceSchema {
-    /// Without a schema an object has metadata and nothing else is known of it. `object_meta` is the message of
-    /// metadata.
+    /// Returns a resource; without a schema only its metadata is known. `object_meta` is the message of metadata.
     pub fn new(schema: Option<Arc<Structural>>, object_meta: MessageRef) -> Self {
         Self::lazy(move || schema.clone(), object_meta)
     }
 
-    /// [`ResourceSchema::new`] of a schema that is read when it is first needed.
+    /// Like [`ResourceSchema::new`], with a schema that is loaded on first use.
     pub fn lazy(load: impl Fn() -> Option<Arc<Structural>> + Send + Sync + 'static, object_meta: MessageRef) -> Self {
         let (loaded, rules, message) = Default::default();
         Self { load: Box::new(load), object_meta, loaded, rules, message }
@@ -111,24 +108,24 @@ impl ResourceSchema {
         })
     }
 
-    /// The rules, `None` where there are none.
+    /// Returns the rules, if there are any.
     pub fn rules(&self) -> Option<&Rules> {
         self.rules.get_or_init(|| Rules::new(self.schema()?, true)).as_ref()
     }
 
-    /// The schema as server-side apply and field managers see it.
+    /// Returns the schema for server-side apply and field managers.
     pub fn message(&self) -> &Arc<Message> {
         let schema = || self.schema().map(|schema| &**schema);
         self.message.get_or_init(|| Arc::new(message("", schema(), &self.object_meta)))
     }
 
-    /// Makes a decoded object one of this schema: what it does not know goes, and so do nulls that may not be; metadata
-    /// becomes metadata, that of embedded resources as well. Defaults are not set here.
+    /// Fits a decoded object to this schema: prunes unknown fields and forbidden nulls, and coerces metadata, also that
+    /// of embedded resources, to `ObjectMeta`. Defaults are not set here.
     ///
-    /// Returns the paths of unknown fields, in kube-apiserver's order, where they are wanted.
+    /// Returns the paths of unknown fields in kube-apiserver's order, if requested.
     ///
     /// # Errors
-    /// For metadata with fields of a wrong type.
+    /// Fails for metadata with fields of a wrong type.
     pub fn read(&self, object: &mut Value, reading: Reading) -> Result<Vec<String>, ReadError> {
         let coercion = Coercion { object_meta: &self.object_meta, drop_malformed: reading.from_store };
         let mut unknown = Vec::new();
@@ -164,7 +161,7 @@ impl ResourceSchema {
         Ok(unknown)
     }
 
-    /// Puts in what the schema says that values are where none are given. True when anything was.
+    /// Sets the schema's defaults for absent values. Returns true if any was set.
     pub fn set_defaults(&self, object: &mut Value) -> bool {
         match self.schema().filter(|_| self.has().defaults) {
             Some(schema) => defaulting::set_defaults(object, schema),
@@ -172,15 +169,15 @@ impl ResourceSchema {
         }
     }
 
-    /// Judges an object that is made, or that takes the place of an old one. `found` is what is wrong with it beside the
-    /// schema: its replicas.
+    /// Validates a new object, or one that replaces an old one. `found` are its errors outside of the schema, those of
+    /// its replicas.
     ///
-    /// Errors of unchanged parts are dropped, whether the schema or a rule finds them.
+    /// Errors of unchanged parts are dropped, both of the schema and of rules.
     pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
         self.judge_with(new, old, part, found, false)
     }
 
-    /// [`ResourceSchema::judge`] of an object of which something is wrong that keeps its rules from running.
+    /// Like [`ResourceSchema::judge`], for an object with an error that prevents its rules from running.
     pub fn judge_blocked(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {
         self.judge_with(new, old, part, found, true)
     }
@@ -251,7 +248,7 @@ impl fmt::Debug for ResourceSchema {
     }
 }
 
-/// The status alone, which has a validator of its own.
+/// Validates the status alone.
 fn status(new: &Value, schema: &Structural, change: Option<&Correlated<'_>>, errors: &mut FieldErrors) {
     let (Some(status), Some(schema)) = (new.get("status"), schema.property("status")) else { return };
     let path = FieldPath::new("status");
@@ -261,7 +258,8 @@ fn status(new: &Value, schema: &Structural, change: Option<&Correlated<'_>>, err
     }
 }
 
-/// Rules are not run over objects that are not of their types, or are larger than the rules' costs were estimated for.
+/// Returns true for errors that prevent rules from running: wrong types, and sizes above those of the rules' cost
+/// estimates.
 pub fn keeps_rules_from_running(error: &FieldError) -> bool {
     matches!(
         error.kind,

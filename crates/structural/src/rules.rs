@@ -1,5 +1,5 @@
-//! `x-kubernetes-validations`: rules in the Common Expression Language, compiled once for a schema and evaluated for
-//! each object within a budget.
+//! `x-kubernetes-validations`: rules in the Common Expression Language, compiled once per schema and evaluated for each
+//! object within a budget.
 
 mod compile;
 mod evaluate;

@@ -1,4 +1,4 @@
-//! The scale subresource: where a resource says how many replicas it wants and has.
+//! The scale subresource: the paths of the desired and actual replicas in a resource.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use binnacle_cel::go_double;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
-/// `subresources.scale`, the paths as the definition has them.
+/// `subresources.scale`: the paths in the definition.
 #[derive(Clone, Copy, Debug)]
 pub struct ScalePaths<'p> {
     pub spec_replicas: &'p str,
@@ -15,12 +15,12 @@ pub struct ScalePaths<'p> {
 }
 
 impl ScalePaths<'_> {
-    /// The rules for the replicas that are wanted.
+    /// Validates the desired replicas.
     pub fn validate_spec(&self, object: &Value, errors: &mut FieldErrors) {
         replicas(object, self.spec_replicas, errors);
     }
 
-    /// The rules for the replicas that there are, and for the selector of their pods.
+    /// Validates the actual replicas and the selector of their pods.
     pub fn validate_status(&self, object: &Value, errors: &mut FieldErrors) {
         replicas(object, self.status_replicas, errors);
         let Some(path) = self.label_selector else { return };
@@ -49,7 +49,7 @@ fn replicas(object: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Follows names after dots. `None` where a name leads nowhere.
+/// Follows names after dots. `None` if a name does not exist.
 fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
     let path = path.strip_prefix('.').unwrap_or(path);
     let mut at = object;
@@ -84,7 +84,7 @@ fn wrong_type(path: &str, value: &Value, wanted: &str) -> String {
     format!(".{path} accessor error: {shown} is of the type {kind}, expected {wanted}")
 }
 
-/// A value as Go's `%v` prints it.
+/// Formats a value like Go's `%v`.
 fn print(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("<nil>"),

@@ -1,10 +1,10 @@
-//! Values as messages show them.
+//! Formatting of values for messages.
 
 use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;
 use binnacle_schema::{Value, canonical, json};
 
-/// Texts quoted, numbers as Go prints them, all else as JSON with the members in order.
+/// Returns quoted texts, numbers in Go's format, and others as JSON with sorted members.
 pub(crate) fn shown(value: &Value) -> ErrorValue {
     match value {
         Value::Null => ErrorValue::raw("null"),

@@ -1,4 +1,4 @@
-//! The tree of a schema: what every value is, and what is asked of it.
+//! Schemas as trees: the type of every value, and its constraints.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use binnacle_schema::Value;
 use crate::format::Format;
 use crate::pattern::Pattern;
 
-/// One node of a schema. Nodes never change and are shared: equal ones made by one [`Interner`](crate::Interner) are
-/// the same.
+/// One node of a schema. Nodes are immutable and shared: equal ones made by one [`Interner`](crate::Interner) are
+/// identical.
 ///
-/// Schemas within `allOf`, `anyOf`, `oneOf` and `not` are nodes as well; a structural schema says little more than
-/// [`Structural::values`] there.
+/// Schemas within `allOf`, `anyOf`, `oneOf` and `not` are nodes as well; in a structural schema these have little more
+/// than [`Structural::values`].
 #[derive(Clone, Debug, Default)]
 pub struct Structural {
-    pub kind: Option<Kind>,
-    /// True where `null` is a value.
+    pub kind: Option<SchemaType>,
+    /// True if `null` is valid.
     pub nullable: bool,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown: bool,
-    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whatever the properties
-    /// say.
+    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata`, even if the properties do
+    /// not list them.
     pub embedded: bool,
     /// `x-kubernetes-int-or-string`.
     pub int_or_string: bool,
@@ -37,20 +37,20 @@ pub struct Structural {
     pub values: Option<Box<Values>>,
     /// `x-kubernetes-validations`.
     pub rules: Box<[Rule]>,
-    /// By name, in the order of the names.
+    /// Sorted by name.
     pub(crate) properties: Box<[(Text, Arc<Structural>)]>,
 }
 
 /// `type`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum SchemaType {
     Object,
     Array,
     String,
     Integer,
     Number,
     Boolean,
-    /// A word that is no type. Definitions which were stored before that was asked may have one; no value is of it.
+    /// An invalid type. Definitions stored before types were validated may have one, which no value matches.
     Other(Box<str>),
 }
 
@@ -78,7 +78,7 @@ pub enum Additional {
     Schema(Arc<Structural>),
 }
 
-/// Constraints on a value beside its type. Most schemas have few, so the rare ones are allocated apart.
+/// Constraints on a value besides its type. Most schemas have few, so rare ones are allocated separately.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     pub format: Option<Box<Format>>,
@@ -108,13 +108,13 @@ pub struct Numbers {
     pub maximum: Option<f64>,
     pub minimum: Option<f64>,
     pub multiple_of: Option<f64>,
-    /// True where the maximum is too large already.
+    /// True if the maximum itself is invalid.
     pub exclusive_maximum: bool,
-    /// True where the minimum is too small already.
+    /// True if the minimum itself is invalid.
     pub exclusive_minimum: bool,
 }
 
-/// Schemas of which a value is held against all, any, one or none.
+/// Schemas of which all, any, one or none must match a value.
 #[derive(Clone, Debug, Default)]
 pub struct Alternatives {
     pub all_of: Box<[Arc<Structural>]>,
@@ -129,20 +129,20 @@ pub struct Rule {
     pub rule: Text,
     pub message: Text,
     pub message_expression: Text,
-    /// Empty where none is given, which means that the value is invalid.
+    /// The reason of the error; an empty one means an invalid value.
     pub reason: Text,
     pub field_path: Text,
     pub optional_old_self: Option<bool>,
 }
 
 impl Structural {
-    /// The schema of a property.
+    /// Returns the schema of a property.
     pub fn property(&self, name: &str) -> Option<&Arc<Structural>> {
         let at = self.properties.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
         Some(&self.properties[at].1)
     }
 
-    /// The properties in the order of their names.
+    /// Returns the properties, sorted by name.
     pub fn properties(&self) -> impl ExactSizeIterator<Item = (&Text, &Arc<Structural>)> {
         self.properties.iter().map(|(name, schema)| (name, schema))
     }
@@ -151,7 +151,7 @@ impl Structural {
         !self.properties.is_empty()
     }
 
-    /// The schema of properties that are not named.
+    /// Returns the schema of properties that are not listed.
     pub fn additional_schema(&self) -> Option<&Arc<Structural>> {
         match &self.additional {
             Additional::Schema(schema) => Some(schema),
@@ -159,35 +159,34 @@ impl Structural {
         }
     }
 
-    /// The schema of a member: that of the property, or of all that are not named.
+    /// Returns the schema of a member: its property's, or that of unlisted properties.
     pub fn member(&self, name: &str) -> Option<&Arc<Structural>> {
         self.property(name).or_else(|| self.additional_schema())
     }
 
-    /// This schema with other properties: what `make` says of each, without those of which it says nothing.
+    /// Returns this schema with other properties.
     pub(crate) fn with_properties(&self, properties: Vec<(Text, Arc<Structural>)>) -> Self {
         let mut properties = properties;
         properties.sort_by(|a, b| a.0.cmp(&b.0));
         Self { properties: properties.into(), ..self.clone() }
     }
 
-    /// True for the type `object`, and so for the others.
-    pub fn is(&self, kind: &Kind) -> bool {
+    /// Returns true if the schema has this type.
+    pub fn is(&self, kind: &SchemaType) -> bool {
         self.kind.as_ref() == Some(kind)
     }
 
-    /// The type as errors show it, empty where there is none.
+    /// Returns the type as errors show it, empty for none.
     pub fn type_name(&self) -> &str {
-        self.kind.as_ref().map_or("", Kind::as_str)
+        self.kind.as_ref().map_or("", SchemaType::as_str)
     }
 
-    /// The required properties.
+    /// Returns the required properties.
     pub fn required(&self) -> &[Text] {
         self.values.as_ref().map_or(&[], |values| &values.required)
     }
 
-    /// True where a rule is found here or in a schema below, but not within `allOf`: kube-apiserver does not look
-    /// there.
+    /// Returns true if this schema or one below has a rule, except within `allOf`, which kube-apiserver ignores here.
     pub fn has_rules(&self) -> bool {
         !self.rules.is_empty()
             || self.items.as_ref().is_some_and(|items| items.has_rules())
@@ -195,7 +194,7 @@ impl Structural {
             || self.properties.iter().any(|(_, property)| property.has_rules())
     }
 
-    /// True where something holds for a schema here or below, within `allOf` and the like as well.
+    /// Returns true if a predicate holds for this schema or one below, including `allOf` and the like.
     pub fn any(&self, holds: &mut dyn FnMut(&Self) -> bool) -> bool {
         holds(self)
             || self.items.as_ref().is_some_and(|items| items.any(holds))
@@ -210,7 +209,7 @@ impl Structural {
 }
 
 impl Values {
-    /// A bound on the size of values, where there is one.
+    /// Returns a bound on the size of values, if there is one.
     pub fn size(&self, which: Size) -> Option<i64> {
         self.sizes.iter().find(|(size, _)| *size == which).map(|(_, bound)| *bound)
     }
@@ -225,13 +224,13 @@ impl Values {
 }
 
 impl Alternatives {
-    /// All schemas.
+    /// Returns all schemas.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Structural>> {
         self.all_of.iter().chain(&self.any_of).chain(&self.one_of).chain(&self.not)
     }
 }
 
-impl Kind {
+impl SchemaType {
     pub fn new(name: &str) -> Self {
         match name {
             "object" => Self::Object,
@@ -257,14 +256,14 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SchemaType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
 impl ListType {
-    /// `None` for a word that is no list type, which means what no word means.
+    /// Returns `None` for an unknown list type, which counts as absent.
     pub(crate) fn new(name: &str) -> Option<Self> {
         match name {
             "atomic" => Some(Self::Atomic),

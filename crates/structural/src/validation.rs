@@ -1,4 +1,4 @@
-//! Values against their schema, as the validator of kube-openapi judges them, with its oddities.
+//! Validation of values against their schema, with the oddities of kube-openapi's validator.
 
 mod numbers;
 mod scalars;
@@ -13,21 +13,21 @@ use crate::format::Format;
 use crate::list_types::repeated;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Additional, Alternatives, Kind, Size, Structural, Values};
+use crate::structural::{Additional, Alternatives, SchemaType, Size, Structural, Values};
 
-/// Judges a value that is new. `base` stands before all paths.
+/// Validates a new value. `base` is the prefix of all paths.
 pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
     let outcome = Check { base, of_default: false }.node(value, schema, &Path::Root, None);
     errors.extend(outcome.errors);
 }
 
-/// Judges a change: what did not change passes, whatever the schema says of it by now.
+/// Validates a change: unchanged values are accepted, even if the schema has changed.
 pub fn validate_update(change: &Correlated<'_>, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
     let outcome = Check { base, of_default: false }.ratcheted(schema, &Path::Root, change);
     errors.extend(outcome.errors);
 }
 
-/// Judges a default.
+/// Validates a default.
 pub(crate) fn validate_default(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
     let outcome = Check { base, of_default: true }.node(value, schema, &Path::Root, None);
     errors.extend(outcome.errors);
@@ -35,12 +35,12 @@ pub(crate) fn validate_default(value: &Value, schema: &Structural, base: &FieldP
 
 struct Check<'b> {
     base: &'b FieldPath,
-    /// True where defaults are judged: unknown formats mean something, and numbers or texts are of any type.
+    /// True for defaults: unknown formats have an effect, and numbers or texts match any type.
     of_default: bool,
 }
 
-/// The errors of a value, and how much of it fitted: of several alternatives that fail, the best fitting tells its
-/// errors.
+/// The errors of a value, and the number of its matches: if all alternatives fail, the errors of the best match are
+/// reported.
 #[derive(Debug, Default)]
 struct Outcome {
     errors: Vec<FieldError>,
@@ -51,7 +51,7 @@ struct Outcome {
 #[derive(Clone, Copy)]
 enum Types<'s> {
     Any,
-    One(&'s Kind),
+    One(&'s SchemaType),
     IntOrString,
 }
 
@@ -60,12 +60,12 @@ impl Outcome {
         self.errors.is_empty()
     }
 
-    /// True once more errors change nothing.
+    /// Returns true if further errors make no difference.
     fn is_full(&self) -> bool {
         self.errors.len() > FieldErrors::SHOWN
     }
 
-    /// Adds an error, once, unless there are more than can be told.
+    /// Adds an error that is new, unless the limit is reached.
     fn push(&mut self, error: FieldError) {
         if !self.is_full() && !self.errors.contains(&error) {
             self.errors.push(error);
@@ -83,11 +83,11 @@ impl Outcome {
 }
 
 impl<'s> Types<'s> {
-    fn contains(self, kind: &Kind) -> bool {
+    fn contains(self, kind: &SchemaType) -> bool {
         match self {
             Self::Any => false,
             Self::One(known) => known == kind,
-            Self::IntOrString => matches!(kind, Kind::Integer | Kind::String),
+            Self::IntOrString => matches!(kind, SchemaType::Integer | SchemaType::String),
         }
     }
 
@@ -101,7 +101,7 @@ impl<'s> Types<'s> {
 }
 
 impl Check<'_> {
-    /// Errors of an unchanged value are dropped.
+    /// Validates a value, and drops its errors if it is unchanged.
     fn ratcheted(&self, schema: &Structural, path: &Path<'_>, change: &Correlated<'_>) -> Outcome {
         let mut outcome = self.node(change.new, schema, path, Some(change));
         if !outcome.is_valid() && change.is_unchanged() {
@@ -110,7 +110,7 @@ impl Check<'_> {
         outcome
     }
 
-    /// A value below another one that may have been there before.
+    /// Validates a value below another one, as a change if it is correlated with an old value.
     fn below(&self, value: &Value, schema: &Structural, path: &Path<'_>, change: Option<Correlated<'_>>) -> Outcome {
         match change {
             Some(change) => self.ratcheted(schema, path, &change),
@@ -142,7 +142,7 @@ impl Check<'_> {
         if let Some(alternatives) = values.and_then(Values::alternatives) {
             self.alternatives(value, alternatives, path, &mut outcome);
         }
-        // One for the alternatives and one that they were looked at, one for the enumeration, one for the node.
+        // One for the alternatives and one for their check, one for the enumeration, one for the node.
         outcome.matches += 4;
         match value {
             Value::Str(text) => {
@@ -183,21 +183,22 @@ impl Check<'_> {
         }
     }
 
-    /// The format, where it is one for values of this type.
+    /// Returns the format, if it applies to values of this type.
     fn format<'s>(&self, schema: &'s Structural) -> Option<&'s Format> {
         let format = schema.values.as_ref()?.format.as_deref()?;
         let name = format.as_str();
         let means_something = self.of_default
             || match self.types(schema) {
-                Types::One(Kind::Integer) => matches!(name, "int32" | "int64"),
-                Types::One(Kind::Number) => matches!(name, "float" | "double"),
-                Types::One(Kind::String) | Types::Any | Types::IntOrString => format.known().is_some(),
+                Types::One(SchemaType::Integer) => matches!(name, "int32" | "int64"),
+                Types::One(SchemaType::Number) => matches!(name, "float" | "double"),
+                Types::One(SchemaType::String) | Types::Any | Types::IntOrString => format.known().is_some(),
                 Types::One(_) => false,
             };
         means_something.then_some(format)
     }
 
-    /// A text or a list passes for whatever has a format, unless numbers are asked for.
+    /// Validates the type of a value. A text or a list is accepted if the schema has a format, unless the format is one
+    /// of numbers.
     fn kind(
         &self,
         value: &Value,
@@ -206,21 +207,23 @@ impl Check<'_> {
         path: &Path<'_>,
     ) -> Result<(), FieldError> {
         let (kind, own_format) = match value {
-            Value::Bool(_) => (Kind::Boolean, ""),
-            Value::Str(_) => (Kind::String, ""),
-            Value::Int(_) => (Kind::Integer, "int64"),
-            Value::Float(_) => (Kind::Number, "float64"),
-            Value::List(_) => (Kind::Array, ""),
-            Value::Object(_) | Value::Raw(_) | Value::Null => (Kind::Object, ""),
+            Value::Bool(_) => (SchemaType::Boolean, ""),
+            Value::Str(_) => (SchemaType::String, ""),
+            Value::Int(_) => (SchemaType::Integer, "int64"),
+            Value::Float(_) => (SchemaType::Number, "float64"),
+            Value::List(_) => (SchemaType::Array, ""),
+            Value::Object(_) | Value::Raw(_) | Value::Null => (SchemaType::Object, ""),
         };
-        let whole_number = matches!(value, Value::Float(n) if numbers::is_whole(*n)) && types.contains(&Kind::Integer);
-        let fits = types.contains(&kind) || whole_number || kind == Kind::Integer && types.contains(&Kind::Number);
+        let whole_number =
+            matches!(value, Value::Float(n) if numbers::is_whole(*n)) && types.contains(&SchemaType::Integer);
+        let fits =
+            types.contains(&kind) || whole_number || kind == SchemaType::Integer && types.contains(&SchemaType::Number);
         if let Some(format) = format {
-            let walked = matches!(kind, Kind::String | Kind::Array);
+            let walked = matches!(kind, SchemaType::String | SchemaType::Array);
             if !walked && !fits && format.as_str() != own_format {
                 return Err(self.wrong_type(path, format.as_str(), own_format));
             }
-            if walked && !types.contains(&Kind::Number) && !types.contains(&Kind::Integer) {
+            if walked && !types.contains(&SchemaType::Number) && !types.contains(&SchemaType::Integer) {
                 return Ok(());
             }
         }
@@ -336,7 +339,7 @@ impl Check<'_> {
             if outcome.is_full() {
                 break;
             }
-            // The kind of an object is not its own to change.
+            // The kind of an object cannot change on its own.
             let ratchets = !(matches!(path, Path::Root) && matches!(name.as_str(), "kind" | "apiVersion"));
             let change = || change.filter(|_| ratchets).and_then(|change| change.key(name));
             if let Some(property) = schema.property(name) {
@@ -361,7 +364,7 @@ impl Check<'_> {
 
     // === Errors ===
 
-    /// Where an error is told.
+    /// Returns the path at which an error is reported.
     fn at(&self, path: &Path<'_>) -> FieldPath {
         let dotted = path.dotted();
         let name = dotted.strip_prefix('.').unwrap_or(&dotted);
@@ -372,12 +375,12 @@ impl Check<'_> {
         FieldError::invalid(&self.at(path), value, format!("{} in body {message}", path.dotted()))
     }
 
-    /// An error that names no place but in its text.
+    /// Returns an error with a path in its text only.
     fn of_none(&self, message: String) -> FieldError {
         FieldError::invalid(self.base, "", message)
     }
 
-    /// `found` is shown as the value.
+    /// `found` is the shown value.
     fn wrong_type(&self, path: &Path<'_>, wanted: &str, found: &str) -> FieldError {
         let message = format!("{} in body must be of type {wanted}: {}", path.dotted(), go_quote(found));
         FieldError::type_invalid(&self.at(path), found, message)
@@ -393,7 +396,7 @@ impl Check<'_> {
     }
 }
 
-/// The first valid one, or that which fits best.
+/// Returns the first valid outcome, or else the best match.
 fn first_valid(outcomes: impl Iterator<Item = Outcome>) -> Result<Outcome, Outcome> {
     let mut best: Option<Outcome> = None;
     for outcome in outcomes {

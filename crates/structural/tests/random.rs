@@ -1,4 +1,4 @@
-//! Schemas and objects that nobody would write: nothing panics, and what is done twice is done once.
+//! Random schemas and objects: nothing panics, and every step is idempotent.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use binnacle_structural::openapi::{Form, Published};
 use binnacle_structural::resource::{Part, Reading, ResourceSchema};
 use binnacle_structural::{Interner, Structural, footprint};
 
-/// Numbers that look random and are the same in every run.
+/// A generator of random numbers, the same in every run.
 struct Numbers(u64);
 
 impl Numbers {

@@ -1,4 +1,4 @@
-//! Which tasks are begun again over and over.
+//! Tasks that fail repeatedly.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use tokio::time::Instant;
 
 use super::{FIRST_PAUSE, LONGEST_PAUSE, RESTARTS, STABLE, message};
 
-/// So many beginnings, each soon after the one before, are no accident any more.
+/// The number of quick restarts in a row from which a task counts as failing.
 const OFTEN: u32 = 3;
 
-/// Tasks that have panicked, until they go on well or end.
+/// Tasks that have panicked, until they run stably or end.
 static UNSTABLE: Mutex<BTreeMap<u64, Unstable>> = Mutex::new(BTreeMap::new());
 
 struct Unstable {
     name: &'static str,
-    /// Beginnings none of which lasted.
+    /// The number of restarts in a row after which the task soon panicked again.
     restarts: u32,
-    /// When it was last begun, or will be.
+    /// The time of the last start, or of the next one.
     begun: Instant,
 }
 
@@ -28,8 +28,8 @@ fn unstable() -> MutexGuard<'static, BTreeMap<u64, Unstable>> {
     UNSTABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The tasks that are begun again over and over, by name: what they look after stands still although they are
-/// supervised. One that has gone on for a minute is well again.
+/// Returns the names of tasks that are restarted repeatedly: their work does not progress although they are supervised.
+/// A task that has run for a minute no longer counts.
 pub fn failing() -> Vec<&'static str> {
     let often = |task: &&Unstable| task.restarts >= OFTEN && task.begun.elapsed() < STABLE;
     let mut names: Vec<_> = unstable().values().filter(often).map(|task| task.name).collect();
@@ -38,19 +38,19 @@ pub fn failing() -> Vec<&'static str> {
     names
 }
 
-/// How many tasks of a name there are.
+/// The number of running tasks of each name.
 static RUNNING: Mutex<BTreeMap<&'static str, usize>> = Mutex::new(BTreeMap::new());
 
 fn counts() -> MutexGuard<'static, BTreeMap<&'static str, usize>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The supervised tasks that have not ended, by name, with how many there are of each.
+/// Returns the supervised tasks that have not ended: each name with the number of its tasks.
 pub fn running() -> Vec<(&'static str, usize)> {
     counts().iter().map(|(name, count)| (*name, *count)).collect()
 }
 
-/// The beginnings of one task. It is forgotten with the value.
+/// The starts of one task, which are counted until the value is dropped.
 pub(super) struct Beginnings {
     id: u64,
     name: &'static str,
@@ -71,7 +71,7 @@ impl Beginnings {
         self.begun = Instant::now();
     }
 
-    /// Notes a panic; tells for how long to wait before the next beginning.
+    /// Records a panic; returns the pause before the next start.
     pub(super) fn failed(&mut self, panic: &(dyn Any + Send)) -> Duration {
         if self.begun.elapsed() >= STABLE {
             (self.pause, self.restarts) = (FIRST_PAUSE, 0);

@@ -1,5 +1,5 @@
-//! Tasks that go on for as long as the server. A task that panics would be missed by nobody: what it looks after would
-//! stand still while everything seems well. So it is begun again after a pause, and counted.
+//! Supervised tasks, which run as long as the server. The panic of a task would go unnoticed although its work has
+//! stopped: so the task is restarted after a pause, and the restart is counted.
 
 mod failing;
 
@@ -13,33 +13,33 @@ pub use self::failing::{failing, running};
 use futures::FutureExt;
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// The pause before a task is begun again: first, and at most. It doubles.
+/// The pause before a restart: the first one, and the maximum. It doubles with each restart.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A task that went on for so long begins with the first pause again.
+/// The time after which a running task counts as stable, so that its next pause is the first one again.
 const STABLE: Duration = Duration::from_secs(60);
 
 static RESTARTS: LazyLock<IntCounterVec> = LazyLock::new(|| {
     let help = "[ALPHA] Counter of tasks of the server that ended in a panic and were begun again, by name.";
     let opts = Opts::new("binnacle_task_restarts_total", help);
-    // Name, help and label are constants that fit.
+    // Name, help and label are valid constants.
     IntCounterVec::new(opts, &["task"]).unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
-/// Offers how often tasks were begun again.
+/// Registers the counter of restarts.
 pub fn register(registry: &Registry) -> Result<(), prometheus::Error> {
     registry.register(Box::new(RESTARTS.clone()))
 }
 
-/// How often tasks of this name were begun again.
+/// Returns the number of restarts of tasks with this name.
 pub fn restarts(name: &str) -> u64 {
     RESTARTS.with_label_values(&[name]).get()
 }
 
-/// Runs a task until it returns. When it panics, `begin` makes it anew.
+/// Runs a task until it returns. After a panic `begin` creates a new one.
 ///
-/// What the task leaves behind in memory that it shares must be good for a new beginning: locks are released, and
-/// everything else is as it was at the panic.
+/// A restart must be possible with the memory that the task shares: after a panic locks are released, and everything
+/// else remains as it was.
 pub async fn supervise<F, T>(name: &'static str, mut begin: F)
 where
     F: FnMut() -> T,
@@ -48,14 +48,14 @@ where
     let mut beginnings = Beginnings::new(name);
     loop {
         beginnings.begin();
-        // Making the future may panic as well as running it.
+        // Creating the future may panic too.
         let task = AssertUnwindSafe(async { begin().await });
         let Err(panic) = task.catch_unwind().await else { return };
         tokio::time::sleep(beginnings.failed(&*panic)).await;
     }
 }
 
-/// Runs the work of a thread until it returns. When it panics, it is begun again after a `pause`.
+/// Runs the work of a thread until it returns. After a panic it is restarted after a `pause`.
 pub fn supervise_blocking(name: &'static str, mut work: impl FnMut(), mut pause: impl FnMut(Duration)) {
     let mut beginnings = Beginnings::new(name);
     loop {
@@ -86,7 +86,7 @@ mod tests {
         })
         .await;
         assert_eq!((times, restarts("of a test")), (12, 11));
-        // 0.1 s, doubled eight times, and then the longest.
+        // 0.1 s, doubled eight times, and then the maximum.
         let pauses = begun.elapsed();
         assert!((100.0..130.0).contains(&pauses.as_secs_f64()), "{pauses:?}");
         let registry = Registry::new();

@@ -1,7 +1,7 @@
-//! Field tables: the text form in which the repository keeps the built-in kinds as data, one table per API package.
+//! Field tables: the text format in which the repository stores the built-in kinds, one table for each API package.
 //!
-//! The importer writes them, the build of the `kinds` crate reads them; the format is described in
-//! `crates/kinds/data/README.md`. Knows nothing of where the facts come from nor of what is made of them.
+//! The importer writes them, and the build of the `kinds` crate reads them; `crates/kinds/data/README.md` describes the
+//! format. Independent of the sources and of the users of the data.
 
 mod read;
 mod statics;

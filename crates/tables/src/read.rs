@@ -1,10 +1,10 @@
-//! Text to tables. References to messages of other tables are resolved against the packages of the whole set.
+//! Parsing of tables. References to messages of other tables are resolved within the given set.
 
 use std::collections::BTreeMap;
 
 use crate::types::{DefaultValue, Field, KindOf, ListType, Message, Patch, Presence, Table, Ty, Union, stem};
 
-/// What is wrong with a line of a table.
+/// An error with its file and line.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}:{line}: {problem}")]
 pub struct ReadError {
@@ -13,7 +13,7 @@ pub struct ReadError {
     pub problem: String,
 }
 
-/// Reads a set of tables, given as file names and texts; only together they resolve their references.
+/// Reads a set of tables from file names and texts; all referenced tables must be in the set.
 pub fn read<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)> + Clone) -> Result<Vec<Table>, ReadError> {
     let mut packages = BTreeMap::new();
     for (_, text) in files.clone() {
@@ -93,7 +93,7 @@ fn read_union(text: &str) -> Result<Union, String> {
 }
 
 fn read_field(text: &str, package: &str, packages: &BTreeMap<&str, &str>) -> Result<Field, String> {
-    // Values of an enum may hold spaces; they end the line.
+    // Enum values may contain spaces, so they are last on the line.
     let (text, values) = match text.split_once(" enum=") {
         Some((text, values)) => (text, values.split('|').map(String::from).collect()),
         None => (text, Vec::new()),
@@ -205,7 +205,7 @@ fn read_ty(text: &str, package: &str, packages: &BTreeMap<&str, &str>) -> Result
     })
 }
 
-/// Message names begin with a capital, so that no type is mistaken for one.
+/// Resolves the name of a message, which begins with a capital to distinguish it from types.
 fn read_reference(text: &str, package: &str, packages: &BTreeMap<&str, &str>) -> Result<String, String> {
     let (owner, short) = match text.rsplit_once('.') {
         None => (package, text),

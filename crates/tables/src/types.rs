@@ -1,4 +1,4 @@
-//! What a table says, one to one with its text.
+//! The contents of a table, equivalent to its text.
 
 /// One API package: a group version, or a package that others share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,9 +7,9 @@ pub struct Table {
     pub package: String,
     /// The `apiVersion` of its kinds, `apps/v1`; `None` for a package without kinds of its own.
     pub api_version: Option<String>,
-    /// Whether the kinds that exist in every group version (`ListOptions`, `WatchEvent`) exist in this one.
+    /// True if the kinds of every group version (`ListOptions`, `WatchEvent`) exist in this one.
     pub options: bool,
-    /// Ordered by name.
+    /// Sorted by name.
     pub messages: Vec<Message>,
 }
 
@@ -18,29 +18,29 @@ pub struct Table {
 pub struct Message {
     /// The name within the package, `DeploymentSpec`.
     pub name: String,
-    /// Under which `apiVersion`s it is a kind of its name.
+    /// The `apiVersion`s in which the message is a kind.
     pub kinds: Vec<KindOf>,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic: bool,
     pub unions: Vec<Union>,
-    /// In Go order, embedded structs flattened.
+    /// In Go's order, with embedded structs flattened.
     pub fields: Vec<Field>,
 }
 
-/// One claim of a message to be a kind.
+/// An `apiVersion` in which a message is a kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KindOf {
-    /// Of the table's own `apiVersion`.
+    /// The table's own `apiVersion`.
     Own,
-    /// Of another (`Status` of the meta package is `v1`).
+    /// Another `apiVersion` (`Status` of the meta package is in `v1`).
     Other(String),
-    /// Of every group version that has options.
+    /// Every group version with options.
     Every,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Union {
-    /// Empty for none.
+    /// Empty if there is none.
     pub discriminator: String,
     /// The JSON name of a field and the discriminator's value for it.
     pub fields: Vec<(String, String)>,
@@ -50,9 +50,9 @@ pub struct Union {
 pub struct Field {
     /// The JSON name.
     pub name: String,
-    /// The protobuf field number, 0 for none.
+    /// The protobuf field number; 0 if there is none.
     pub tag: u32,
-    /// The numbers of the embedded messages around it, outermost first.
+    /// The field numbers of the enclosing embedded messages, outermost first.
     pub embedded_in: Vec<u32>,
     pub ty: Ty,
     pub presence: Presence,
@@ -60,9 +60,9 @@ pub struct Field {
     pub list_type: ListType,
     pub patch: Patch,
     pub default: DefaultValue,
-    /// The values of an enum, of the field or of its elements.
+    /// The enum values of the field or its elements.
     pub values: Vec<String>,
-    /// The Go type as its decoder names it in errors, where `ty` does not say it: `v1.RestartPolicy`. Empty for none.
+    /// The Go type in decoding errors, if `ty` does not determine it: `v1.RestartPolicy`. Empty if there is none.
     pub go_type: String,
 }
 
@@ -83,7 +83,7 @@ pub enum Ty {
     RawExtension,
     Json,
     FieldsV1,
-    /// The message's OpenAPI definition name, here and in the next.
+    /// The message's OpenAPI definition name, as in the next variant.
     SchemaOrBool(String),
     SchemaOrArray(String),
     SchemaOrStrings(String),
@@ -116,7 +116,7 @@ pub struct Patch {
     pub merge: bool,
     pub replace: bool,
     pub retain_keys: bool,
-    /// Empty for none.
+    /// Empty if there is none.
     pub merge_key: String,
 }
 
@@ -131,13 +131,13 @@ pub enum DefaultValue {
 }
 
 impl Table {
-    /// The name of the table's file without extension, by which other tables refer to it: `apps.v1`, `version`.
+    /// Returns the name of the table's file without extension, by which other tables refer to it: `apps.v1`, `version`.
     pub fn stem(&self) -> &str {
         stem(&self.package)
     }
 }
 
-/// The last part of a package name, or the last two where the last is a version.
+/// Returns the last part of a package name, or the last two if the last is a version.
 pub(crate) fn stem(package: &str) -> &str {
     let mut dots = package.rmatch_indices('.').map(|(at, _)| at);
     let Some(last) = dots.next() else { return package };
@@ -149,7 +149,7 @@ pub(crate) fn stem(package: &str) -> &str {
 }
 
 impl Ty {
-    /// The definition name of the message within, if there is one.
+    /// Returns the definition name of the message within the type, if there is one.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::Message(name)

@@ -1,10 +1,10 @@
-//! Tables to text.
+//! Formatting of tables.
 
 use std::fmt::Write;
 
 use crate::types::{DefaultValue, Field, KindOf, ListType, Message, Presence, Table, Ty, stem};
 
-/// The text of a table. Messages of other packages are named by their table's stem.
+/// Formats a table. Messages of other packages have their table's stem as prefix.
 pub fn write(table: &Table) -> String {
     let mut out = String::from("# Written by `cargo xtask import-api`; the format is described in ../README.md.\n");
     out.push_str(&format!("package {}\n", table.package));
@@ -41,7 +41,7 @@ fn head(message: &Message) -> String {
     format!("message {}{kinds}{atomic}\n", message.name)
 }
 
-/// The line of one field, as it stands in the table of that package.
+/// Formats the line of one field in the table of `package`.
 pub fn line(field: &Field, package: &str) -> String {
     let mut tag = String::new();
     for outer in &field.embedded_in {
@@ -119,7 +119,7 @@ fn ty(of: &Ty, package: &str) -> String {
     }
 }
 
-/// `PodSpec` within its package, `core.v1.PodSpec` elsewhere.
+/// Returns `PodSpec` within its own package, `core.v1.PodSpec` in others.
 fn reference(name: &str, package: &str) -> String {
     match name.rsplit_once('.') {
         Some((owner, short)) if owner == package => short.into(),

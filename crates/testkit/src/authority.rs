@@ -1,4 +1,4 @@
-//! A certificate authority of a test's own, with its files.
+//! A test's own certificate authority, with its files.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use rcgen::{
 
 use crate::TempDir;
 
-/// Signs certificates for both ends of a connection on this machine. Its files go with the value.
+/// Signs certificates for both ends of a connection on this machine. Dropping it removes its files.
 pub struct Authority {
     temp: TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -25,8 +25,8 @@ impl Authority {
         Self { temp, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate with this common name and its key, in files of this name. It is good for a server on this machine, and
-    /// for the servers of a cluster among themselves.
+    /// Issues a certificate with this common name and its key, in files of this name. It is valid for a server on this
+    /// machine, and among the servers of a cluster.
     #[must_use]
     pub fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
         let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned).to_vec();
@@ -40,7 +40,7 @@ impl Authority {
         (certificate.into(), self.temp.file(&format!("{name}.key"), &key.serialize_pem()).into())
     }
 
-    /// Its own certificate.
+    /// Returns the file of the authority's own certificate.
     #[must_use]
     pub fn ca(&self) -> PathBuf {
         self.temp.path().join("ca.crt")

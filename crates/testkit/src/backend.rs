@@ -1,4 +1,4 @@
-//! A plain HTTP server as pods have them, which tells what it was asked.
+//! A plain HTTP server like one in a pod, which returns the requests that it received.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -13,15 +13,15 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A running server; it ends with the value.
+/// A running server, until dropped.
 pub struct Backend {
     address: SocketAddr,
     task: JoinHandle<()>,
 }
 
 impl Backend {
-    /// On a free port. `/moved` leads to `/here`, `/page` is a page with a link to `/here`, a request to upgrade gets an
-    /// echo in reverse, line by line, and everything else is told back as JSON, with `name` in it.
+    /// Starts it on a free port. `/moved` redirects to `/here`, `/page` is a page with a link to `/here`, an upgrade
+    /// gets an echo of each line reversed, and any other request is returned as JSON, with `name`.
     pub async fn start(ip: IpAddr, name: &str) -> Self {
         let listener = TcpListener::bind((ip, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -82,7 +82,7 @@ async fn answer(name: Arc<str>, request: Request<Incoming>) -> Result<Response<F
     })
 }
 
-/// Each line comes back from its end.
+/// Returns each line reversed.
 async fn echo(request: Request<Incoming>) {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     let Ok(upgraded) = hyper::upgrade::on(request).await else { return };

@@ -1,4 +1,4 @@
-//! etcd for tests: real members on free loopback ports, which can be killed, frozen and started again.
+//! etcd for tests: real members on free loopback ports, which can be killed, frozen and restarted.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -12,31 +12,31 @@ use crate::relays::{Relays, Side};
 use crate::wait::wait_blocking;
 use crate::{FaultyDisk, TempDir};
 
-/// A member that was killed comes back when the others have told it all that it missed, on a busy machine too.
+/// A killed member is ready after it has caught up with the others, on a busy machine too.
 const READY: Duration = Duration::from_secs(120);
 
-/// A cluster of one or more members. They are killed with the value, and their data is removed.
+/// A cluster of one or more members. Dropping it kills them and removes their data.
 pub struct Etcd {
     members: Vec<Member>,
     temp: TempDir,
-    /// Between the members, where it can be cut.
+    /// The network between the members, if it can be cut.
     network: Option<Relays>,
-    /// Under all members.
+    /// The disk of all members, if it can fail.
     disk: Option<FaultyDisk>,
-    /// The flags by which `etcdctl` authenticates.
+    /// The flags for `etcdctl` to authenticate.
     identity: Vec<String>,
 }
 
 struct Member {
     child: Option<Child>,
     arguments: Vec<String>,
-    /// Its own port.
+    /// The URL of its own port.
     endpoint: String,
-    /// The URL for its clients, which may be a relay's.
+    /// The URL for its clients, perhaps of a relay.
     known_as: String,
 }
 
-/// PEM files with which members and their clients know each other.
+/// PEM files for TLS between members and clients.
 pub struct EtcdTls<'a> {
     pub ca: &'a Path,
     pub certificate: &'a Path,
@@ -44,7 +44,7 @@ pub struct EtcdTls<'a> {
 }
 
 impl Etcd {
-    /// Returns true if the program is on the PATH. Prints a message if it is not: the test that asks is skipped.
+    /// Returns true if the program is on the PATH. Otherwise prints a message: the test is skipped.
     #[must_use]
     pub fn available() -> bool {
         let found = Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -54,24 +54,24 @@ impl Etcd {
         found
     }
 
-    /// One member.
+    /// Starts one member.
     #[must_use]
     pub fn single() -> Self {
         Self::start(1, None, None, None)
     }
 
-    /// Several members; all of them are ready.
+    /// Starts several members and waits until all are ready.
     #[must_use]
     pub fn cluster(members: usize) -> Self {
         Self::start(members, None, None, None)
     }
 
-    /// Several members behind a network that can be cut, on a disk that can be slow.
+    /// Starts several members with a network that can be cut, and a disk that can be slow.
     #[must_use]
     pub fn fragile(members: usize) -> Self {
         let disk = FaultyDisk::available().then(FaultyDisk::slow);
         let etcd = Self::start(members, None, Some(Relays::new()), disk);
-        // ID, whether it has started, name, URLs.
+        // ID, status, name, URLs.
         for line in etcd.ctl(0, &["member", "list"]).lines() {
             let words: Vec<_> = line.split(", ").collect();
             let member = words[2].strip_prefix('m').and_then(|number| number.parse().ok()).unwrap();
@@ -80,19 +80,19 @@ impl Etcd {
         etcd
     }
 
-    /// One member whose answers can be lost.
+    /// Starts one member whose answers can be lost.
     #[must_use]
     pub fn forgetful() -> Self {
         Self::start(1, None, Some(Relays::new()), None)
     }
 
-    /// One member that asks its clients for a certificate.
+    /// Starts one member that requires client certificates.
     #[must_use]
     pub fn secure(tls: &EtcdTls<'_>) -> Self {
         Self::secure_cluster(1, tls)
     }
 
-    /// Several members that ask their clients for a certificate, and not each other.
+    /// Starts several members that require certificates of clients, but not of each other.
     #[must_use]
     pub fn secure_cluster(members: usize, tls: &EtcdTls<'_>) -> Self {
         Self::start(members, Some(tls), None, None)
@@ -123,7 +123,7 @@ impl Etcd {
                 format!("--initial-cluster={}", cluster.join(",")),
             ];
             if count == 1 {
-                // A single member has no one to vote against it.
+                // A single member has no competitors in an election.
                 arguments.extend(["--heartbeat-interval=10".to_owned(), "--election-timeout=50".to_owned()]);
             }
             if let Some(tls) = tls {
@@ -151,12 +151,12 @@ impl Etcd {
         etcd
     }
 
-    /// Adds a member that only learns and does not vote, until it is [promoted](Self::promote). The others must be up.
+    /// Adds a learner, which does not vote until it is [promoted](Self::promote). The others must be running.
     pub fn add_learner(&mut self) -> usize {
         let n = self.members.len();
         let (client, peer) = (free_port(), format!("http://127.0.0.1:{}", free_port()));
         let added = self.change_members(&["add", &format!("m{n}"), "--learner", &format!("--peer-urls={peer}")]);
-        // A line NAME="value" among others.
+        // One of the lines is NAME="value".
         let cluster = added.lines().find_map(|line| line.strip_prefix("ETCD_INITIAL_CLUSTER="));
         let endpoint = format!("http://127.0.0.1:{client}");
         let arguments = vec![
@@ -175,21 +175,21 @@ impl Etcd {
         n
     }
 
-    /// Lets a member vote that has learned all there was.
+    /// Promotes a learner that has caught up to a voting member.
     pub fn promote(&self, member: usize) {
         let id = self.id(member);
         let _ = self.change_members(&["promote", &id]);
     }
 
-    /// Removes a member from the cluster, and ends it.
+    /// Removes a member from the cluster and kills it.
     pub fn remove(&mut self, member: usize) {
         let id = self.id(member);
         let _ = self.change_members(&["remove", &id]);
         self.kill(member);
     }
 
-    /// Changes who belongs to the cluster; that is refused while somebody is behind.
-    /// Members are asked in turn: one that is removed may end before it answers, and the next one then says that it is gone.
+    /// Changes the members of the cluster, which fails while one is behind. All are called in turn: a removed one may
+    /// end before it answers, and the next one reports the removal.
     fn change_members(&self, arguments: &[&str]) -> String {
         let running = self.members.iter().filter(|member| member.child.is_some());
         let mut asked = running.map(|member| &member.endpoint).cycle();
@@ -206,25 +206,25 @@ impl Etcd {
 
     fn id(&self, member: usize) -> String {
         let name = format!("m{member}");
-        // ID, whether it has started, name, URLs.
+        // ID, status, name, URLs.
         let list = self.change_members(&["list"]);
         let line = list.lines().find(|line| line.split(", ").nth(2) == Some(&name));
         line.and_then(|line| line.split(", ").next()).expect("the member").to_owned()
     }
 
-    /// The members' client URLs.
+    /// Returns the members' client URLs.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
         self.members.iter().map(|member| member.known_as.clone()).collect()
     }
 
-    /// As `--etcd-servers` takes it.
+    /// Returns them as for `--etcd-servers`.
     #[must_use]
     pub fn servers(&self) -> String {
         format!("--etcd-servers={}", self.endpoints().join(","))
     }
 
-    /// kill -9, and waits until the member is gone.
+    /// Sends SIGKILL, and waits until the member has ended.
     pub fn kill(&mut self, member: usize) {
         if let Some(mut child) = self.members[member].child.take() {
             let _ = child.kill();
@@ -232,21 +232,21 @@ impl Etcd {
         }
     }
 
-    /// Starts a member that was killed, and waits until it serves.
+    /// Restarts a killed member, and waits until it is ready.
     pub fn restart(&mut self, member: usize) {
         self.kill(member);
         self.spawn(member);
         self.wait_ready(member);
     }
 
-    /// Takes a member's data away and starts it anew, as if it had been restored from the beginning of time.
+    /// Removes a member's data and restarts it, as if restored from an empty backup.
     pub fn wipe(&mut self, member: usize) {
         self.kill(member);
         std::fs::remove_dir_all(self.temp.path().join(format!("m{member}"))).unwrap();
         self.restart(member);
     }
 
-    /// Saves what the cluster holds; the answer is the newest revision of it.
+    /// Saves a snapshot of the cluster, and returns its newest revision.
     #[must_use]
     pub fn save_snapshot(&self) -> u64 {
         let file = self.temp.join("snapshot");
@@ -260,7 +260,7 @@ impl Etcd {
         revision.unwrap_or_else(|| panic!("no revision in {status:?}"))
     }
 
-    /// Ends all members, and begins the cluster anew with what was [saved](Self::save_snapshot).
+    /// Kills all members, and starts the cluster with the [saved](Self::save_snapshot) snapshot.
     pub fn restore_snapshot(&mut self) {
         (0..self.members.len()).for_each(|member| self.kill(member));
         for (n, member) in self.members.iter().enumerate() {
@@ -278,7 +278,7 @@ impl Etcd {
         }
     }
 
-    /// Lets a member hold its breath: its connections stay, and it says nothing.
+    /// Stops a member's process: its connections stay open without any answers.
     pub fn freeze(&self, member: usize) {
         self.signal(member, Signal::STOP);
     }
@@ -287,7 +287,7 @@ impl Etcd {
         self.signal(member, Signal::CONT);
     }
 
-    /// Cuts a member off from the others, and from its clients too when it is `alone`. Until [`Etcd::heal`].
+    /// Cuts a member off from the others, and if `alone` also from its clients, until [`Etcd::heal`].
     pub fn cut_off(&self, member: usize, alone: bool) {
         let network = self.network.as_ref().expect("a network that can be cut");
         network.cut(member, Side::Peers);
@@ -296,29 +296,30 @@ impl Etcd {
         }
     }
 
-    /// The next call of a client that holds this text is carried out, and its connection breaks before the answer.
+    /// Makes the next call of a client with this text lose its answer: it is carried out, and then its connection
+    /// breaks.
     pub fn lose_answer(&self, text: &str) {
         self.network.as_ref().expect("a network that can be cut").lose_answer(text.as_bytes());
     }
 
-    /// True once that has happened.
+    /// Returns true once the answer was lost.
     #[must_use]
     pub fn has_lost_answer(&self) -> bool {
         self.network.as_ref().expect("a network that can be cut").has_lost_answer()
     }
 
-    /// Everybody hears everybody again.
+    /// Restores the network.
     pub fn heal(&self) {
         self.network.as_ref().expect("a network that can be cut").heal();
     }
 
-    /// The disk under all members, where there can be a slow one.
+    /// Returns the disk of all members, if it can be slow.
     #[must_use]
     pub fn disk(&self) -> Option<&FaultyDisk> {
         self.disk.as_ref()
     }
 
-    /// The member that leads, asked with `etcdctl`.
+    /// Returns the leader, as `etcdctl` reports it.
     #[must_use]
     pub fn leader(&self) -> usize {
         wait_blocking(READY, "the cluster has a leader", || {
@@ -336,7 +337,7 @@ impl Etcd {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Puts a value of any bytes under a key.
+    /// Puts a value under a key.
     pub fn put(&self, key: &str, value: &[u8]) {
         let mut command = self.etcdctl(0);
         command.args(["put", key]).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -345,11 +346,11 @@ impl Etcd {
         assert!(child.wait().unwrap().success());
     }
 
-    /// The bytes under a key, none if there is nothing.
+    /// Returns the bytes under a key, empty if there are none.
     #[must_use]
     pub fn value(&self, key: &str) -> Vec<u8> {
         let mut value = self.etcdctl(0).args(["get", key, "--print-value-only"]).output().unwrap().stdout;
-        // A line end follows it.
+        // `etcdctl` adds a line end.
         value.pop();
         value
     }
@@ -405,7 +406,7 @@ impl Drop for Etcd {
     }
 }
 
-/// The program that reads and restores snapshots, which newer releases have in a program of its own.
+/// Returns the program for snapshots, which is a separate one in newer releases.
 fn snapshots() -> Command {
     let own = Command::new("etcdutl").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     let mut command = Command::new(if own { "etcdutl" } else { "etcdctl" });
@@ -413,8 +414,8 @@ fn snapshots() -> Command {
     command
 }
 
-/// A port that nobody listens on, below those that the system lends to outgoing connections. Tests in other processes
-/// begin their search elsewhere.
+/// Returns a free port, below the range for outgoing connections. Tests in other processes begin their search
+/// elsewhere.
 fn free_port() -> u16 {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     let (begin, end) = (12_000, 32_000);

@@ -1,4 +1,4 @@
-//! The server behind an APIService, which answers byte by byte as a test says.
+//! A server of an APIService, whose replies a test determines byte by byte.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::hook::identity;
 /// The reply to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// These bytes are the answer; the connection stays open.
+    /// Sends these bytes; the connection stays open.
     Answer(Vec<u8>),
-    /// These bytes, and the connection is closed.
+    /// Sends these bytes, and closes the connection.
     Last(Vec<u8>),
-    /// These bytes, and the same again for ever.
+    /// Sends these bytes, again and again.
     Endless(Vec<u8>),
-    /// No answer at all, and the connection stays open.
+    /// Sends nothing, and keeps the connection open.
     Silence,
 }
 
@@ -31,7 +31,7 @@ impl Reply {
         Self::of(200, "application/json", &body.to_string())
     }
 
-    /// An answer with a body.
+    /// A response with a body.
     #[must_use]
     pub fn of(code: u16, media_type: &str, body: &str) -> Self {
         let length = body.len();
@@ -40,7 +40,7 @@ impl Reply {
     }
 }
 
-/// An HTTP/1.1 server on a free port of this machine, which ends with the value. It reads no bodies. Its certificate is for
+/// An HTTP/1.1 server on a free port of this machine, until dropped. It reads no bodies. Its certificate is for
 /// `localhost`.
 pub struct Extension {
     pub address: SocketAddr,
@@ -51,7 +51,7 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Answers the head of each request as `reply` says.
+    /// Replies to the head of each request as `reply` determines.
     pub async fn start(reply: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         let (authority, config) = identity(&["http/1.1"]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -99,7 +99,7 @@ impl Extension {
         Self { address, authority, seen, accepting }
     }
 
-    /// The heads of all requests so far.
+    /// Returns the heads of all requests so far.
     #[must_use]
     pub fn seen(&self) -> Vec<String> {
         self.seen.lock().clone()

@@ -1,4 +1,4 @@
-//! A disk whose flushes take as long as a test says, and that fails when a test says so, for any program.
+//! A disk for any program, whose flushes a test can delay and whose calls it can make fail.
 
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ use crate::TempDir;
 use crate::program::with_environment_of;
 use crate::seccomp;
 
-/// Programs that run on it wait at every flush. Needs `python3` and a Linux that lets one process watch another's calls.
+/// Programs on it wait at every flush. Needs `python3` and a Linux on which one process can trace another one's calls.
 pub struct FaultyDisk {
     temp: TempDir,
-    /// The calls that may fail, flushes apart.
+    /// The calls that may fail, besides flushes.
     calls: &'static str,
 }
 
@@ -33,38 +33,38 @@ pub enum DiskCall {
 const SCRIPT: &str = include_str!("faulty_disk.py");
 
 impl FaultyDisk {
-    /// True when programs can be run so here. Says so when not: the test does without.
+    /// Returns true if programs can be run on such a disk. Otherwise prints a message: the test does without.
     #[must_use]
     pub fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         seccomp::available(&AVAILABLE, SCRIPT, &["/dev/null", ""], "no faulty disk")
     }
 
-    /// As fast as the real one; only flushes can be delayed and fail. Other calls cost what they always do.
+    /// As fast as the real disk; only flushes can be delayed and fail. Other calls have no overhead.
     #[must_use]
     pub fn slow() -> Self {
         Self { temp: TempDir::new(), calls: "" }
     }
 
-    /// As fast as the real one; every [`DiskCall`] can fail.
+    /// As fast as the real disk; every [`DiskCall`] can fail.
     #[must_use]
     pub fn failing() -> Self {
         Self { temp: TempDir::new(), calls: "pwrite64,pwritev,ftruncate,fallocate,openat" }
     }
 
-    /// From now on every flush takes so much longer, to the millisecond.
+    /// Delays every flush from now on, to the millisecond.
     pub fn delay(&self, delay: Duration) {
         self.write("delay", u64::try_from(delay.as_millis()).unwrap());
     }
 
-    /// From now on every such call fails, until it is [mended](Self::mend).
+    /// Makes every such call fail, until [mended](Self::mend).
     pub fn fail(&self, call: DiskCall, error: Errno) {
         for name in call.names() {
             self.write(&format!("fail/{name}"), u64::from(error.raw_os_error().unsigned_abs()));
         }
     }
 
-    /// The next flush fails, those after it do not.
+    /// Makes only the next flush fail.
     pub fn fail_one_flush(&self, error: Errno) {
         self.write("once/fdatasync", u64::from(error.raw_os_error().unsigned_abs()));
     }
@@ -77,14 +77,14 @@ impl FaultyDisk {
     }
 
     fn write(&self, name: &str, number: u64) {
-        // Readers see the old number or the new one.
+        // Readers see either the old or the new number.
         let new = self.temp.file("new", &number.to_string());
         let place = self.temp.path().join(name);
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
         std::fs::rename(new, place).unwrap();
     }
 
-    /// The command with this disk under it; to the system it is the same process.
+    /// Returns the command with this disk; to the system it is the same process.
     #[must_use]
     pub(crate) fn under(&self, command: &Command) -> Command {
         let mut slowed = seccomp::command(SCRIPT);

@@ -1,4 +1,4 @@
-//! HTTP/2 as frames, for clients that do not do what clients should.
+//! HTTP/2 as frames, for misbehaving clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub const END_STREAM: u8 = 1;
 pub const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// The setting of the window that each stream begins with.
+/// The setting of a stream's initial window.
 pub const INITIAL_WINDOW: u16 = 4;
 
 /// One frame.
@@ -56,13 +56,13 @@ impl Frame {
         bytes
     }
 
-    /// The head of a request.
+    /// Makes the head of a request.
     #[must_use]
     pub fn request(stream: u32, method: &str, path: &str, headers: &[(&str, &str)], ends: bool) -> Self {
         let mut block = Vec::new();
         let fixed = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
         for (name, value) in fixed.iter().chain(headers) {
-            // A field that is not remembered, whose name is spelled out.
+            // A literal field without indexing, with a literal name.
             block.push(0);
             for text in [name, value] {
                 let length = u8::try_from(text.len()).unwrap();
@@ -82,7 +82,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Opens a connection and begins HTTP/2 with these settings.
+    /// Opens an HTTP/2 connection with these settings.
     pub async fn connect(address: SocketAddr, handshake: &Handshake, settings: &[(u16, u32)]) -> Self {
         let tcp = TcpStream::connect(address).await.unwrap();
         tcp.set_nodelay(true).unwrap();
@@ -109,7 +109,7 @@ impl Frames {
         self.write(&frame.bytes()).await
     }
 
-    /// The next frame; none when the connection has ended, in order or not.
+    /// Returns the next frame; `None` when the connection has ended, orderly or not.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
             if let [a, b, c, kind, flags, rest @ ..] = self.read.as_slice() {
@@ -129,7 +129,7 @@ impl Frames {
         }
     }
 
-    /// The next frame but for those that only keep the connection going, which are answered.
+    /// Returns the next frame, except those that keep the connection alive, which are answered.
     pub async fn next_answering(&mut self) -> Option<Frame> {
         loop {
             let frame = self.next().await?;
@@ -142,7 +142,7 @@ impl Frames {
         }
     }
 
-    /// Reads for as long as anything comes that quickly.
+    /// Reads until no frame arrives within `patience`.
     pub async fn read_for(&mut self, patience: Duration) -> Vec<Frame> {
         let mut frames = Vec::new();
         while let Ok(Some(frame)) = tokio::time::timeout(patience, self.next_answering()).await {
@@ -151,7 +151,7 @@ impl Frames {
         frames
     }
 
-    /// Reads until the connection ends, and says what came.
+    /// Reads until the connection ends, and returns the frames.
     pub async fn rest(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();
         while let Some(frame) = self.next_answering().await {
@@ -160,8 +160,8 @@ impl Frames {
         frames
     }
 
-    /// Sends the same bytes until the connection ends, at most so often; true if it has ended. What the server says is
-    /// read and thrown away.
+    /// Sends the same bytes until the connection ends, at most `times` times; returns true if it has ended. Received
+    /// bytes are discarded.
     pub async fn flood(self, bytes: &[u8], times: usize) -> bool {
         let (mut read, mut write) = tokio::io::split(self.stream);
         let reading = tokio::spawn(async move {
@@ -174,7 +174,7 @@ impl Frames {
             }
         }
         let _ = write.flush().await;
-        // The bytes that were sent are still to be read there.
+        // The server still has to read the bytes that were sent.
         tokio::time::timeout(crate::PATIENCE, reading).await.is_ok()
     }
 }

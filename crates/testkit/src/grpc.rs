@@ -1,4 +1,4 @@
-//! A gRPC server for tests on a unix socket: one message in, one message out.
+//! A gRPC server for tests on a unix socket, for unary calls.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -13,16 +13,16 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-/// A message, or a code of gRPC with words.
+/// A message, or a gRPC code with its message.
 pub(crate) type Answer = Result<Vec<u8>, (u8, String)>;
 
 type Handler = dyn Fn(&str, &[u8]) -> Answer + Send + Sync;
 
-/// Ends with the value.
+/// A running server, until dropped.
 pub(crate) struct GrpcServer(JoinHandle<()>);
 
 impl GrpcServer {
-    /// Listens on a socket of that path. The handler is given the last part of the method's name.
+    /// Listens on a socket at this path. The handler gets the last part of the method's name.
     pub(crate) fn start(socket: &Path, handler: impl Fn(&str, &[u8]) -> Answer + Send + Sync + 'static) -> Self {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket).unwrap();
@@ -56,7 +56,7 @@ async fn answer(handler: Arc<Handler>, request: Request<Incoming>) -> Result<Res
     let method = path.rsplit('/').next().unwrap_or_default();
     let mut trailers = HeaderMap::new();
     let mut frames = Vec::new();
-    // A message is one byte of flags and four of length, then itself.
+    // One byte of flags, four of length, then the message.
     match handler(method, body.get(5..).unwrap_or_default()) {
         Ok(message) => {
             let mut framed = BytesMut::new();
@@ -77,7 +77,7 @@ async fn answer(handler: Arc<Handler>, request: Request<Incoming>) -> Result<Res
     Ok(response)
 }
 
-/// The length-delimited fields of a protobuf message; there are no others here.
+/// Parses the length-delimited fields of a protobuf message without others.
 pub(crate) fn fields(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut fields = Vec::new();
     while bytes.has_remaining() {
@@ -104,7 +104,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     value
 }
 
-/// A message of length-delimited fields.
+/// Makes a message of length-delimited fields.
 pub(crate) fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (tag, value) in fields {
@@ -115,7 +115,7 @@ pub(crate) fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// A field that is a number.
+/// Makes a field with a number.
 pub(crate) fn number(tag: u8, value: u64) -> Vec<u8> {
     let mut out = vec![tag << 3];
     put_varint(&mut out, value);

@@ -1,4 +1,4 @@
-//! An HTTPS server for tests: webhooks, identity providers, whatever the server under test calls.
+//! An HTTPS server for tests: a webhook, an identity provider, or another server that the server under test calls.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 type Answering = Pin<Box<dyn Future<Output = Response<Vec<u8>>> + Send>>;
 type Handler = Arc<dyn Fn(Request<Vec<u8>>) -> Answering + Send + Sync>;
 
-/// A server on a free port of this machine, which ends with the value. Its certificate is for `localhost` and 127.0.0.1.
+/// A server on a free port of this machine, until dropped. Its certificate is for `localhost` and 127.0.0.1.
 pub struct Hook {
     pub address: SocketAddr,
     /// The authority that signed its certificate, as PEM.
@@ -33,7 +33,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Answers each request as `handler` does.
+    /// Answers each request with `handler`.
     pub async fn start<F>(handler: impl Fn(Request<Vec<u8>>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Response<Vec<u8>>> + Send + 'static,
@@ -57,11 +57,11 @@ impl Hook {
         .await
     }
 
-    /// The head of an answer of a megabyte, and its first byte.
+    /// The head of a response of a megabyte, and its first byte.
     pub const LONG_HEAD: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{";
 
-    /// Closes its side of each connection before it answers, and leaves the other open.
+    /// Closes its write side of each connection before it answers, and keeps the read side open.
     pub async fn half_closed() -> Self {
         Self::raw(&["http/1.1"], |mut stream| async move {
             let _ = stream.read(&mut [0; 1024]).await;
@@ -71,7 +71,7 @@ impl Hook {
         .await
     }
 
-    /// Breaks off within its answers.
+    /// Breaks the connection within its responses.
     pub async fn cut() -> Self {
         Self::raw(&["http/1.1"], |mut stream| async move {
             let _ = stream.read(&mut [0; 1024]).await;
@@ -81,7 +81,7 @@ impl Hook {
         .await
     }
 
-    /// Treats each connection as `handler` does, once TLS has been agreed on with one of the protocols.
+    /// Handles each connection with `handler`, after a TLS handshake with one of the protocols.
     pub async fn raw<F>(
         alpn: &[&str],
         handler: impl Fn(TlsStream<TcpStream>) -> F + Clone + Send + Sync + 'static,
@@ -106,13 +106,13 @@ impl Hook {
         Self { address, authority, accepting }
     }
 
-    /// `https://127.0.0.1:PORT`.
+    /// Returns `https://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// The text of a kubeconfig that calls a path of it, with a bearer token.
+    /// Returns a kubeconfig for a path of it, with a bearer token.
     #[must_use]
     pub fn kubeconfig(&self, path: &str, token: &str) -> String {
         let authority = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, &self.authority);
@@ -131,7 +131,7 @@ impl Drop for Hook {
     }
 }
 
-/// An authority, and a configuration with a certificate that it signed, for the protocols in `alpn`.
+/// Returns an authority, and a configuration with a certificate that it signed, for the protocols in `alpn`.
 pub(crate) fn identity(alpn: &[&str]) -> (String, Arc<ServerConfig>) {
     let authority_key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();

@@ -1,4 +1,4 @@
-//! A small HTTPS client for tests that shows what a comfortable one hides: protocol, TLS version, end of a connection.
+//! A small HTTPS client for tests, with access to the protocol, the TLS version and the end of a connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Handshake {
         }
     }
 
-    /// The user of a kubeconfig with everything inside of it, and whom that user trusts.
+    /// Uses the user and the authority of a kubeconfig with embedded data.
     #[must_use]
     pub fn of_kubeconfig(text: &str) -> Self {
         let read = |name: &str| {
@@ -48,7 +48,7 @@ impl Handshake {
             .identity(&read("client-certificate-data"), &read("client-key-data"))
     }
 
-    /// With a client certificate and its key, as PEM.
+    /// Sets a client certificate and its key, as PEM.
     pub fn identity(mut self, certificate: &str, key: &str) -> Self {
         self.identity = Some((certificate.to_owned(), key.to_owned()));
         self
@@ -64,7 +64,7 @@ impl Handshake {
         self
     }
 
-    /// For connections that speak something else than HTTP in the end.
+    /// Returns a configuration for connections that may not speak HTTP.
     #[must_use]
     pub fn config(&self) -> ClientConfig {
         let mut roots = RootCertStore::empty();
@@ -88,7 +88,7 @@ impl Handshake {
     }
 }
 
-/// One connection.
+/// A connection.
 pub struct Client {
     sender: Sender,
     pub tls: ProtocolVersion,
@@ -104,7 +104,7 @@ enum Sender {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// An answer that has been read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -141,7 +141,7 @@ impl Client {
         Ok(Self { sender, tls, alpn, certificate, connection })
     }
 
-    /// Sends a request and hands back the answer with its body still to come.
+    /// Sends a request and returns the response without waiting for its body.
     pub async fn open(
         &mut self,
         method: &str,
@@ -152,7 +152,7 @@ impl Client {
         let mut request = Request::builder().method(method).uri(path);
         match &self.sender {
             Sender::Http1(_) => request = request.header("host", "localhost"),
-            // The library wants the scheme and the authority where the protocol has them.
+            // In HTTP/2, the URI has the scheme and the authority.
             Sender::Http2(_) => request = request.uri(format!("https://localhost{path}")),
         }
         for (name, value) in headers {

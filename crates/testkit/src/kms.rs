@@ -1,5 +1,5 @@
-//! A KMS plugin for tests: the three calls of its API over gRPC on a unix socket. It "encrypts" by turning bits around,
-//! which is enough to see that what it was given and what comes back belong together.
+//! A KMS plugin for tests: the three calls of its API over gRPC on a unix socket. It "encrypts" by flipping bits, which
+//! is enough to match plaintexts and ciphertexts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::grpc::{Answer, GrpcServer, fields, message};
 
-/// A running plugin. It ends with the value.
+/// A running plugin, until dropped.
 pub struct KmsPlugin {
     socket: PathBuf,
     state: Arc<State>,
@@ -24,10 +24,10 @@ struct State {
 }
 
 impl KmsPlugin {
-    /// Listens on a socket of that path.
+    /// Listens on a socket at this path.
     ///
     /// # Panics
-    /// Panics when the socket cannot be made.
+    /// Panics if the socket cannot be made.
     #[must_use]
     pub fn start(socket: &Path) -> Self {
         let state = Arc::new(State {
@@ -47,12 +47,12 @@ impl KmsPlugin {
         format!("unix://{}", self.socket.display())
     }
 
-    /// From now on this is the current key.
+    /// Changes the current key.
     pub fn rotate(&self, key_id: &str) {
         *self.state.key_id.lock() = key_id.to_owned();
     }
 
-    /// Sets its status of health, `ok` at first.
+    /// Sets the health in its status, initially `ok`.
     pub fn health(&self, text: &str) {
         *self.state.healthz.lock() = text.to_owned();
     }

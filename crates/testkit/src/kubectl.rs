@@ -1,4 +1,4 @@
-//! kubectl as a user runs it, where it is installed.
+//! kubectl as users run it, if installed.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use crate::{PATIENCE, Server};
 
-/// Runs kubectl against one server. `KUBECTL` names another program than the first one on the path.
+/// Runs kubectl with one server. `KUBECTL` overrides the program on the PATH.
 #[derive(Clone)]
 pub struct Kubectl {
     program: OsString,
     kubeconfig: PathBuf,
     home: PathBuf,
-    /// Its minor version: some commands came late.
+    /// Its minor version, as some commands are newer.
     pub minor: u32,
     environment: Vec<(String, String)>,
 }
@@ -31,11 +31,11 @@ pub struct Outcome {
 }
 
 impl Kubectl {
-    /// None, with a printed line, where kubectl is not installed.
+    /// Returns `None` and prints a line if kubectl is not installed.
     #[must_use]
     pub fn new(server: &Server) -> Option<Self> {
         let program = std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into());
-        // Its cache of discovery is the test's own.
+        // Its discovery cache is in the test's own home.
         let home = server.temp().path().join("home");
         std::fs::create_dir_all(&home).unwrap();
         let mut kubectl = Self { program, kubeconfig: server.kubeconfig(), home, minor: 0, environment: Vec::new() };
@@ -47,14 +47,14 @@ impl Kubectl {
         Some(kubectl)
     }
 
-    /// The same kubectl with these variables in its environment.
+    /// Returns the same kubectl with these environment variables.
     #[must_use]
     pub fn with_env(&self, variables: &[(&str, &str)]) -> Self {
         let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Self { environment, ..self.clone() }
     }
 
-    /// False, with a printed line, where this kubectl is older than that minor version.
+    /// Returns false and prints a line if this kubectl is older than the minor version.
     #[must_use]
     pub fn knows(&self, minor: u32, what: &str) -> bool {
         if self.minor < minor {
@@ -63,7 +63,7 @@ impl Kubectl {
         self.minor >= minor
     }
 
-    /// The command, not started yet.
+    /// Returns the command, not yet started.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
@@ -79,25 +79,25 @@ impl Kubectl {
         finish(self.command(arguments), "")
     }
 
-    /// Runs it to its end, with this on standard input.
+    /// Runs it to its end, with `input` on standard input.
     #[must_use]
     pub fn run_with(&self, arguments: &[&str], input: &str) -> Outcome {
         finish(self.command(arguments), input)
     }
 
-    /// Runs it to its good end and hands back what it printed.
+    /// Runs it, asserts its success, and returns its output.
     #[track_caller]
     pub fn ok(&self, arguments: &[&str]) -> String {
         self.run(arguments).expect_success()
     }
 
-    /// As `ok`, with this on standard input.
+    /// As `ok`, with `input` on standard input.
     #[track_caller]
     pub fn ok_with(&self, arguments: &[&str], input: &str) -> String {
         self.run_with(arguments, input).expect_success()
     }
 
-    /// An object or a list as JSON.
+    /// Returns an object or a list as JSON.
     #[track_caller]
     #[must_use]
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
@@ -106,7 +106,7 @@ impl Kubectl {
         serde_json::from_str(&self.ok(&all)).unwrap()
     }
 
-    /// Runs it to its bad end and hands back what it complained about.
+    /// Runs it, asserts its failure, and returns its errors.
     #[track_caller]
     pub fn fails(&self, arguments: &[&str]) -> String {
         let outcome = self.run(arguments);
@@ -114,7 +114,7 @@ impl Kubectl {
         outcome.err
     }
 
-    /// Runs `kubectl edit` with a sed script in place of the editor.
+    /// Runs `kubectl edit` with a sed script as the editor.
     #[track_caller]
     pub fn edit(&self, arguments: &[&str], script: &str) -> String {
         let mut command = self.command(&["edit"]);
@@ -122,7 +122,7 @@ impl Kubectl {
         finish(command, "").expect_success()
     }
 
-    /// Starts a command that goes on, and follows what it prints.
+    /// Starts a command that keeps running, and follows its output.
     #[must_use]
     pub fn follow(&self, arguments: &[&str]) -> Follow {
         let mut command = self.command(arguments);
@@ -158,7 +158,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A command that goes on. It is killed with the value.
+/// A running command. Dropping it kills the command.
 pub struct Follow {
     child: Child,
     lines: Receiver<String>,
@@ -167,13 +167,13 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// The next line that contains this, a limited time.
+    /// Waits a limited time for the next line that contains `part`.
     #[track_caller]
     pub fn until(&mut self, part: &str) -> String {
         self.within(part, PATIENCE).unwrap_or_else(|| panic!("{}: no {part:?} in {:#?}", self.command, self.seen))
     }
 
-    /// The next line that contains this, if it comes within that time.
+    /// Returns the next line that contains `part`, if it comes within `patience`.
     #[track_caller]
     pub fn within(&mut self, part: &str, patience: Duration) -> Option<String> {
         let began = Instant::now();
@@ -193,7 +193,7 @@ impl Follow {
         }
     }
 
-    /// Waits for its end: whether it was a good one, and every line it printed.
+    /// Waits for its end; returns true if it succeeded, and all its lines.
     #[track_caller]
     pub fn end(mut self) -> (bool, Vec<String>) {
         let began = Instant::now();
@@ -223,7 +223,7 @@ fn finish(mut command: Command, input: &str) -> Outcome {
     }
     let mut child = command.spawn().unwrap();
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that ends before it has read everything says why itself.
+        // If a command ends before it has read all input, its output has the reason.
         let _ = stdin.write_all(input.as_bytes());
     }
     let read = |mut stream: Box<dyn Read + Send>| {

@@ -1,5 +1,5 @@
-//! A kubelet as the server sees it: HTTPS with client certificates, logs that tests write, commands that really run (on
-//! this machine, in a directory of the test's own), ports of this machine. It also misbehaves when it is told to.
+//! A kubelet as the server sees it: HTTPS with client certificates, logs written by tests, commands that really run (on
+//! this machine, in the test's own directory), ports of this machine. Tests can make it misbehave.
 
 mod command;
 mod forward;
@@ -19,7 +19,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::TempDir;
 
-/// A running kubelet; it ends with the value.
+/// A running kubelet, until dropped.
 pub struct Kubelet {
     address: SocketAddr,
     files: TempDir,
@@ -28,31 +28,31 @@ pub struct Kubelet {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A failure of the kubelet instead of its work.
+/// A misbehavior of the kubelet.
 #[derive(Clone, Debug)]
 pub enum Misbehavior {
     /// Answers with a code and a text.
     Refuses(u16, &'static str),
-    /// Sends the server elsewhere.
+    /// Redirects the server.
     Redirects(&'static str),
-    /// Takes the request and hangs up.
+    /// Reads the request and closes the connection.
     HangsUp,
-    /// Takes the request and never answers.
+    /// Reads the request and never answers.
     Hangs,
     /// Announces more bytes than it sends.
     Lies,
-    /// Begins a session and breaks it off when the command has written something.
+    /// Begins a session and breaks it after the command's first output.
     BreaksOff,
 }
 
 struct Shared {
-    /// Failures, by the pod that they happen to.
+    /// Misbehaviors, by pod.
     troubles: Mutex<HashMap<String, Misbehavior>>,
-    /// Requests as they came, and terminal sizes.
+    /// Received requests and terminal sizes.
     seen: Mutex<Vec<String>>,
-    /// The log of every container.
+    /// The log of all containers.
     log: watch::Sender<Vec<String>>,
-    /// The directory that commands run in.
+    /// The working directory of commands.
     directory: PathBuf,
 }
 
@@ -95,7 +95,7 @@ impl Kubelet {
         self.address.port()
     }
 
-    /// The flags with which a server reaches it.
+    /// Returns the flags with which a server reaches it.
     #[must_use]
     pub fn flags(&self) -> Vec<String> {
         [("certificate-authority", "ca.crt"), ("client-certificate", "client.crt"), ("client-key", "client.key")]
@@ -103,23 +103,23 @@ impl Kubelet {
             .to_vec()
     }
 
-    /// Returns the directory that commands run in.
+    /// Returns the working directory of commands.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         self.shared.directory.clone()
     }
 
-    /// Writes a line into the log of every container.
+    /// Writes a line to the log of all containers.
     pub fn log(&self, line: &str) {
         self.shared.log.send_modify(|lines| lines.push(line.to_owned()));
     }
 
-    /// From now on, this happens with a pod.
+    /// Makes it misbehave for a pod from now on.
     pub fn trouble(&self, pod: &str, trouble: Misbehavior) {
         self.shared.troubles.lock().unwrap().insert(pod.to_owned(), trouble);
     }
 
-    /// Requests as they came, `METHOD PATH`, and terminal sizes.
+    /// Returns received requests, as `METHOD PATH`, and terminal sizes.
     #[must_use]
     pub fn seen(&self) -> Vec<String> {
         self.shared.seen.lock().unwrap().clone()
@@ -145,7 +145,7 @@ impl Shared {
     }
 }
 
-/// An authority with a certificate for the kubelet and one for the server, whose files are for the latter.
+/// Makes an authority with a certificate for the kubelet and one for the server, in files for the latter.
 fn pki(files: &TempDir) -> ServerConfig {
     let mut authority = rcgen::CertificateParams::new([]).unwrap();
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);

@@ -1,17 +1,17 @@
-//! The client that Rust programs use.
+//! The kube-rs client, which Rust programs use.
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::Server;
 
 impl Server {
-    /// A kube-rs client of the administrator.
+    /// Returns a kube-rs client of the administrator.
     pub async fn kube(&self) -> kube::Client {
         kube::Client::try_from(self.kube_config().await).unwrap()
     }
 
-    /// A client that sends every request once: after a 429, 503 or 504 the other one asks again, and its answer to a write
-    /// does not tell what became of the first try.
+    /// Returns a client that sends every request once. The other one repeats after a 429, 503 or 504, so that the
+    /// response to a write does not show the outcome of the first attempt.
     pub async fn kube_asking_once(&self) -> kube::Client {
         let mut config = self.kube_config().await;
         config.default_retry = false;

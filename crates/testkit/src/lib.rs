@@ -1,6 +1,6 @@
-//! For tests only: the real program on a free port, clients for it, and waiting for conditions without sleeping blindly.
+//! For tests only: the real program on a free port, clients for it, and waiting for conditions without fixed sleeps.
 //!
-//! A helper that cannot do its part fails the test that called it: it panics with what it saw.
+//! Helpers panic on errors, to fail the test that called them.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

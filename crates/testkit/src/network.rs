@@ -1,16 +1,16 @@
-//! A network of a test's own, with an address that is neither loopback nor anybody else's.
+//! A test's own network, with an address that is neither loopback nor in use elsewhere.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 
-/// Two addresses of pods, which only lead anywhere inside of [`in_own_network`].
+/// Two addresses of pods, which are reachable only within [`in_own_network`].
 pub const POD_IPS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 231, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 231, 0, 2))];
 
 const INSIDE: &str = "BINNACLE_TEST_NETWORK";
 
-/// Runs the test that calls this once more in a network namespace, which ends with it and takes no privilege where users
-/// may have namespaces. Inside it says `true`: go on. Outside it says `false` when all is done; the test fails when it
-/// did inside. Where there can be no namespace it says so, and the test is skipped. `test` is the path of the function.
+/// Runs the calling test again in a network namespace, which ends with it and needs no privileges if users may make
+/// namespaces. Returns true inside, where the test continues. Outside, returns false after the test, and fails if that
+/// did; without namespaces, prints a message and skips the test. `test` is the path of the function.
 #[must_use]
 pub fn in_own_network(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {

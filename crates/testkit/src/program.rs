@@ -1,4 +1,4 @@
-//! The program that the tests start: the one cargo built for this run.
+//! The programs that tests start, as cargo built them for this run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// A command that starts the server, with nothing of the caller's environment that would change what it does.
+/// Returns a command for the server, without environment variables of the caller that would affect it.
 ///
-/// `BINNACLE_KUBE_APISERVER` names another build of it.
+/// `BINNACLE_KUBE_APISERVER` overrides the program.
 #[must_use]
 pub fn program() -> Command {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -18,7 +18,7 @@ pub fn program() -> Command {
     command
 }
 
-/// A command with the environment that another one has.
+/// Sets the environment of another command.
 pub(crate) fn with_environment_of(mut command: Command, other: &Command) -> Command {
     for (name, value) in other.get_envs() {
         match value {
@@ -29,7 +29,7 @@ pub(crate) fn with_environment_of(mut command: Command, other: &Command) -> Comm
     command
 }
 
-/// A command that starts the operator's program. `BINNACLE_TOOL` names another build of it.
+/// Returns a command for the operator's program. `BINNACLE_TOOL` overrides it.
 #[must_use]
 pub fn tool() -> Command {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
@@ -49,7 +49,7 @@ pub fn etcd_stand_in() -> Command {
     command
 }
 
-/// Cargo and nextest say where the program is to tests of its own package.
+/// Finds the program, which cargo and nextest name to tests of its own package.
 fn find(name: &str, told: &[&str]) -> PathBuf {
     match told.iter().find_map(std::env::var_os) {
         Some(path) => path.into(),
@@ -57,16 +57,16 @@ fn find(name: &str, told: &[&str]) -> PathBuf {
     }
 }
 
-/// Builds the program as the running test was built: same profile, target and directory. It is a matter of
-/// milliseconds when there is nothing to do.
+/// Builds the program like the running test: same profile, target and directory. It takes milliseconds if nothing has
+/// changed.
 fn build(name: &str) -> PathBuf {
-    // TARGET/[TRIPLE/]PROFILE/deps/TEST, or without `deps` what `cargo run` starts.
+    // TARGET/[TRIPLE/]PROFILE/deps/TEST, or without `deps` for `cargo run`.
     let running = std::env::current_exe().unwrap();
     let folder = running.parent().unwrap();
     let artifacts = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder };
     let program = artifacts.join(name);
     let mut lock = lock(artifacts, name);
-    // With nextest each test is a process: the first one of a run builds.
+    // With nextest each test is a process: only the first one of a run builds.
     let run = std::env::var("NEXTEST_RUN_ID").unwrap_or_default();
     let mut built = String::new();
     lock.read_to_string(&mut built).unwrap();
@@ -82,8 +82,8 @@ fn build(name: &str) -> PathBuf {
     command
         .args(["build", "--quiet", "--bin", name, "--profile", profile])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    // The runner tells the test of its own package. Build scripts that look at that (ring's does) would run again, and all
-    // that leans on them would be built again, here and in the next run of cargo outside.
+    // The test runner sets variables of its package. Build scripts that depend on them (as ring's does) would run
+    // again, and their dependents would be built again, here and in the next run of cargo.
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_package(&name.to_string_lossy())) {
         command.env_remove(name);
     }
@@ -100,13 +100,13 @@ fn build(name: &str) -> PathBuf {
     program
 }
 
-/// True for variables that cargo and nextest set for a package and not for themselves.
+/// Returns true for variables that cargo and nextest set for a package.
 fn is_of_package(name: &str) -> bool {
     let own = ["CARGO_CRATE_NAME", "CARGO_BIN_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || own.contains(&name)
 }
 
-/// Held until the file is dropped. The file says which run built last.
+/// Locks until the file is dropped. The file has the run that built last.
 fn lock(artifacts: &Path, name: &str) -> File {
     let path = artifacts.join(format!(".{name}.testkit"));
     let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).unwrap();

@@ -1,9 +1,9 @@
 //! A network that can be cut between the members of a cluster, and between members and clients.
 //!
-//! One answer can be lost as well: the connection breaks after a call was carried out and before its answer is heard.
+//! An answer can be lost as well: the connection breaks after a call was carried out and before its answer is received.
 //!
-//! A side that is cut off receives nothing and is not received, while all connections stay and new ones seem to be
-//! made: as with a cable that is pulled. Bytes that were sent meanwhile arrive when the cut is over, as TCP has it.
+//! Bytes to and from a side that is cut off are held back, while all connections stay and new ones seem to be made, as
+//! with an unplugged cable. Held bytes arrive when the cut is over, as with TCP.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
@@ -17,26 +17,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// Relays in front of every member, one for its peers and one for its clients.
+/// Relays in front of each member, one for its peers and one for its clients.
 pub(crate) struct Relays {
     state: watch::Sender<State>,
-    /// `None` only while it is dropped.
+    /// `None` only while it is being dropped.
     runtime: Option<Runtime>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Members that are cut off from all others.
+    /// Members that are cut off from other members.
     from_peers: BTreeSet<usize>,
-    /// Members that clients do not reach.
+    /// Members that are cut off from clients.
     from_clients: BTreeSet<usize>,
-    /// Members by the name under which they call others.
+    /// Members by the names that they send in calls.
     names: HashMap<String, usize>,
-    /// The next call of a client with these bytes gets no answer.
+    /// The next call of a client with these bytes loses its answer.
     unanswered: Option<Vec<u8>>,
 }
 
-/// The time for a call that gets no answer to be carried out.
+/// The time for a call that loses its answer to be carried out.
 const CARRIED_OUT: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,9 +45,9 @@ pub(crate) enum Side {
     Clients,
 }
 
-/// The header with which etcd's members name themselves when they call each other over HTTP.
+/// The header with which etcd's members name themselves in HTTP calls to each other.
 const CALLER: &[u8] = b"X-Server-From: ";
-/// Longer than the header.
+/// More than the length of the header.
 const OVERLAP: usize = 64;
 
 impl Relays {
@@ -56,7 +56,7 @@ impl Relays {
         Self { state: watch::Sender::default(), runtime: Some(runtime) }
     }
 
-    /// A relay to a member's port; answers the port that others are to know it by.
+    /// Starts a relay to a member's port; returns its own port.
     pub(crate) fn relay(&self, member: usize, side: Side, to: u16) -> u16 {
         let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -75,7 +75,7 @@ impl Relays {
         port
     }
 
-    /// Sets the name under which a member calls others.
+    /// Sets the name of a member in its calls.
     pub(crate) fn name(&self, name: &str, member: usize) {
         self.state.send_modify(|state| {
             state.names.insert(name.to_owned(), member);
@@ -91,12 +91,13 @@ impl Relays {
         });
     }
 
-    /// The next call of a client that holds these bytes is carried out, and its connection breaks before the answer.
+    /// Makes the next call of a client with these bytes lose its answer: it is carried out, and then its connection
+    /// breaks.
     pub(crate) fn lose_answer(&self, call: &[u8]) {
         self.state.send_modify(|state| state.unanswered = Some(call.to_vec()));
     }
 
-    /// False while the answer that is to be lost was not asked for.
+    /// Returns true once the answer was lost.
     pub(crate) fn has_lost_answer(&self) -> bool {
         self.state.borrow().unanswered.is_none()
     }
@@ -117,13 +118,13 @@ impl Drop for Relays {
     }
 }
 
-/// The target of a connection, and the member at its other end once it has named itself.
+/// The target of a connection, and the calling member once it is known.
 #[derive(Clone)]
 struct Wire {
     member: usize,
     side: Side,
     caller: Arc<OnceLock<usize>>,
-    /// No answer gets through any more.
+    /// True once no answers are forwarded.
     mute: Arc<AtomicBool>,
     relays: watch::Sender<State>,
     state: watch::Receiver<State>,
@@ -140,7 +141,7 @@ impl Wire {
         self.state.wait_for(whole).await.ok().map(drop)
     }
 
-    /// Breaks the connection some time after a call that is to get no answer.
+    /// Breaks the connection some time after a call that is to lose its answer.
     fn silence(&self, call: &[u8]) {
         if self.side == Side::Peers || self.state.borrow().unanswered.is_none() {
             return;
@@ -155,7 +156,7 @@ impl Wire {
         });
     }
 
-    /// Learns from what passes who has called.
+    /// Finds the name of the caller in its bytes.
     fn listen(&self, said: &[u8]) {
         let at = (self.caller.get().is_none()).then(|| memchr::memmem::find(said, CALLER)).flatten();
         let Some(at) = at.map(|at| at + CALLER.len()) else { return };
@@ -184,7 +185,7 @@ async fn connection(inbound: TcpStream, to: SocketAddr, mut wire: Wire) {
 
 async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut wire: Wire, calls: bool) {
     let mut buffer = vec![0; 64 << 10];
-    // The end of what was said before may be the beginning of a header.
+    // A header may begin at the end of the previous bytes.
     let mut said = Vec::new();
     loop {
         let read = from.read(&mut buffer).await.unwrap_or(0);
@@ -194,13 +195,13 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut wire: Wire, 
             wire.listen(&said);
         }
         if calls {
-            // Before it is passed on, so that no answer can be quicker.
+            // Before the call is forwarded, so that no answer is faster.
             wire.silence(&buffer[..read]);
         } else if wire.mute.load(Ordering::Acquire) {
             tokio::time::sleep(CARRIED_OUT).await;
             return;
         }
-        // An end is not heard either while the wire is cut.
+        // While the wire is cut, the end of a connection is held back, too.
         if wire.whole().await.is_none() || read == 0 || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }

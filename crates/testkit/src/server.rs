@@ -1,4 +1,4 @@
-//! Starts the real program for a test, stops it, kills it, starts it again.
+//! Starts, stops, kills and restarts the real program for a test.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::https::{Client, Handshake};
 use crate::{FaultyDisk, PATIENCE, ShiftedClock, TempDir, program};
 
-/// A running server. It is killed with the value, and what it left on disk is removed.
+/// A running server. Dropping it kills it and removes its files.
 pub struct Server {
     child: Child,
     arguments: Vec<String>,
@@ -20,41 +20,41 @@ pub struct Server {
     /// The lines that it printed when it was ready.
     pub lines: [String; 3],
     pub address: SocketAddr,
-    /// From starting the process to having read its last line.
+    /// The time from the start of the process to its last line.
     pub took: Duration,
 }
 
-/// The faults that a test can make around a server.
+/// The faults of a server's environment.
 #[derive(Default)]
 pub struct Surroundings {
     pub disk: Option<FaultyDisk>,
     pub clock: Option<ShiftedClock>,
-    /// The most files and sockets that it may have open.
+    /// The limit on its open files and sockets.
     pub descriptors: Option<u32>,
-    /// More variables of its environment.
+    /// Additional environment variables.
     pub environment: Vec<(&'static str, String)>,
 }
 
 impl Server {
-    /// On a free port, with everything in memory.
+    /// Starts it on a free port, with everything in memory.
     #[must_use]
     pub fn ephemeral() -> Self {
         Self::start(&["--ephemeral"])
     }
 
-    /// With a data directory of its own, on a port that it gets again after a restart.
+    /// Starts it with its own data directory, on a port that it keeps after a restart.
     #[must_use]
     pub fn durable() -> Self {
         Self::durable_with(&[])
     }
 
-    /// The same with more arguments.
+    /// As [`Self::durable`], with more arguments.
     #[must_use]
     pub fn durable_with(more: &[&str]) -> Self {
         Self::durable_in(Surroundings::default(), more)
     }
 
-    /// The same where a test can make things go wrong.
+    /// As [`Self::durable_with`], with faults.
     #[must_use]
     pub fn durable_in(surroundings: Surroundings, more: &[&str]) -> Self {
         let temp = TempDir::new();
@@ -71,7 +71,7 @@ impl Server {
         panic!("no free port");
     }
 
-    /// With these arguments, on a free port if they name none.
+    /// Starts it with these arguments, on a free port if they have none.
     #[must_use]
     pub fn start(arguments: &[&str]) -> Self {
         let mut arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
@@ -82,7 +82,7 @@ impl Server {
         Self::start_in(Surroundings::default(), arguments, temp)
     }
 
-    /// With a data directory of its own, on a free port, and no more than so many files and sockets open.
+    /// Starts it with its own data directory, on a free port, and with a limit on open files and sockets.
     #[must_use]
     pub fn short_of_descriptors(descriptors: u32, more: &[&str]) -> Self {
         let temp = TempDir::new();
@@ -107,7 +107,7 @@ impl Server {
         std::fs::read_to_string(self.temp.path().join("stderr")).unwrap()
     }
 
-    /// Starts it again with the arguments it had, after it ended or in place of the one that runs (which is killed).
+    /// Restarts it with the same arguments, after it ended or was killed, which this does if it is running.
     pub fn restart(&mut self) {
         self.kill();
         let started = spawn(&self.arguments, &self.temp, &self.surroundings);
@@ -116,13 +116,13 @@ impl Server {
         (self.child, self.lines, self.address, self.took) = (child, lines, address, took);
     }
 
-    /// kill -9, and waits until the process is gone.
+    /// Sends SIGKILL, and waits until the process has ended.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, and how long it took to end well.
+    /// Sends SIGTERM, and returns the time until it ended successfully.
     pub fn terminate(&mut self) -> Duration {
         self.signal(Signal::TERM);
         let (status, took) = self.wait();
@@ -134,7 +134,7 @@ impl Server {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Waits for the end, a limited time.
+    /// Waits a limited time for its end.
     pub fn wait(&mut self) -> (ExitStatus, Duration) {
         let began = Instant::now();
         let status = self.ended_in_time().expect("the program does not end");
@@ -152,12 +152,12 @@ impl Server {
         None
     }
 
-    /// Returns true while it has not ended.
+    /// Returns true if it is running.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// The process, as `/proc` knows it.
+    /// Returns the id of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -167,19 +167,19 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    /// The disk that it was started on.
+    /// Returns the disk of its environment.
     #[must_use]
     pub fn disk(&self) -> Option<&FaultyDisk> {
         self.surroundings.disk.as_ref()
     }
 
-    /// The clock that it was started with.
+    /// Returns the clock of its environment.
     #[must_use]
     pub fn clock(&self) -> Option<&ShiftedClock> {
         self.surroundings.clock.as_ref()
     }
 
-    /// A directory for the test's own files, removed with the server.
+    /// Returns a directory for the test's own files, which is removed with the server.
     #[must_use]
     pub fn temp(&self) -> &TempDir {
         &self.temp
@@ -190,25 +190,25 @@ impl Server {
         format!("https://{}", self.address)
     }
 
-    /// The administrator's kubeconfig, as the program says on its third line.
+    /// Returns the administrator's kubeconfig, from the third line of output.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         let mut words = self.lines[2].split_whitespace().skip_while(|word| *word != "--kubeconfig");
         words.nth(1).unwrap_or_else(|| panic!("no kubeconfig: {}", self.lines[2])).into()
     }
 
-    /// The administrator's handshake.
+    /// Returns the administrator's handshake.
     #[must_use]
     pub fn admin(&self) -> Handshake {
         Handshake::of_kubeconfig(&std::fs::read_to_string(self.kubeconfig()).unwrap())
     }
 
-    /// A connection.
+    /// Opens a connection.
     pub async fn connect(&self, handshake: &Handshake) -> Client {
         Client::connect(self.address, handshake).await.unwrap()
     }
 
-    /// A connection of the administrator.
+    /// Opens a connection of the administrator.
     pub async fn client(&self) -> Client {
         self.connect(&self.admin()).await
     }
@@ -216,7 +216,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A build that counts for its optimization (`cargo xtask release`) writes down what it counted as it ends.
+        // A build with profiling (`cargo xtask release`) writes its profile when it ends.
         if std::env::var_os("LLVM_PROFILE_FILE").is_some() && kill_process(self.pid(), Signal::TERM).is_ok() {
             self.ended_in_time();
         }
@@ -232,11 +232,11 @@ struct Started {
     took: Duration,
 }
 
-/// Starts the program and waits for the three lines it prints, or for what it says on its way out.
+/// Starts the program and waits for its three lines, or for its errors if it ends.
 fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> Result<Started, String> {
     let began = Instant::now();
     let mut command = program();
-    // An ephemeral server that is killed leaves its kubeconfig behind: in our directory.
+    // An ephemeral server that is killed leaves its kubeconfig, in our directory.
     command.args(arguments).env("TMPDIR", temp.path());
     if let Some(clock) = &surroundings.clock {
         command = clock.under(&command);
@@ -270,7 +270,7 @@ fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> R
     Ok(Started { address: address.parse().unwrap(), child, lines, took })
 }
 
-/// The same command with a limit of open files, the soft and the hard one.
+/// Returns the same command with a soft and hard limit of open files.
 fn limited(command: &Command, descriptors: u32) -> Command {
     let mut limited = Command::new("sh");
     limited.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")]);
@@ -284,7 +284,7 @@ fn limited(command: &Command, descriptors: u32) -> Command {
     limited
 }
 
-/// A port that stays ours while the server is down: below those that the system lends to outgoing connections.
+/// Returns a port that stays free while the server is down: below the range for outgoing connections.
 fn lasting_port(attempt: u32) -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let end = range.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(32768).max(12000);
@@ -296,14 +296,14 @@ fn lasting_port(attempt: u32) -> u16 {
         .unwrap()
 }
 
-/// The handshake of the administrator whose certificate is in a data directory.
+/// Returns the handshake of the administrator whose certificate is in a data directory.
 #[must_use]
 pub fn admin(data: &Path) -> Handshake {
     let read = |name: &str| std::fs::read_to_string(data.join("pki").join(name)).unwrap();
     Handshake::new(read("ca.crt")).identity(&read("admin.crt"), &read("admin.key"))
 }
 
-/// The handshake of somebody without a certificate.
+/// Returns a handshake without a client certificate.
 #[must_use]
 pub fn somebody(data: &Path) -> Handshake {
     Handshake::new(std::fs::read_to_string(data.join("pki/ca.crt")).unwrap()).alpn(&["http/1.1"])

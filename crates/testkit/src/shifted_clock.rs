@@ -1,4 +1,4 @@
-//! A wall clock that a test moves under a running program.
+//! A wall clock that a test can shift for a running program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use crate::TempDir;
 use crate::program::with_environment_of;
 
-/// The clock of the programs run with it, some seconds off the real one. Time as it passes (timeouts, leases) stays what
-/// it is. Needs Debian's `libfaketime`.
+/// The wall clock of programs that are run with it, some seconds off the real one. The monotonic clock (timeouts,
+/// leases) is unaffected. Needs Debian's `libfaketime`.
 pub struct ShiftedClock {
     temp: TempDir,
     library: &'static Path,
 }
 
 impl ShiftedClock {
-    /// As the real one; `None`, and says so, where the library is missing.
+    /// Returns an unshifted clock; `None`, with a message, if the library is missing.
     #[must_use]
     pub fn available() -> Option<Self> {
         static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -31,15 +31,15 @@ impl ShiftedClock {
         Some(clock)
     }
 
-    /// From now on the clock is so far ahead of the real one, or behind it.
+    /// Sets the difference to the real clock, negative for behind.
     pub fn shift(&self, seconds: i64) {
-        // Readers see the old line or the new one.
+        // Readers see either the old or the new line.
         let new = self.temp.file("new", &format!("{seconds:+}s\n"));
         std::fs::rename(new, self.temp.path().join(SHIFT)).unwrap();
     }
 
-    /// The command with this clock; to the system it is the same process. Nothing that runs beside the program may have
-    /// the clock: the library has the processes of a family wait for each other.
+    /// Returns the command with this clock; to the system it is the same process. Programs beside it must not have the
+    /// clock, as the library makes related processes wait for each other.
     #[must_use]
     pub(crate) fn under(&self, command: &Command) -> Command {
         let mut shifted = Command::new("env");
@@ -47,9 +47,9 @@ impl ShiftedClock {
         shifted
             .arg(format!("LD_PRELOAD={}", self.library.display()))
             .arg(format!("FAKETIME_TIMESTAMP_FILE={}", place.display()))
-            // The place is looked at once a second.
+            // The file is read once a second.
             .args(["FAKETIME_CACHE_DURATION=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"])
-            // Times of files are the real ones.
+            // The times of files are the real ones.
             .arg("NO_FAKE_STAT=1")
             .arg(command.get_program())
             .args(command.get_args());

@@ -1,4 +1,4 @@
-//! A process that signs service account tokens, for tests: `externaljwt/v1` over gRPC on a unix socket.
+//! An external signer of service account tokens for tests: `externaljwt/v1` over gRPC on a unix socket.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 
 use crate::grpc::{Answer, GrpcServer, fields, message, number};
 
-/// A running signer. It ends with the value.
+/// A running signer, until dropped.
 pub struct TokenSigner {
     state: Arc<Mutex<SignerState>>,
     fetches: Arc<AtomicUsize>,
@@ -21,14 +21,14 @@ pub struct TokenSigner {
 /// A signer's answers.
 #[derive(Clone, Debug)]
 pub struct SignerState {
-    /// The last that is not hidden signs.
+    /// The last key that is not hidden signs.
     pub keys: Vec<SignerKey>,
     pub refresh_hint: u64,
-    /// The longest life of tokens in seconds.
+    /// The longest lifetime of tokens in seconds.
     pub max_expiration: u64,
-    /// The header, where it is not to be the true one.
+    /// The header, if not the correct one.
     pub header: Option<String>,
-    /// The code of gRPC, when it refuses to sign.
+    /// The gRPC code with which it refuses to sign.
     pub refuses: Option<u8>,
 }
 
@@ -42,10 +42,10 @@ pub struct SignerKey {
 }
 
 impl SignerKey {
-    /// A new key on the curve P-256.
+    /// Makes a key on the curve P-256.
     ///
     /// # Panics
-    /// Panics where no key can be made.
+    /// Panics if no key can be made.
     #[must_use]
     pub fn new(id: &str) -> Self {
         let pair = rcgen::KeyPair::generate().unwrap();
@@ -61,10 +61,10 @@ impl SignerKey {
 }
 
 impl TokenSigner {
-    /// Listens on a socket of that path, with one key, `key-1`.
+    /// Listens on a socket at this path, with one key, `key-1`.
     ///
     /// # Panics
-    /// Panics when the socket cannot be made.
+    /// Panics if the socket cannot be made.
     #[must_use]
     pub fn start(socket: &Path) -> Self {
         let state = SignerState {
@@ -85,7 +85,7 @@ impl TokenSigner {
         Self { state, fetches, _server: server }
     }
 
-    /// Changes what it says.
+    /// Changes its answers.
     pub fn change(&self, change: impl FnOnce(&mut SignerState)) {
         change(&mut self.state.lock());
     }

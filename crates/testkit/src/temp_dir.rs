@@ -1,13 +1,13 @@
-//! A directory for one test, removed with the value.
+//! A temporary directory of a test.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory that is removed with the value.
+/// A directory that is removed when dropped.
 pub struct TempDir(PathBuf);
 
 impl TempDir {
-    /// A new, empty directory.
+    /// Makes a new, empty directory.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "making one touches the disk")]
     pub fn new() -> Self {
@@ -24,7 +24,7 @@ impl TempDir {
         &self.0
     }
 
-    /// A file with these contents; its path as an argument.
+    /// Writes a file, and returns its path as an argument.
     #[must_use]
     pub fn file(&self, name: &str, contents: &str) -> String {
         let path = self.0.join(name);
@@ -32,7 +32,7 @@ impl TempDir {
         path.display().to_string()
     }
 
-    /// The path of something in it, as an argument.
+    /// Returns the path of a file in it, as an argument.
     #[must_use]
     pub fn join(&self, name: &str) -> String {
         self.0.join(name).display().to_string()

@@ -1,4 +1,4 @@
-//! The operator's program, run to its end or killed on the way.
+//! The operator's program, run to its end or killed earlier.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{tool, wait_until_blocking};
 
-/// The program at work. It is killed with the value.
+/// The running program. Dropping it kills it.
 pub struct Tool {
     child: Child,
     /// Its standard error so far.
@@ -18,10 +18,10 @@ pub struct Tool {
     readers: Option<(JoinHandle<String>, JoinHandle<()>)>,
 }
 
-/// The outcome of a tool.
+/// The outcome of the program.
 #[derive(Debug)]
 pub struct ToolOutcome {
-    /// None when it was killed.
+    /// `None` if it was killed.
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
@@ -58,14 +58,14 @@ impl Tool {
         Self::start(arguments).wait()
     }
 
-    /// Runs it to its end, which must be good; what it printed.
+    /// Runs it to its end, asserts its success, and returns its output.
     pub fn succeed(arguments: &[&str]) -> String {
         let outcome = Self::run(arguments);
         assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome:?}");
         outcome.out
     }
 
-    /// Waits until it has said something on standard error.
+    /// Waits until its standard error contains `text`.
     pub fn wait_for(&mut self, text: &str) {
         let Self { child, said, .. } = self;
         wait_until_blocking(text, || {
@@ -76,7 +76,7 @@ impl Tool {
         });
     }
 
-    /// Returns true while it has not ended.
+    /// Returns true if it is running.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

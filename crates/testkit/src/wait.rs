@@ -1,13 +1,13 @@
-//! Waiting for a condition, a limited time.
+//! Waiting a limited time for a condition.
 
 use std::time::{Duration, Instant};
 
-/// The time that a test waits for what should come at once: long enough for a machine that builds at the same time.
+/// The time limit for conditions that should be true at once: enough for a machine that builds at the same time.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Asks until there is an answer, and hands it back.
+/// Repeats `condition` until it returns a value, and returns that.
 pub async fn wait_until<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -19,12 +19,12 @@ pub async fn wait_until<T>(what: &str, mut condition: impl AsyncFnMut() -> Optio
     }
 }
 
-/// The same without a runtime.
+/// As [`wait_until`], without a runtime.
 pub fn wait_until_blocking<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     wait_blocking(PATIENCE, what, condition)
 }
 
-/// The same with a patience of its own.
+/// As [`wait_until_blocking`], with another time limit.
 pub(crate) fn wait_blocking<T>(patience: Duration, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The file: `TracingConfiguration` of `apiserver.config.k8s.io`.
+//! The configuration file: `TracingConfiguration` of `apiserver.config.k8s.io`.
 
 use std::path::Path;
 
@@ -14,19 +14,19 @@ const FORMAT: Format = Format {
     fields: |_| vec![text("endpoint"), Field::new("samplingRatePerMillion", Ty::Int32)],
 };
 const MOST: i64 = 1_000_000;
-/// Where collectors listen.
+/// The default address of collectors.
 const DEFAULT_ENDPOINT: &str = "localhost:4317";
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracingConfig {
-    /// Where the collector is: `host:port`, `dns:///host:port` or `unix:///path`.
+    /// The collector's address: `host:port`, `dns:///host:port` or `unix:///path`.
     pub endpoint: String,
-    /// Requests in a million that are sampled whose callers have not decided.
+    /// The number of requests in a million that are sampled if the caller has not decided.
     pub per_million: u32,
 }
 
-/// Why the file cannot be used, in kube-apiserver's words.
+/// Errors of the configuration file, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("failed to read tracing config: {0}")]

@@ -1,4 +1,4 @@
-//! Spans as OTLP has them.
+//! Conversion of spans to OTLP.
 
 use std::time::SystemTime;
 
@@ -9,10 +9,10 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, Key
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1 as otlp;
 
-/// The scope that the Go server's spans have.
+/// The instrumentation scope of Go's spans.
 const SCOPE: &str = "k8s.io/component-base/tracing";
 
-/// One request with all the spans.
+/// Returns one export request with all spans.
 pub(crate) fn request(resource: &[(&'static str, String)], spans: Vec<Span>) -> ExportTraceServiceRequest {
     let attributes = resource.iter().map(|(name, value)| pair(name, Attribute::Text(value.clone()))).collect();
     let scope = InstrumentationScope { name: SCOPE.to_owned(), ..InstrumentationScope::default() };

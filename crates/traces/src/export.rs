@@ -1,5 +1,5 @@
-//! Spans on their way to a collector: kept in a bounded queue, sent in batches. A collector that is slow or gone costs
-//! spans, and no request waits for it.
+//! Export of spans to a collector, in batches from a bounded queue. If a collector is slow or unreachable, spans are
+//! lost, but no request waits for it.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::SocketAddr;
@@ -20,23 +20,23 @@ use tower::service_fn;
 
 use crate::convert::request;
 
-/// As many spans wait at most, and as many are sent at once: what Go's batch processor has.
+/// The maximum numbers of queued spans and of spans in a batch: the values of Go's batch processor.
 const QUEUE: usize = 2048;
 const BATCH: usize = 512;
-/// How long the first span of a batch waits for others.
+/// The maximum time that the first span of a batch waits for others.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a collector may take.
+/// The timeout of an export request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often spans that were lost are told of in the log.
+/// The interval at which lost spans are logged.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
-/// Takes spans and sends them.
+/// Queues spans for export.
 pub struct Exporter {
     queue: mpsc::Sender<Span>,
     lost: AtomicU64,
 }
 
-/// Why there is no way to the collector.
+/// The error of an invalid collector.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot send traces to {endpoint}: {why}")]
 pub struct ExporterError {
@@ -45,8 +45,8 @@ pub struct ExporterError {
 }
 
 impl Exporter {
-    /// An exporter, and the task that sends what it takes until the shutdown signal. `resource` says who we are; with a
-    /// dialer the collector is reached by a proxy, unless it is a socket of this machine.
+    /// Returns an exporter, and the task that sends its spans until shutdown. `resource` identifies this server. With a
+    /// dialer the collector is reached through a proxy, unless its address is a unix socket.
     pub fn new(
         endpoint: &str,
         dialer: Option<Arc<Dialer>>,
@@ -90,7 +90,7 @@ fn channel(endpoint: &str, dialer: Option<Arc<Dialer>>) -> Result<Channel, Strin
         let endpoint = Endpoint::from_static("http://localhost").timeout(TIMEOUT);
         return Ok(endpoint.connect_with_connector_lazy(connect));
     }
-    // `dns:///host:port` and `dns://resolver/host:port`.
+    // Both `dns:///host:port` and `dns://resolver/host:port` are accepted.
     let address = match endpoint.strip_prefix("dns://") {
         Some(rest) => rest.rsplit('/').next().unwrap_or(rest),
         None => endpoint,
@@ -146,11 +146,11 @@ async fn send(
     }
 }
 
-/// Waits for a batch. Dropping the future leaves what it has in `batch`.
+/// Waits for a batch. If the future is dropped, `batch` has the spans so far.
 async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
     match spans.recv().await {
         Some(span) => batch.push(span),
-        // Nobody is left who could send any.
+        // No sender is left.
         None => std::future::pending().await,
     }
     let until = Instant::now() + PATIENCE;

@@ -1,6 +1,6 @@
-//! Where traces go: the configuration file of `--tracing-config-file`, and the export of spans by OTLP over gRPC.
+//! Export of traces: the configuration file of `--tracing-config-file`, and spans by OTLP over gRPC.
 //!
-//! Knows nothing of which requests are traced, and of what spans tell.
+//! Independent of the choice of traced requests and of the contents of spans.
 
 mod config;
 mod convert;

@@ -1,4 +1,4 @@
-//! Spans arrive at a collector.
+//! Export of spans to a collector.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

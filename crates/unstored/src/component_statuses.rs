@@ -1,4 +1,5 @@
-//! ComponentStatus: how the store, the scheduler and the controller manager of this machine are, asked on each request.
+//! ComponentStatus: the health of the store, and of this machine's scheduler and controller manager, checked on each
+//! request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ struct Component {
 
 enum Check {
     Store(Arc<dyn Store>),
-    /// The port of a server on this machine.
+    /// A server on this machine, by its port.
     Server(u16),
 }
 
@@ -71,7 +72,7 @@ impl ComponentStatuses {
             options.labels.matches(|_| None) && options.fields.matches(field)
         });
         for item in &mut items {
-            // Items of lists go without.
+            // Items of lists have no kind.
             let members = item.make_object();
             members.remove("kind");
             members.remove("apiVersion");
@@ -136,7 +137,7 @@ impl Health {
 fn of_answer(code: u16, body: &str) -> Health {
     match code {
         200..300 => Health::new("True", body),
-        // Sent elsewhere: neither well nor unwell.
+        // A redirect: neither healthy nor unhealthy.
         300..400 => Health::new("Unknown", format!("Probe terminated redirects, Response body: {body}")),
         _ => Health::new("False", format!("HTTP probe failed with statuscode: {code}")),
     }

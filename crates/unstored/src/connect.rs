@@ -1,4 +1,4 @@
-//! Common parts of requests that connect to another server: refusals, admission, and an end with the server.
+//! Common steps of requests that connect to another server: authorization, admission, and the end at shutdown.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// A connection has effects that nobody knows beforehand: there are no dry runs.
+    /// Dry runs are refused: a connection has unknown effects.
     pub(crate) fn of(request: &Request, warnings: Warnings) -> Result<Self, Status> {
         if request.query.contains("dryRun") {
             return Err(Status::bad_request("dryRun is not supported"));
@@ -30,7 +30,7 @@ impl Caller {
         Ok(Self { info: request.info.clone(), user: request.user.clone(), deadline: request.deadline, notes })
     }
 
-    /// Lets admission see the options of a connection (an object of the core group).
+    /// Asks admission about the options of a connection (an object of the core group).
     pub(crate) async fn admit(&self, admission: &Arc<dyn Admission>, mut options: Value) -> Result<(), Status> {
         let info = &self.info;
         let attributes = Attributes {
@@ -51,8 +51,8 @@ impl Caller {
     }
 }
 
-/// The right to `get` what runs commands is not the right to run them. WebSockets are opened by GET and SPDY connections by POST,
-/// which policies took for a difference in what is done (<https://issues.k8s.io/133515>).
+/// Checks that a caller who may `get` may also `create`, which running commands requires. WebSockets are opened by GET
+/// and SPDY connections by POST, so that the verb depended on the protocol (<https://issues.k8s.io/133515>).
 pub(crate) async fn may_create(
     features: &Features,
     authorizer: &dyn Authorizer,
@@ -72,7 +72,7 @@ pub(crate) async fn may_create(
     }
 }
 
-/// Waits for the other side no longer than the server runs.
+/// Waits for an answer, at most until the server stops.
 pub(crate) async fn unless_stopped(shutdown: &Shutdown, answer: impl Future<Output = Answer>) -> Answer {
     tokio::select! {
         answer = answer => answer,

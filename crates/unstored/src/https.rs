@@ -1,4 +1,5 @@
-//! One GET of another component on this machine. Whose certificate it shows does not matter: only its health is asked.
+//! GET requests to other components on this machine, without verification of their certificates, as only their health
+//! is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// The most bytes of an answer that are read.
+/// The most bytes of a response that are read.
 const MAX_BODY: usize = 10 << 10;
 
 /// An answer.
@@ -23,7 +24,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// Asks `https://HOST:PORT/PATH`; the error is worded as Go's client does.
+/// Requests `https://HOST:PORT/PATH`; the error is in the words of Go's client.
 pub(crate) async fn get(host: &str, port: u16, path: &str, timeout: Duration) -> Result<Answer, String> {
     let url = format!("https://{host}:{port}{path}");
     let failed = |why: String| format!("Get \"{url}\": {why}");
@@ -61,12 +62,12 @@ async fn ask(host: &str, port: u16, path: &str) -> Result<Answer, String> {
         let body = body.map_err(|error| error.to_string())?.to_bytes();
         Ok(Answer { code, body: String::from_utf8_lossy(&body).into_owned() })
     };
-    // The connection is driven here and ends with the answer.
+    // The connection is driven here and ends with the response.
     tokio::pin!(exchange);
     tokio::select! {
         answer = &mut exchange => answer,
         ended = connection => match ended {
-            // An answer may have come before the end.
+            // A response may have come before the end.
             Ok(()) => exchange.await,
             Err(error) => Err(error.to_string()),
         },

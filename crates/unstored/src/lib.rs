@@ -1,8 +1,8 @@
-//! Handlers of paths that have no place in the store: reviews of users and their rights, the statuses of components,
-//! orders about pods (bindings, evictions), streams to their containers, and proxies into the cluster. Each is a
-//! [`UnstoredHandler`] of the API link.
+//! Handlers of resources that are not stored: reviews of users and their rights, the statuses of components, bindings
+//! and evictions of pods, streams to their containers, and proxies into the cluster. Each is an [`UnstoredHandler`] of
+//! the API link.
 //!
-//! A body is read, validated and admitted here as it is for stored objects; the rest is each handler's own.
+//! Bodies are read, validated and admitted as those of stored objects; the rest depends on the handler.
 
 mod component_statuses;
 mod connect;
@@ -55,13 +55,13 @@ pub struct Server {
 #[derive(Clone)]
 pub struct OutboundClients {
     kubelets: Arc<Kubelets>,
-    /// For servers in the cluster, whose certificates say nothing that could be verified: they are dialed by address.
+    /// For servers in the cluster, which are dialed by address, so that their certificates cannot be verified.
     tls: Arc<ClientConfig>,
     metrics: StreamMetrics,
 }
 
 impl OutboundClients {
-    /// Registers its metrics; fails when they are there already.
+    /// Also registers its metrics; returns an error if they are registered already.
     pub fn new(kubelets: Kubelets, registry: &Registry) -> Result<Self, OutboundError> {
         Ok(Self {
             kubelets: Arc::new(kubelets),
@@ -80,7 +80,7 @@ pub enum OutboundError {
     Tls(#[from] rustls::Error),
 }
 
-/// All handlers of built-in groups.
+/// Returns all handlers of built-in groups.
 pub fn all(server: &Server) -> HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> {
     let mut handlers: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> = HashMap::new();
     let mut add = |group, version, plural, subresource, handler: Arc<dyn UnstoredHandler>| {

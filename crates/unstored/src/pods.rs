@@ -1,4 +1,4 @@
-//! Orders about pods: to be bound to a node, to be evicted from it.
+//! Handlers of the binding and the eviction of a pod.
 
 mod binding;
 mod budgets;

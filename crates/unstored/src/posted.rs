@@ -1,4 +1,4 @@
-//! The steps that every POST of an unstored object takes: body, options, decoding, metadata, managers, admission.
+//! The common steps of POSTs of unstored objects: body, options, decoding, metadata, managers, admission.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use binnacle_registry::{Context, RequestNotes, ensure_namespace, object};
 use binnacle_request::{Request, Response};
 use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
 
-/// The kind that a path takes.
+/// The kind of a path's objects.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind {
+pub(crate) struct ExpectedKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
-    /// Versions that bodies may be in as well, with the same fields.
+    /// Other versions of bodies, with the same fields.
     pub(crate) also: &'static [&'static str],
-    /// True when the uid that the client sends is a precondition; otherwise a new object would get another.
+    /// True if the client's uid is a precondition; otherwise a new object gets its own.
     pub(crate) keeps_uid: bool,
-    /// Sets the defaults that its table does not have.
+    /// Sets the defaults that the field table does not have.
     pub(crate) set_defaults: fn(&mut Value),
 }
 
-impl Kind {
+impl ExpectedKind {
     pub(crate) const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
         Self { group, version, kind, also: &[], keeps_uid: false, set_defaults: |_| {} }
     }
@@ -39,20 +39,24 @@ impl Kind {
     }
 }
 
-/// An object that was sent, ready for what its path is about.
+/// An object of a request, ready for its handler.
 pub(crate) struct PostedObject {
     pub(crate) context: Context,
     pub(crate) object: Value,
     pub(crate) message: &'static Message,
     attributes: Attributes,
     output: binnacle_endpoints::Output,
-    /// `dryRun` as it was sent.
+    /// `dryRun` as the client sent it.
     pub(crate) dry_run: Vec<String>,
 }
 
 impl PostedObject {
-    /// Reads the body of a call and asks mutating admission.
-    pub(crate) async fn read(call: UnstoredCall, kind: &Kind, admission: &Arc<dyn Admission>) -> Result<Self, Status> {
+    /// Reads the body of a call and runs mutating admission.
+    pub(crate) async fn read(
+        call: UnstoredCall,
+        kind: &ExpectedKind,
+        admission: &Arc<dyn Admission>,
+    ) -> Result<Self, Status> {
         let UnstoredCall { mut request, output, warnings, .. } = call;
         let encoding = input_encoding(request.header("content-type"))?;
         let bytes = read_body(&mut request).await?;
@@ -117,23 +121,23 @@ impl PostedObject {
         Ok(Self { context, object, message, attributes, output, dry_run })
     }
 
-    /// The name in the path, or else the object's.
+    /// Returns the name in the path, otherwise that of the object.
     pub(crate) fn name(&self) -> &str {
         &self.attributes.name
     }
 
-    /// Asks validating admission.
+    /// Runs validating admission.
     pub(crate) async fn validate(&self, admission: &Arc<dyn Admission>) -> Result<(), Status> {
         admission.validate(&self.attributes, &self.object, None, &self.context.notes).await
     }
 
-    /// 201 with an object of the kind that was sent.
+    /// Returns 201 with an object of the same kind.
     pub(crate) fn respond(&self, object: Value) -> Result<Response, Status> {
         let include = binnacle_endpoints::Include::default();
         respond_unstored(self.output, include, 201, object, self.message, None)
     }
 
-    /// 201 without an object: the order was carried out.
+    /// Returns 201 with a Status instead of an object.
     pub(crate) fn carried_out(&self) -> Response {
         respond_status(self.output, 201, &Status::carried_out())
     }

@@ -1,4 +1,4 @@
-//! `proxy` of pods, services and nodes: whole requests, handed on to what the name stands for.
+//! `proxy` of pods, services and nodes: whole requests are forwarded to the named object.
 
 mod location;
 mod node;
@@ -52,8 +52,8 @@ impl Proxy {
         let path = path(&caller.info);
         let options = value!({"kind": (self.behind.options_kind()), "apiVersion": "v1", "path": (path.as_str())});
         caller.admit(&self.admission, options).await?;
-        // A kubelet runs commands for who upgrades a GET. kube-apiserver lets `get` of nodes/proxy have that
-        // (<https://issues.k8s.io/83465>), though it asks for more where the same is done through the pod.
+        // A kubelet runs commands for upgraded GETs. kube-apiserver allows that with `get` of nodes/proxy
+        // (<https://issues.k8s.io/83465>), though it requires `create` for the same through the pod.
         if self.behind == Behind::Node && is_upgrade(&request.headers) {
             may_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
         }
@@ -94,7 +94,7 @@ impl Behind {
     }
 }
 
-/// Returns the path behind `/proxy`: empty, or with a slash in front, and one at the end if the request's path has it.
+/// Returns the path after `/proxy`: empty, or with a slash in front, and one at the end if the request's path has it.
 fn path(info: &RequestInfo) -> String {
     let mut path = info.parts.get(3..).unwrap_or_default().join("/");
     if !path.is_empty() && !path.starts_with('/') {

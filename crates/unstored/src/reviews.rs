@@ -1,4 +1,4 @@
-//! Reviews: a question is sent as an object, and comes back with its answer.
+//! Reviews: objects that are sent as a question and returned with the answer.
 
 mod access;
 mod attributes;

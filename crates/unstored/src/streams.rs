@@ -1,5 +1,5 @@
-//! Streams between clients and the containers of a pod, by way of the kubelet of its node: logs, exec, attach and
-//! port-forward. Here is decided who may, which kubelet, and in which protocol; `binnacle-proxy` moves the bytes.
+//! Streams between clients and the containers of a pod, through the kubelet of its node: logs, exec, attach and
+//! port-forward. These handlers authorize, and choose the kubelet and the protocol; `binnacle-proxy` copies the bytes.
 
 mod container;
 mod log;
@@ -12,5 +12,5 @@ mod remote;
 pub(crate) use log::Log;
 pub(crate) use metrics::StreamMetrics;
 pub(crate) use node::Nodes;
-pub(crate) use options::Options;
+pub(crate) use options::StreamOptions;
 pub(crate) use remote::{Remote, Session};

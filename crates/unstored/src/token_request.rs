@@ -1,4 +1,4 @@
-//! TokenRequest: a token for a service account, bound to a time, to audiences, and to an object if that is wanted.
+//! TokenRequest: a token for a service account, bound to a time, to audiences, and perhaps to an object.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -13,9 +13,9 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 use serde_json::{Map, json};
 
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind {
+const KIND: ExpectedKind = ExpectedKind {
     keeps_uid: true,
     set_defaults: |request| {
         let seconds = request.int_at(&["spec", "expirationSeconds"]);
@@ -23,14 +23,14 @@ const KIND: Kind = Kind {
             request.make_at(&["spec"]).insert("expirationSeconds", DEFAULT_SECONDS);
         }
     },
-    ..Kind::new("authentication.k8s.io", "v1", "TokenRequest")
+    ..ExpectedKind::new("authentication.k8s.io", "v1", "TokenRequest")
 };
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
-/// Kubelets ask for this life on behalf of pods whose tokens were mounted by admission. Old clients in them never read the
-/// file again, so such tokens really live for a year, and their use after this time is noted.
+/// The lifetime that kubelets request for pods whose tokens were mounted by admission. Old clients in them never read
+/// the file again, so such tokens are valid for a year, and their use after this time is reported.
 pub const INJECTED_SECONDS: i64 = 3607;
-/// The real life of such tokens, if nothing limits it.
+/// The extended lifetime of such tokens.
 pub const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 const ISSUED_ID: &str = "authentication.kubernetes.io/issued-credential-id";
 
@@ -40,11 +40,11 @@ pub struct TokenIssuer {
     pub signer: Arc<dyn TokenSigner>,
     /// `--service-account-issuer`, the first.
     pub issuer: Text,
-    /// `--api-audiences`: the audiences of requests that name none.
+    /// `--api-audiences`: the audiences of requests without any.
     pub audiences: Vec<Text>,
     /// `--service-account-max-token-expiration`, in seconds; 0 for no limit.
     pub max_seconds: i64,
-    /// `--service-account-extend-token-expiration`: the real life of pods' tokens, in seconds.
+    /// `--service-account-extend-token-expiration`: the extended lifetime of pods' tokens, in seconds.
     pub extended: Option<i64>,
 }
 
@@ -67,12 +67,12 @@ pub(crate) struct TokenRequest {
     issuer: TokenIssuer,
 }
 
-/// The object that a token is bound to, beside its account.
+/// The object of a bound token, besides its account.
 #[derive(Default)]
 struct Bound {
     pod: Option<(Text, Text)>,
     secret: Option<(Text, Text)>,
-    /// The uid is empty when a pod names a node that does not exist.
+    /// The uid is empty if a pod's node does not exist.
     node: Option<(Text, Text)>,
 }
 
@@ -143,7 +143,7 @@ impl TokenRequest {
         posted.respond(answer)
     }
 
-    /// Fills in what the request left open, and checks what it said.
+    /// Completes and validates the request.
     fn complete(&self, posted: &mut PostedObject, account: &Value) -> Result<(), Status> {
         let uid = object::uid(account);
         let said = object::uid(&posted.object);

@@ -1,4 +1,4 @@
-//! The small checks that most rules are made of. Each adds what is wrong to the errors and nothing otherwise.
+//! Small checks that most rules consist of. Each appends its errors.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -7,19 +7,19 @@ use crate::names;
 
 pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// Reports each message against the value.
+/// Reports each message as an error of the value.
 pub fn invalid_for(path: &FieldPath, value: &str, messages: Vec<String>, errors: &mut FieldErrors) {
     errors.extend(messages.iter().map(|message| FieldError::invalid(path, value, message)));
 }
 
-/// One of a set of values, which stand sorted as messages list them.
+/// Checks that a value is in a set, which must be sorted for the message.
 pub fn one_of(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
     if !supported.contains(&value) {
         errors.push(FieldError::not_supported(path, value, supported));
     }
 }
 
-/// Like [`one_of`], and there must be a value.
+/// Like [`one_of`], and requires a value.
 pub fn required_one_of(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -28,14 +28,14 @@ pub fn required_one_of(path: &FieldPath, value: &str, supported: &[&str], errors
     }
 }
 
-/// A text that must not be empty.
+/// Checks that a text is not empty.
 pub fn required(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));
     }
 }
 
-/// A number that is zero or more; an absent one is.
+/// Checks that a number is not negative; it may be absent.
 pub fn not_negative(path: &FieldPath, value: Option<i64>, errors: &mut FieldErrors) {
     if let Some(value) = value
         && value < 0
@@ -44,7 +44,7 @@ pub fn not_negative(path: &FieldPath, value: Option<i64>, errors: &mut FieldErro
     }
 }
 
-/// Texts that are DNS-1123 subdomains, such as host names.
+/// Checks that a text is a DNS-1123 subdomain, such as a host name.
 pub fn subdomain(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::dns1123_subdomain(value), errors);
 }
@@ -53,22 +53,22 @@ pub fn label(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::dns1123_label(value), errors);
 }
 
-/// A label where the field declares the format `k8s-short-name`.
+/// Checks a label in a field with the declared format `k8s-short-name`.
 pub fn short_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::short_name(value), errors);
 }
 
-/// A subdomain where the field declares the format `k8s-long-name`.
+/// Checks a subdomain in a field with the declared format `k8s-long-name`.
 pub fn long_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::long_name(value), errors);
 }
 
-/// A name with an optional domain before a slash.
+/// Checks a name with an optional domain before a slash.
 pub fn qualified_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::label_key(value), errors);
 }
 
-/// A port number or the name of a port.
+/// Checks a port number or the name of a port.
 pub fn port_number_or_name(path: &FieldPath, value: Option<&Value>, errors: &mut FieldErrors) {
     match value {
         Some(Value::Str(name)) => invalid_for(path, name, crate::ports::name(name), errors),
@@ -76,7 +76,7 @@ pub fn port_number_or_name(path: &FieldPath, value: Option<&Value>, errors: &mut
     }
 }
 
-/// A field that has the value it had. Whether two values mean the same is for the caller to say.
+/// Checks that a field is unchanged, which the caller has determined (`same`).
 pub fn immutable(path: &FieldPath, same: bool, value: impl Into<ErrorValue>, errors: &mut FieldErrors) {
     if !same {
         errors.push(FieldError::invalid(path, value, crate::metadata::IMMUTABLE));

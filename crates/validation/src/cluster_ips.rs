@@ -1,4 +1,4 @@
-//! The rules of a service's cluster addresses and their families: one of each family, and none changes once given.
+//! Validation of a service's cluster IPs and IP families: one of each family, immutable once assigned.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,14 @@ use crate::{checks, ip, repeated};
 
 const UNCHANGEABLE: &str = "may not change once set";
 
-/// Whether a service does without an address.
+/// Returns true if a service is headless: its cluster IP is `None`.
 pub fn is_headless(spec: &Value) -> bool {
     matches!(spec.list_at(&["clusterIPs"]), [Value::Str(only)] if only == "None")
 }
 
-/// The rules that hold for the specs of a service and of what it was, before addresses are given and after.
+/// Validates the spec of a service and its change from the old one, before and after the assignment of cluster IPs.
 pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
-    // All of these must be unset then, which is checked with the type.
+    // All of these must then be unset, which is checked with the type.
     if spec.str_at(&["type"]) == "ExternalName" {
         return;
     }
@@ -56,7 +56,7 @@ pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mu
     if addresses.len() > 2 {
         errors.push(FieldError::invalid(&at, all(), "may only hold up to 2 values"));
     }
-    // What follows would only repeat that.
+    // The checks below would only repeat these errors.
     if unreadable {
         return;
     }
@@ -146,7 +146,7 @@ fn families_update(spec: &Value, old_spec: &Value, path: &FieldPath, errors: &mu
     if let (Some(new), Some(old)) = (new.first(), old.first())
         && new != old
     {
-        // kube-apiserver shows the addresses here.
+        // kube-apiserver shows the addresses in this error.
         errors.push(FieldError::invalid(&at, shown(spec.get("clusterIPs")), UNCHANGEABLE));
     }
     if old.len() > new.len() && new.len() == 1 {

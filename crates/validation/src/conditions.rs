@@ -10,7 +10,7 @@ const MESSAGE_MAX: usize = 32 * 1024;
 const REASON: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
 const REASON_MESSAGE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
 
-/// The rules of a list of conditions: each type once.
+/// Validates a list of conditions; types must be unique.
 pub fn conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let repeated = crate::repeated(conditions, |item| item.str_at(&["type"]));
     for (i, item) in errors.while_room(conditions.iter().enumerate()) {

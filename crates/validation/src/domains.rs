@@ -1,4 +1,4 @@
-//! Names that begin with or are a domain: of webhooks, controllers, signers, drivers.
+//! Names that are or begin with a domain: of webhooks, controllers, signers, drivers.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 
@@ -6,7 +6,7 @@ use crate::names;
 
 const HTTP_PATH: &str = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
 
-/// A domain of at least three segments.
+/// Checks a domain of at least three segments.
 pub fn fully_qualified_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -21,7 +21,7 @@ pub fn fully_qualified_name(path: &FieldPath, name: &str, errors: &mut FieldErro
     }
 }
 
-/// A domain of at least two segments, each of which is a label; a dot may follow.
+/// Checks a domain of at least two segments, which must be labels; a trailing dot is allowed.
 pub fn fully_qualified_domain_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -47,7 +47,7 @@ pub fn fully_qualified_domain_name(path: &FieldPath, name: &str, errors: &mut Fi
     }
 }
 
-/// `acme.io/foo`: a domain, a slash, a path.
+/// Checks a domain, a slash and a path: `acme.io/foo`.
 pub fn domain_prefixed_path(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -65,7 +65,7 @@ pub fn domain_prefixed_path(path: &FieldPath, value: &str, errors: &mut FieldErr
     }
 }
 
-/// `acme.io/foo`: a label key with its domain.
+/// Checks a label key with a domain: `acme.io/foo`.
 pub fn domain_prefixed_key(path: &FieldPath, key: &str, errors: &mut FieldErrors) {
     if key.is_empty() {
         errors.push(FieldError::required(path, ""));

@@ -1,4 +1,4 @@
-//! Addresses behind services.
+//! Addresses of endpoints.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,8 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, effective_address};
 
 use crate::ip;
 
-/// The rules for an endpoint's address: no kind that leads back to the node itself or its neighbours. Nearly, but for
-/// historical reasons not quite, the global unicast addresses.
+/// Validates an endpoint's address: it must not lead back to the node or its link. For historical reasons these are
+/// almost, but not exactly, the global unicast addresses.
 pub fn address(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     let mut wrong = |detail: &str| errors.push(FieldError::invalid(path, value, detail));
     let Some(address) = ip::parse_ip(value) else { return wrong("must be a valid IP address") };

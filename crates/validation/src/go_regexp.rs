@@ -1,4 +1,4 @@
-//! The syntax of Go's regular expressions, and what Go says of texts that break it.
+//! The syntax of Go's regular expressions, with Go's syntax errors.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ const DEPTH_MAX: usize = 1000;
 
 /// Checks a regular expression; the error is the text of Go's `regexp.Compile`.
 ///
-/// Names of Unicode scripts are not known here: any word passes for one.
+/// Names of Unicode scripts are not checked: any word is accepted.
 pub fn check(pattern: &str) -> Result<(), String> {
     Parser { whole: pattern, rest: pattern, groups: vec![Group::default()] }.parse().map_err(|error| error.to_string())
 }
@@ -28,13 +28,13 @@ const INVALID_ESCAPE: &str = "invalid escape sequence";
 const INVALID_PERL: &str = "invalid or unsupported Perl syntax";
 const INVALID_REPEAT: &str = "invalid repeat count";
 
-/// What a group holds so far, as far as repetitions need to know it.
+/// The repetitions within a group.
 #[derive(Default)]
 struct Group {
-    /// How often what stands last is repeated at most, by all repetitions within it; `None` where nothing stands
-    /// that could be repeated.
+    /// The maximum number of times that the last item is repeated, including repetitions within it; `None` if there is
+    /// no item that could be repeated.
     last: Option<i64>,
-    /// The same for everything before it.
+    /// The same maximum over all items before it.
     others: i64,
 }
 
@@ -47,7 +47,7 @@ impl Group {
 struct Parser<'a> {
     whole: &'a str,
     rest: &'a str,
-    /// The groups that are open, the expression itself first.
+    /// The open groups, beginning with the expression itself.
     groups: Vec<Group>,
 }
 
@@ -55,7 +55,7 @@ type Parsed<'a, T = ()> = Result<T, Error<'a>>;
 
 impl<'a> Parser<'a> {
     fn parse(mut self) -> Parsed<'a> {
-        // The repetition that was read just before, for those may not follow each other.
+        // The repetition directly before, since two in a row are an error.
         let mut repetition = None;
         while let Some(next) = self.rest.chars().next() {
             let before = self.rest;
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What follows a repetition: that it may be short, whether it may stand there, and how often it repeats in all.
+    /// Parses the optional `?` of a repetition; errors if a repetition is not allowed here or exceeds the limit.
     fn repeat(&mut self, before: &'a str, repetition: Option<&'a str>, counts: Option<(i64, i64)>) -> Parsed<'a> {
         if self.rest.starts_with('?') {
             self.skip(1);
@@ -164,7 +164,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`: anything else stands for itself. No end is -1, and so is a number that is too big.
+    /// Parses `{n}`, `{n,}` or `{n,m}`; anything else is literal. -1 stands for no maximum and for too large a number.
     fn counts(&mut self) -> Option<(i64, i64)> {
         let (mut min, mut rest) = number(&self.rest[1..])?;
         let mut max = min;
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         Some((min, max))
     }
 
-    /// `(?` and what follows: a name, flags, or both ends of a group without number.
+    /// Parses what begins with `(?`: a group name, flags, or a whole group without capture.
     fn perl_group(&mut self) -> Parsed<'a> {
         let before = self.rest;
         let name =
@@ -230,7 +230,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `\d` and the like.
+    /// Parses `\d`, `\s`, `\w` and their negations.
     fn perl_class(&mut self) -> bool {
         let found = ["\\d", "\\D", "\\s", "\\S", "\\w", "\\W"].iter().any(|class| self.rest.starts_with(class));
         if found {
@@ -239,7 +239,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// `\pL` or `\p{Name}`.
+    /// Parses `\pL` or `\p{Name}`.
     fn unicode_class(&mut self) -> Parsed<'a, bool> {
         let before = self.rest;
         if !before.starts_with("\\p") && !before.starts_with("\\P") {
@@ -314,7 +314,7 @@ impl<'a> Parser<'a> {
         self.next().map(u32::from).ok_or(Error { problem: "missing closing ]", at: whole })
     }
 
-    /// An escape that stands for one character.
+    /// Parses an escape of a single character.
     fn escape(&mut self) -> Parsed<'a, u32> {
         let before = self.rest;
         self.skip(1);
@@ -345,7 +345,7 @@ impl<'a> Parser<'a> {
         value.ok_or(Error { problem: INVALID_ESCAPE, at: before_end(before, self.rest) })
     }
 
-    /// Two digits, or any number of them in braces.
+    /// Parses two hexadecimal digits, or any number of them in braces.
     fn hexadecimal(&mut self) -> Option<u32> {
         let first = self.next()?;
         if first != '{' {
@@ -366,12 +366,12 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The part of `text` before `rest`, which ends where `text` ends.
+/// Returns `text` without its suffix `rest`.
 fn before_end<'a>(text: &'a str, rest: &str) -> &'a str {
     &text[..text.len() - rest.len()]
 }
 
-/// Digits without leading zeros; -1 where they are too many.
+/// Parses digits without leading zeros; -1 if there are too many.
 fn number(text: &str) -> Option<(i64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);

@@ -1,8 +1,8 @@
-//! IP addresses and ranges: what fields that predate strict rules accept, what newer ones demand, and the warnings
-//! between the two.
+//! IP addresses and CIDR ranges: lenient rules for old fields, strict rules for newer fields, and warnings for values
+//! that only the lenient rules accept.
 //!
-//! Go once ignored leading zeros in IPv4 addresses and prefix lengths; "sloppy" parsing still does, so that what is
-//! stored stays readable.
+//! Go once ignored leading zeros in IPv4 addresses and prefix lengths; "sloppy" parsing still does, so that stored
+//! objects remain readable.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,19 +10,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
 use binnacle_schema::Value;
 
-/// A range: an address and how many of its first bits count.
+/// A CIDR range: an address and the length of its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     pub address: IpAddr,
     pub prefix: u8,
 }
 
-/// Parses an address as `ParseIPSloppy` does; IPv4-mapped IPv6 addresses are IPv4 addresses then.
+/// Parses an address like `ParseIPSloppy`; IPv4-mapped IPv6 addresses become IPv4 addresses.
 pub fn parse_ip(text: &str) -> Option<IpAddr> {
     parse_as_written(text).map(|address| address.to_canonical())
 }
 
-/// Parses a range as `ParseCIDRSloppy` does.
+/// Parses a range like `ParseCIDRSloppy`.
 pub fn parse_cidr(text: &str) -> Option<Cidr> {
     let (address, prefix) = text.split_once('/')?;
     let address = parse_as_written(address)?;
@@ -34,14 +34,14 @@ pub fn parse_cidr(text: &str) -> Option<Cidr> {
     (prefix <= width(address)).then_some(Cidr { address, prefix })
 }
 
-/// The rules for an address in a field that predates strict validation; `known` are addresses that the old object has.
+/// Validates an address in a field older than strict validation; the old object's addresses, `known`, are accepted.
 pub fn legacy_ip(path: &FieldPath, value: &str, known: &HashSet<&str>, errors: &mut FieldErrors) {
     if !known.contains(value) {
         strict_ip(path, value, errors);
     }
 }
 
-/// The rules for an address in a newer field: valid and in canonical form.
+/// Validates an address in a newer field: it must be valid and canonical.
 pub fn valid_ip(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     let before = errors.len();
     let Some(address) = strict_ip(path, value, errors) else { return };
@@ -50,14 +50,14 @@ pub fn valid_ip(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for a range in a field that predates strict validation; `known` are ranges that the old object has.
+/// Validates a range in a field older than strict validation; the old object's ranges, `known`, are accepted.
 pub fn legacy_cidr(path: &FieldPath, value: &str, known: &HashSet<&str>, errors: &mut FieldErrors) {
     if !known.contains(value) {
         strict_cidr(path, value, errors);
     }
 }
 
-/// The rules for a range in a newer field.
+/// Validates a range in a newer field.
 pub fn valid_cidr(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     let before = errors.len();
     let Some(cidr) = strict_cidr(path, value, errors) else { return };
@@ -66,7 +66,7 @@ pub fn valid_cidr(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for an address with its prefix length (`192.168.1.5/24`).
+/// Validates an address with its prefix length (`192.168.1.5/24`).
 pub fn valid_interface_address(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     let Some(cidr) = parse_cidr(value) else {
         let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
@@ -81,7 +81,7 @@ pub fn valid_interface_address(path: &FieldPath, value: &str, errors: &mut Field
     }
 }
 
-/// Warnings for an address that [`legacy_ip`] lets pass and that is not as it should be.
+/// Returns a warning for an address that [`legacy_ip`] accepts although it is not canonical.
 pub fn ip_warnings(path: &FieldPath, value: &str) -> Option<String> {
     let address = parse_ip(value)?;
     let quoted = go_quote(value);
@@ -97,14 +97,14 @@ pub fn ip_warnings(path: &FieldPath, value: &str) -> Option<String> {
     }
 }
 
-/// Warnings for the addresses of load balancers in a status.
+/// Returns warnings for the addresses of load balancers in a status.
 pub fn load_balancer_warnings(object: &Value) -> Vec<String> {
     let path = FieldPath::new("status").child("loadBalancer").child("ingress");
     let points = object.list_at(&["status", "loadBalancer", "ingress"]).iter().enumerate();
     points.filter_map(|(i, point)| ip_warnings(&path.index(i), point.str_at(&["ip"]))).collect()
 }
 
-/// Warnings for a range that [`legacy_cidr`] lets pass and that is not as it should be.
+/// Returns warnings for a range that [`legacy_cidr`] accepts although it is not canonical.
 pub fn cidr_warnings(path: &FieldPath, value: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(cidr) = parse_cidr(value) else { return warnings };
@@ -134,7 +134,7 @@ pub fn cidr_warnings(path: &FieldPath, value: &str) -> Vec<String> {
 // === impl Cidr ===
 
 impl Cidr {
-    /// Whether an address is in the range.
+    /// Returns true if an address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (network, address) = (self.masked().to_canonical(), address.to_canonical());
         if network.is_ipv4() != address.is_ipv4() {
@@ -145,12 +145,12 @@ impl Cidr {
         mask(address, prefix) == network
     }
 
-    /// The address without the bits beyond the prefix.
+    /// Returns the address without the bits after the prefix.
     pub fn masked(&self) -> IpAddr {
         mask(self.address, self.prefix)
     }
 
-    /// The range in Go's words.
+    /// Returns the range in Go's notation.
     pub fn network(&self) -> String {
         let address = self.masked().to_canonical();
         let prefix =
@@ -158,7 +158,7 @@ impl Cidr {
         format!("{address}/{prefix}")
     }
 
-    /// Whether addresses of the range are IPv6 addresses.
+    /// Returns true if the addresses of the range are IPv6.
     pub fn is_ipv6(&self) -> bool {
         self.masked().to_canonical().is_ipv6()
     }
@@ -198,7 +198,7 @@ fn strict_cidr(path: &FieldPath, value: &str, errors: &mut FieldErrors) -> Optio
     Some(cidr)
 }
 
-/// A range without leading zeros.
+/// Parses a range without leading zeros.
 fn strictly(text: &str) -> Option<Cidr> {
     let (address, prefix) = text.split_once('/')?;
     let address = address.parse::<IpAddr>().ok()?;
@@ -229,9 +229,9 @@ fn mask(address: IpAddr, prefix: u8) -> IpAddr {
     }
 }
 
-/// An address with zeros in front of its numbers removed, mapped addresses still IPv6.
+/// Parses an address without leading zeros of its numbers; mapped addresses remain IPv6.
 fn parse_as_written(text: &str) -> Option<IpAddr> {
-    // Longer ones can be no address but for zeros without end.
+    // A valid address can only be longer because of leading zeros.
     if text.len() > 256 {
         return None;
     }
@@ -250,7 +250,7 @@ fn parse_as_written(text: &str) -> Option<IpAddr> {
     normalized.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
 }
 
-/// A group of hexadecimal digits of which at most four count.
+/// Removes leading zeros from a hexadecimal group, down to four digits.
 fn trim_group(group: &str) -> Option<&str> {
     if group.len() <= 4 {
         return Some(group);

@@ -1,4 +1,4 @@
-//! Checks and sums that many kinds share: names, labels, ports, addresses, resources of pods, immutability, with the messages of Go.
+//! Validation shared by many kinds: names, labels, ports, addresses, pod resources, immutability, with Go's messages.
 
 pub mod checks;
 pub mod cluster_ips;

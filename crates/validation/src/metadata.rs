@@ -1,4 +1,4 @@
-//! Validation of `metadata`, alike for every kind.
+//! Validation of `metadata`, the same for every kind.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use binnacle_schema::{Value, json};
 use crate::names;
 use crate::options::field_manager;
 
-/// All annotations of an object together may have so many bytes.
+/// The maximum size of all annotations of an object together, in bytes.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 const SUBRESOURCE_MAX: usize = 256;
 
-/// The rules of `metadata` on create; `name_rule` is the kind's rule for names (of which `true` asks for a prefix).
+/// Validates `metadata` on create; `name_rule` is the kind's rule for names, called with `true` for a prefix.
 pub fn validate(
     metadata: &Value,
     namespaced: bool,
@@ -36,7 +36,7 @@ pub fn validate(
     errors
 }
 
-/// The rules of `metadata` for a change from `old` (which are checked beside those of [`validate`]).
+/// Validates a change of `metadata` from `old`, in addition to [`validate`].
 pub fn validate_update(new: &Value, old: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if old.get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
@@ -71,7 +71,7 @@ pub fn validate_update(new: &Value, old: &Value, path: &FieldPath) -> FieldError
 /// `field is immutable`.
 pub const IMMUTABLE: &str = "field is immutable";
 
-/// The labels of an object or a pod template.
+/// Validates the labels of an object or a pod template.
 pub fn labels(labels: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     for (key, value) in errors.while_room(labels.and_then(Value::as_object).into_iter().flat_map(|o| o.iter())) {
         errors.extend(names::label_key(key).iter().map(|m| FieldError::invalid(path, key, m)));
@@ -80,7 +80,7 @@ pub fn labels(labels: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors
     }
 }
 
-/// Annotations: label keys in any case, and a limit on their total size.
+/// Validates annotations: label keys in any case, and a limited total size.
 pub fn annotations(annotations: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut size = 0;
     for (key, value) in errors.while_room(annotations.and_then(Value::as_object).into_iter().flat_map(|o| o.iter())) {
@@ -118,12 +118,12 @@ fn common(metadata: &Value, namespaced: bool, path: &FieldPath, errors: &mut Fie
 
 fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut controller = String::new();
-    // ErrorValue whole in each error: made once.
+    // Each error shows all references: their text is formatted once.
     let mut all = None;
     for reference in errors.while_room(references) {
         let api_version = reference.str_at(&["apiVersion"]);
         let (kind, name) = (reference.str_at(&["kind"]), reference.str_at(&["name"]));
-        // An apiVersion with more than one slash has no version either.
+        // An apiVersion with more than one slash has no version.
         let version = match api_version.split_once('/') {
             Some((_, version)) if version.contains('/') => "",
             Some((_, version)) => version,
@@ -159,7 +159,7 @@ fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldEr
     }
 }
 
-/// The names of finalizers, and that the two ways of deleting dependents exclude each other.
+/// Validates the names of finalizers, and that the two propagation policies for dependents exclude each other.
 pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let has = |name: &str| finalizers.iter().any(|f| f.as_str() == Some(name));
     for finalizer in errors.while_room(finalizers.iter().filter_map(Value::as_str)) {
@@ -174,7 +174,7 @@ pub fn finalizers(finalizers: &[Value], path: &FieldPath, errors: &mut FieldErro
     }
 }
 
-/// Finalizers have a domain, but for those of the system. Most kinds see to that themselves, beside [`validate`].
+/// Checks that finalizers have a domain, except the system's. Most kinds call this in addition to [`validate`].
 pub fn finalizers_have_domains(metadata: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let names = metadata.list_at(&["finalizers"]).iter().map(|name| name.as_str().unwrap_or(""));
@@ -184,12 +184,12 @@ pub fn finalizers_have_domains(metadata: &Value, path: &FieldPath) -> FieldError
     errors
 }
 
-/// True for a finalizer that is neither one of the system nor says whose it is.
+/// Returns true for a finalizer without a domain that is not one of the system.
 pub fn lacks_domain(finalizer: &str) -> bool {
     !finalizer.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
 }
 
-/// The error of a finalizer that [`lacks_domain`].
+/// The error for a finalizer that [`lacks_domain`].
 pub const NO_DOMAIN: &str = "name is neither a standard finalizer name nor is it fully qualified";
 
 fn no_new_finalizers(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -228,7 +228,7 @@ fn managed_fields(entries: &[Value], path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-/// A value as messages show it: strings and numbers plainly, structures as JSON.
+/// Formats a value for messages: strings and numbers plainly, structures as JSON.
 pub fn shown(value: Option<&Value>) -> ErrorValue {
     match value {
         None | Some(Value::Null) => ErrorValue::raw("null"),

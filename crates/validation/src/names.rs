@@ -1,4 +1,4 @@
-//! The formats of names, labels and ports: each check gives the messages of what is wrong, in kube-apiserver's words.
+//! The formats of names, labels and ports: each check returns the messages of its errors, in kube-apiserver's words.
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -20,12 +20,12 @@ const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or cons
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// `must be no more than N characters`, of the hand-written rules.
+/// `must be no more than N characters`, for hand-written rules.
 fn max_len_error(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
-/// `must be no more than N bytes`, of label keys and values and of the rules that field tags declare.
+/// `must be no more than N bytes`, for label keys and values and for rules that field tags declare.
 fn max_bytes_error(max: usize) -> String {
     format!("must be no more than {max} bytes")
 }
@@ -35,7 +35,7 @@ pub fn inclusive_range_error(min: i64, max: i64) -> String {
     format!("must be between {min} and {max}, inclusive")
 }
 
-/// A message that ends in examples and the regular expression that the value should have matched.
+/// Appends examples and the regular expression for valid values to a message.
 pub fn regex_error(message: &str, regex: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{message} (regex used for validation is '{regex}')");
@@ -48,7 +48,7 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
     label_with(value, max_len_error)
 }
 
-/// A DNS-1123 label where the field declares the format `k8s-short-name`.
+/// Checks a DNS-1123 label in a field with the declared format `k8s-short-name`.
 pub fn short_name(value: &str) -> Vec<String> {
     label_with(value, max_bytes_error)
 }
@@ -57,12 +57,12 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     subdomain_with(value, max_len_error)
 }
 
-/// A DNS-1123 subdomain where the field declares the format `k8s-long-name`.
+/// Checks a DNS-1123 subdomain in a field with the declared format `k8s-long-name`.
 pub fn long_name(value: &str) -> Vec<String> {
     subdomain_with(value, max_bytes_error)
 }
 
-/// A subdomain in any case where the field declares the format `k8s-long-name-caseless`.
+/// Checks a subdomain in any case in a field with the declared format `k8s-long-name-caseless`.
 pub fn long_name_caseless(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
@@ -123,7 +123,7 @@ pub fn wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
     messages
 }
 
-/// A label key: an optional DNS subdomain and slash, then a name.
+/// Checks a label key: an optional DNS subdomain and slash, then a name.
 pub fn label_key(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let examples = &["MyName", "my.name", "123-abc"];
@@ -166,7 +166,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     messages
 }
 
-/// What may stand in a URL path as a name. A `prefix` may be `.` since more follows.
+/// Checks a name that is a segment of URL paths. A `prefix` may be `.`, since more follows.
 pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
@@ -174,7 +174,7 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }
 
-/// The name rule of most kinds; see [`mask_trailing_dash`] for `prefix`.
+/// Checks a name by the rule of most kinds; see `mask_trailing_dash` for `prefix`.
 pub fn dns1123_subdomain_name(name: &str, prefix: bool) -> Vec<String> {
     dns1123_subdomain(&mask_trailing_dash(name, prefix))
 }
@@ -211,8 +211,8 @@ pub fn port_name(name: &str) -> Vec<String> {
     messages
 }
 
-/// A generated name's prefix may end in a dash, since letters will follow. kube-apiserver replaces the last *two*
-/// characters by one `a` there, and so do we, for equal answers.
+/// Replaces a trailing dash of a generated name's prefix, which is allowed since letters follow. Like kube-apiserver,
+/// replaces the last *two* characters by one `a`, to report the same errors.
 fn mask_trailing_dash(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
     if prefix && name.len() > 1 && name.ends_with('-') {
         let kept = name.char_indices().rev().nth(1).map_or(0, |(i, _)| i);
@@ -240,7 +240,7 @@ fn is_label_name(name: &str) -> bool {
         && bytes.iter().all(|c| edge(c) || matches!(c, b'-' | b'_' | b'.'))
 }
 
-/// A DNS-1123 subdomain whose labels may have underscores, as search domains do.
+/// Checks a DNS-1123 subdomain whose labels may have underscores, as for search domains.
 pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if value.len() > SUBDOMAIN_MAX {
@@ -260,7 +260,7 @@ pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     messages
 }
 
-/// A key of a ConfigMap or Secret: it becomes the name of a file.
+/// Checks a key of a ConfigMap or Secret, which becomes a file name.
 pub fn config_map_key(key: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if key.len() > SUBDOMAIN_MAX {
@@ -274,7 +274,7 @@ pub fn config_map_key(key: &str) -> Vec<String> {
     messages
 }
 
-/// The name of an environment variable: any printable ASCII but `=`.
+/// Checks the name of an environment variable: any printable ASCII except `=`.
 pub fn env_var_name(name: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if name.is_empty() {
@@ -306,7 +306,7 @@ pub fn percent(text: &str) -> Vec<String> {
     vec![regex_error(message, "[0-9]+%", &["1%", "93%"])]
 }
 
-/// What is wrong with names of files that would lead elsewhere.
+/// Returns the error of a file name that leads to another directory.
 fn change_of_directory(name: &str) -> Option<String> {
     match name {
         "." => Some("must not be '.'".to_owned()),

@@ -8,21 +8,21 @@ use crate::names::regex_error;
 
 const NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// The rule for a number that counts something.
+/// Checks that a number is not negative.
 pub fn non_negative(path: &FieldPath, value: i64, errors: &mut FieldErrors) {
     if value < 0 {
         errors.push(FieldError::invalid(path, value, NEGATIVE));
     }
 }
 
-/// The rule for an amount.
+/// Checks that a quantity is not negative.
 pub fn non_negative_quantity(path: &FieldPath, text: &str, errors: &mut FieldErrors) {
     if Quantity::parse(text).is_ok_and(|quantity| quantity.sign() < 0) {
         errors.push(FieldError::invalid(path, text, NEGATIVE));
     }
 }
 
-/// The rule for a number or a percentage, of which neither is negative.
+/// Checks that a number or percentage is not negative.
 pub fn int_or_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors) {
     match value {
         Value::Str(text) if percent(text).is_none() => {
@@ -38,14 +38,14 @@ pub fn int_or_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors)
     }
 }
 
-/// The rule for what is no more than a whole.
+/// Checks that a percentage is at most 100.
 pub fn not_more_than_100_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors) {
     if value.as_str().and_then(percent).is_some_and(|percent| percent > 100) {
         errors.push(FieldError::invalid(path, shown(Some(value)), "must not be greater than 100%"));
     }
 }
 
-/// The number of a percentage (`25%`), with what does not fit as the largest one.
+/// Returns the number of a percentage (`25%`), or the largest number if it does not fit.
 pub fn percent(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('%')?;
     let valid = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

@@ -4,7 +4,7 @@ use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 
 const FIELD_MANAGER_MAX: usize = 128;
 
-/// A field manager: at most 128 bytes, all of them printable.
+/// Validates a field manager: at most 128 bytes, all characters printable.
 pub fn field_manager(manager: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if manager.len() > FIELD_MANAGER_MAX {
         errors.push(FieldError::too_long(path, FIELD_MANAGER_MAX));
@@ -18,7 +18,7 @@ pub fn field_manager(manager: &str, path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-/// `dryRun` knows only `All`.
+/// Validates `dryRun`, whose only value is `All`.
 pub fn dry_run(values: &[String], errors: &mut FieldErrors) {
     if values.iter().any(|v| v != "All") {
         let list: Vec<String> = values.iter().map(|v| binnacle_meta::go_quote(v)).collect();
@@ -27,7 +27,7 @@ pub fn dry_run(values: &[String], errors: &mut FieldErrors) {
     }
 }
 
-/// `fieldValidation` is empty, `Ignore`, `Warn` or `Strict`.
+/// Validates `fieldValidation`: empty, `Ignore`, `Warn` or `Strict`.
 pub fn field_validation(value: &str, errors: &mut FieldErrors) {
     const KNOWN: [&str; 4] = ["", "Ignore", "Strict", "Warn"];
     if !KNOWN.contains(&value) {
@@ -35,7 +35,8 @@ pub fn field_validation(value: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether Go's `unicode.IsPrint` holds: letters, marks, numbers, punctuation, symbols and the ASCII space.
+/// Returns true for characters that are printable to Go's `unicode.IsPrint`: letters, marks, numbers, punctuation,
+/// symbols and the ASCII space.
 fn is_print(c: char) -> bool {
     c == ' '
         || !(c.is_control()

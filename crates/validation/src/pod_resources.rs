@@ -1,4 +1,4 @@
-//! Lists of resource quantities: rounding, sums over the containers of a pod, and the class of service they earn it.
+//! Lists of resource quantities: rounding, sums over the containers of a pod, and the resulting QoS class.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ const MILLI: i32 = -3;
 
 const LISTS: [&str; 2] = ["limits", "requests"];
 
-/// Quantities are kept to a thousandth; what is finer is rounded up.
+/// Rounds quantities up to thousandths.
 pub fn round_up(list: &mut Object) {
     for (_, value) in list.iter_mut() {
         let Some(mut quantity) = quantity(value) else { continue };
@@ -28,7 +28,7 @@ pub fn round_up_requirements(requirements: &mut Object) {
     }
 }
 
-/// Requests of a container that it does not name are its limits. For pods only: a template leaves it to the pod.
+/// Sets absent requests of containers to their limits. For pods only, not for templates.
 pub fn default_requests_to_limits(spec: &mut Object) {
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten();
@@ -43,8 +43,8 @@ pub fn default_requests_to_limits(spec: &mut Object) {
     }
 }
 
-/// Limits and requests of the pod as a whole, where it has some: huge pages are limited to what the containers may
-/// have, requests are those of the containers, or the limits (KEP-2837).
+/// Sets absent pod-level limits and requests, if the pod has resources of its own: limits of huge pages are the
+/// totals of the containers; requests are their totals too, or else the limits (KEP-2837).
 pub fn default_pod_resources(spec: &mut Object) {
     if spec.get("resources").and_then(Value::as_object).is_none() {
         return;
@@ -65,12 +65,12 @@ pub fn default_pod_resources(spec: &mut Object) {
     set_spec_list(spec, "requests", requests);
 }
 
-/// [`qos_class`] of a whole pod.
+/// Returns [`qos_class`] of a whole pod.
 pub fn qos_class_of_pod(pod: &Value) -> &'static str {
     pod.object_at(&["spec"]).map_or("BestEffort", qos_class)
 }
 
-/// The class of service of a pod by its spec: `BestEffort` asks for nothing, `Guaranteed` for exactly its limits.
+/// Returns the QoS class of a pod: `BestEffort` without requests and limits, `Guaranteed` if requests equal limits.
 pub fn qos_class(spec: &Object) -> &'static str {
     let mut sums = [Sums::default(), Sums::default()];
     let mut limited = true;
@@ -102,8 +102,8 @@ pub fn qos_class(spec: &Object) -> &'static str {
     if limited && same { "Guaranteed" } else { "Burstable" }
 }
 
-/// What all containers of a pod together ask for (`requests`) or may have (`limits`): init containers run one after
-/// the other and before the others, those that keep running beside all that follow.
+/// Returns the total `requests` or `limits` of a pod's containers: init containers run one by one, before the others,
+/// and sidecars beside everything that follows them.
 pub fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     let containers = |name: &str| spec.get(name).and_then(Value::as_list).unwrap_or(&[]);
     let own = |container: &Value| -> Vec<(Text, Quantity)> {
@@ -113,8 +113,8 @@ pub fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     for container in containers("containers") {
         own(container).iter().for_each(|(name, q)| total.add(name, q));
     }
-    // What a container does not ask for is as it was when the container before it ran: only its own resources can
-    // raise the peak.
+    // Only the resources that a container requests can raise the peak: the use of all others is the same as while the
+    // container before it ran.
     let (mut running, mut peak) = (Sums::default(), Sums::default());
     for container in containers("initContainers") {
         let own = own(container);
@@ -137,7 +137,7 @@ pub fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     total.list
 }
 
-/// The quantity of a tree, which validated it when it was read.
+/// Parses a quantity of a tree, which was validated on decoding.
 pub fn quantity(value: &Value) -> Option<Quantity> {
     value.as_str().and_then(|text| text.parse().ok())
 }
@@ -146,7 +146,7 @@ pub fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether a pod as a whole can have a request or limit of it.
+/// Returns true if a pod as a whole can have requests and limits for this resource.
 pub fn is_pod_level(name: &str) -> bool {
     is_compute(name) || is_huge_page(name)
 }
@@ -184,7 +184,7 @@ fn quantities(list: Option<&Object>) -> impl Iterator<Item = (&Text, Quantity)> 
     list.into_iter().flat_map(Object::iter).filter_map(|(name, value)| Some((name, quantity(value)?)))
 }
 
-/// Quantities by the names of their resources, in the order in which these were first told.
+/// Quantities by resource name, in the order of first occurrence.
 #[derive(Default)]
 struct Sums {
     list: Vec<(Text, Quantity)>,
@@ -199,7 +199,7 @@ impl Sums {
         }
     }
 
-    /// Makes a sum at least so much.
+    /// Raises a sum to at least this quantity.
     fn raise(&mut self, name: &Text, least: &Quantity) {
         match self.places.get(name) {
             Some(at) if self.list[*at].1 < *least => self.list[*at].1 = least.clone(),

@@ -1,11 +1,11 @@
-//! Ports.
+//! Validation of ports.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 
 pub use crate::names::port_name as name;
 use crate::names::port_number;
 
-/// The rule for a port number.
+/// Validates a port number.
 pub fn number(path: &FieldPath, value: i64, errors: &mut FieldErrors) {
     errors.extend(port_number(value).iter().map(|message| FieldError::invalid(path, value, message)));
 }

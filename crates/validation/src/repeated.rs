@@ -1,9 +1,9 @@
-//! Finding what stands in a list twice, without comparing all with all.
+//! Duplicate detection in lists, in linear time.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// For each item, true where an earlier one has the same key.
+/// Returns for each item true if an earlier item has the same key.
 pub fn repeated<'a, T, K: Eq + Hash>(items: &'a [T], key: impl FnMut(&'a T) -> K) -> Vec<bool> {
     let mut seen = HashSet::with_capacity(items.len());
     items.iter().map(key).map(|key| !seen.insert(key)).collect()

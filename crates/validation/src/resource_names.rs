@@ -30,7 +30,7 @@ const STANDARD: [&str; 20] = [
     "storage",
 ];
 
-/// What is counted in whole numbers.
+/// Resources with integer quantities.
 const INTEGERS: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -43,7 +43,7 @@ const INTEGERS: [&str; 9] = [
     "services.nodeports",
 ];
 
-/// The rules for an amount of a resource.
+/// Validates the quantity of a resource.
 pub fn amount(path: &FieldPath, name: &str, text: &str, errors: &mut FieldErrors) {
     non_negative_quantity(path, text, errors);
     let fraction = || Quantity::parse(text).is_ok_and(|quantity| quantity.milli_value() % 1000 != 0);
@@ -52,7 +52,7 @@ pub fn amount(path: &FieldPath, name: &str, text: &str, errors: &mut FieldErrors
     }
 }
 
-/// The rules for an amount of huge pages: a multiple of their size.
+/// Validates a quantity of huge pages: a multiple of their size.
 pub fn huge_pages(path: &FieldPath, name: &str, text: &str, errors: &mut FieldErrors) {
     let Some(size) = name.strip_prefix(HUGE_PAGES) else { return };
     let Ok(amount) = Quantity::parse(text) else { return };
@@ -63,7 +63,7 @@ pub fn huge_pages(path: &FieldPath, name: &str, text: &str, errors: &mut FieldEr
     }
 }
 
-/// The rules for the name of any resource.
+/// Validates the name of any resource.
 pub fn any(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     let messages = names::label_key(name);
     errors.extend(messages.iter().map(|m| FieldError::invalid(path, name, m)));
@@ -72,7 +72,7 @@ pub fn any(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for the name of a resource that containers have.
+/// Validates the name of a container's resource.
 pub fn of_containers(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     any(path, name, errors);
     if !name.contains('/') {
@@ -84,7 +84,7 @@ pub fn of_containers(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for the name of a resource that quotas limit.
+/// Validates the name of a resource in a quota.
 pub fn of_quotas(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     any(path, name, errors);
     if !name.contains('/') && !is_standard_for_quotas(name) {
@@ -100,22 +100,22 @@ pub fn is_standard_for_containers(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name)
 }
 
-/// All standard resources but plain storage, which claims request.
+/// Returns true for standard resources other than `storage`, which claims request.
 pub fn is_standard_for_quotas(name: &str) -> bool {
     is_standard(name) && name != "storage"
 }
 
-/// Without a domain, or with one of Kubernetes itself.
+/// Returns true for names without a domain or with one of Kubernetes itself.
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// With a domain of its own, and fit for quotas.
+/// Returns true for names with another domain that are valid in quotas.
 pub fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::label_key(&format!("requests.{name}")).is_empty()
 }
 
-/// Counted in whole numbers: objects, and all that vendors add.
+/// Returns true for resources with integer quantities: objects and extended resources.
 pub fn is_integer(name: &str) -> bool {
     INTEGERS.contains(&name) || is_extended(name)
 }

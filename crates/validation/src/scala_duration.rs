@@ -1,8 +1,8 @@
-//! Durations as schemas of custom resources take them.
+//! Durations in schemas of custom resources.
 
 use binnacle_meta::GoDuration;
 
-/// Nanoseconds of a duration as Go writes it, or of all pairs of a number and a unit that occur in a text.
+/// Returns the nanoseconds of a duration in Go's notation, or the sum of all pairs of number and unit in other texts.
 pub fn scala_duration(text: &str) -> Option<i64> {
     if let Ok(duration) = GoDuration::parse(text) {
         return Some(duration.nanos());
@@ -28,7 +28,7 @@ pub fn scala_duration(text: &str) -> Option<i64> {
     sum
 }
 
-/// The units that a word can be read as: abbreviations as they are, long names by how they begin.
+/// Returns the units that a word may stand for: exact abbreviations, and long names by their beginning.
 fn units(word: &str) -> impl Iterator<Item = i64> + '_ {
     const SECOND: i64 = 1_000_000_000;
     const UNITS: [(&[&str], &str, i64); 8] = [

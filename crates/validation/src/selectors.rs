@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 
 use crate::{metadata, names};
 
-/// The rules of a label selector. `any_value` lets invalid label values pass, where the old object has some.
+/// Validates a label selector. `any_value` accepts invalid label values, for old objects with such values.
 pub fn label_selector(selector: Option<&Value>, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(selector) = selector.filter(|s| !s.is_null()) else { return };
     metadata::labels(selector.get("matchLabels"), &path.child("matchLabels"), errors);
@@ -16,14 +16,14 @@ pub fn label_selector(selector: Option<&Value>, any_value: bool, path: &FieldPat
     }
 }
 
-/// What is wrong with a requirement of any selector whose operator is none. Go shows values of types of their own as JSON,
-/// in which it escapes what means something in HTML.
+/// Returns the error for an unknown operator in a requirement of any selector. Go shows values of named types as JSON,
+/// with HTML characters escaped.
 pub fn no_operator(operator: &str, requirement: &FieldPath) -> FieldError {
     let shown = ErrorValue::raw(binnacle_schema::json::to_string(&operator.into()));
     FieldError::invalid(&requirement.child("operator"), shown, "not a valid selector operator")
 }
 
-/// The rules of one requirement of a label selector.
+/// Validates one requirement of a label selector.
 pub fn label_selector_requirement(requirement: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let operator = requirement.str_at(&["operator"]);
     let values = requirement.list_at(&["values"]);
@@ -46,7 +46,7 @@ pub fn label_selector_requirement(requirement: &Value, any_value: bool, path: &F
     }
 }
 
-/// The selector itself. None at all selects nothing, an empty one everything.
+/// Converts to a [`LabelSelector`]. An absent selector selects nothing, an empty one everything.
 ///
 /// Errors: those of client-go's `LabelSelectorAsSelector`.
 pub fn parse(selector: Option<&Value>) -> Result<LabelSelector, SelectorError> {
@@ -73,7 +73,7 @@ pub fn parse(selector: Option<&Value>) -> Result<LabelSelector, SelectorError> {
     Ok(LabelSelector::new(requirements))
 }
 
-/// Whether a selector breaks the rules: an update may keep it then.
+/// Returns true if a selector is invalid, so that an update may keep it.
 pub fn is_invalid(selector: Option<&Value>) -> bool {
     let mut errors = FieldErrors::new();
     label_selector(selector, false, &FieldPath::root(), &mut errors);

@@ -1,11 +1,11 @@
-//! Names of those who sign certificates: `example.com/signer`.
+//! Names of certificate signers: `example.com/signer`.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
 
 use crate::names;
 
 const DOMAIN_MAX: usize = 253;
-/// A label, a dot and a subdomain.
+/// The maximum length of a label, a dot and a subdomain.
 const PATH_MAX: usize = 253 + 63 + 1;
 
 pub fn signer_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
@@ -31,7 +31,7 @@ pub fn signer_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The first bad label is enough: the others would only repeat it.
+/// Reports only the first invalid label, since further errors would repeat it.
 fn labels(path: &FieldPath, value: &str, rule: fn(&str) -> Vec<String>, errors: &mut FieldErrors) {
     let bad = value.split('.').map(|label| (label, rule(label))).find(|(_, messages)| !messages.is_empty());
     if let Some((label, messages)) = bad {

@@ -7,7 +7,7 @@ use crate::names;
 
 const DECIMAL: &str = "must be a valid decimal integer in canonical form";
 
-/// The rules of a list of tolerations. Comparing values as numbers (`Lt`, `Gt`) is a feature of its own.
+/// Validates a list of tolerations. `comparisons` allows the numeric operators `Lt` and `Gt`.
 pub fn tolerations(tolerations: &[Value], comparisons: bool, path: &FieldPath, errors: &mut FieldErrors) {
     for (i, item) in errors.while_room(tolerations.iter().enumerate()) {
         toleration(item, comparisons, &path.index(i), errors);

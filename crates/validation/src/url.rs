@@ -1,4 +1,4 @@
-//! URLs as Go's `net/url` takes them apart, as far as rules look at them.
+//! URL parsing like Go's `net/url`, as far as rules need it.
 
 use binnacle_meta::go_quote;
 
@@ -6,7 +6,7 @@ use binnacle_meta::go_quote;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Url<'a> {
     pub scheme: String,
-    /// With its port.
+    /// Including the port.
     pub host: &'a str,
     pub user: Option<&'a str>,
     pub path: &'a str,
@@ -15,7 +15,7 @@ pub struct Url<'a> {
 }
 
 impl<'a> Url<'a> {
-    /// The error is in Go's words.
+    /// Parses a URL; errors are in Go's words.
     pub fn parse(text: &'a str) -> Result<Self, String> {
         let failed = |why: String| format!("parse {}: {why}", go_quote(text));
         if text.bytes().any(|b| b < b' ' || b == 0x7f) {

@@ -1,6 +1,6 @@
 //! Measures the cache by itself: `cargo run --release -p binnacle-watchcache --example bench`.
 //!
-//! CPU is that of the whole process, read from the scheduler, store and writers included unless said otherwise.
+//! CPU time is that of the whole process, from the scheduler; it includes the store and the writers unless noted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Failure> {
     reads().await
 }
 
-/// Values look like `labels|fields|padding`.
+/// The indexer of values of the form `labels|fields|padding`.
 struct Pods(Vec<Text>);
 
 impl Indexer for Pods {
@@ -49,7 +49,7 @@ impl Indexer for Pods {
     }
 }
 
-/// A store that costs nothing: its events are put in by hand.
+/// A store without any cost: its events are added by hand.
 struct Feed {
     objects: Vec<KeyValue>,
     revision: Arc<AtomicU64>,
@@ -167,7 +167,7 @@ fn interest(namespace: Option<&str>, labels: &str, fields: &str) -> Result<Inter
     Ok(Interest { namespace: namespace.map(Text::new), name: None, labels, fields })
 }
 
-/// 300,000 objects: their memory, and lists by selector.
+/// Measures 300,000 objects: their memory, and lists by selector.
 async fn memory_and_lists() -> Result<(), Failure> {
     const OBJECTS: usize = 300_000;
     let head = |n: usize| {
@@ -177,7 +177,7 @@ async fn memory_and_lists() -> Result<(), Failure> {
             n % 3000
         )
     };
-    // All values are one buffer, so that what is measured is what the cache adds.
+    // All values share one buffer, so that only the cache's own memory counts.
     let shared = Bytes::from(vec![b'x'; 10]);
     let mut objects = Vec::new();
     for n in 0..OBJECTS {
@@ -249,7 +249,7 @@ async fn memory_and_lists() -> Result<(), Failure> {
     Ok(())
 }
 
-/// 1,000 watchers who all want every event.
+/// Measures 1,000 watchers that all select every event.
 async fn one_namespace() -> Result<(), Failure> {
     const WATCHERS: usize = 1000;
     const EVENTS: usize = 5000;
@@ -303,7 +303,7 @@ async fn one_namespace() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Events that one of 20,000 watchers wants.
+/// Measures events that one of 20,000 watchers selects.
 async fn other_nodes() -> Result<(), Failure> {
     const NODES: usize = 20_000;
     const EVENTS: usize = 20_000;

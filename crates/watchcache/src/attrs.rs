@@ -1,4 +1,4 @@
-//! What selectors need to know of an object, supplied by the owner of the cache and packed into one allocation.
+//! The attributes of objects for selectors, supplied by the owner of the cache and packed into one allocation.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -9,36 +9,37 @@ use binnacle_meta::Text;
 use binnacle_store::Revision;
 use bytes::Bytes;
 
-/// Tells the cache how to look at stored values. Implemented once per resource, above this crate.
+/// A reader of attributes from stored values. Each resource has an implementation outside this crate.
 pub trait Indexer: Send + Sync + 'static {
-    /// The selectable fields besides `metadata.name` and `metadata.namespace`, in the order of [`Attrs::fields`].
+    /// Returns the selectable fields besides `metadata.name` and `metadata.namespace`, in the order of
+    /// [`Attrs::fields`].
     fn fields(&self) -> &[Text];
 
-    /// Reads the attributes of the object stored under `key` (the whole key).
+    /// Reads the attributes of the object stored under `key` (the full key).
     fn index(&self, key: &[u8], value: &Bytes, revision: Revision) -> Result<Attrs, IndexError>;
 }
 
-/// What [`Indexer::index`] found in one object. Name and namespace are the last segments of the key.
+/// The attributes that [`Indexer::index`] read from an object. Name and namespace come from the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attrs {
     pub labels: Vec<(Text, Text)>,
-    /// One value per name in [`Indexer::fields`]; what is missing at the end counts as empty.
+    /// The values of [`Indexer::fields`], in order; missing values at the end count as empty.
     pub fields: Vec<Text>,
-    /// What the cache keeps in place of the stored bytes, when those are encrypted.
+    /// The value that the cache keeps instead of the stored bytes, if these are encrypted.
     pub value: Option<Bytes>,
 }
 
-/// The value under a key is not an object that this resource understands.
+/// The error of a stored value that is not a valid object of the resource.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct IndexError(pub String);
 
-/// Path, labels and field values of one object in one shared string, ordered and compared by the path.
+/// Path, labels and field values of an object in one shared string, ordered and compared by the path.
 ///
-/// The path is what follows the resource's prefix in the key: `namespace/name`, or `name` for what has no namespace.
-/// Labels are few, so a walk over them beats a map in time and size. A length is written in characters of six bits,
-/// the seventh saying that more follow, which keeps the whole a valid string without a check on every access:
-/// path length, path, length of all labels, labels (key length, key, value length, value), fields (length, value).
+/// The path is the key without the resource's prefix: `namespace/name`, or `name` without a namespace. Labels are few,
+/// so scanning them takes less time and memory than a map. A length is written in characters of six bits, whose seventh
+/// bit means that more follow, so that the whole is a valid string and needs no check on access. The parts are: path
+/// length, path, length of all labels, labels (key length, key, value length, value), fields (length, value).
 #[derive(Clone)]
 pub(crate) struct Meta(Arc<str>);
 
@@ -54,7 +55,7 @@ impl Meta {
         let mut packed = String::with_capacity(path.len() + packed_labels.len() + 8);
         push(&mut packed, path);
         push(&mut packed, &packed_labels);
-        // Empty values at the end are what a missing value means anyway.
+        // Empty values at the end are left out, since a missing value counts as empty.
         let filled = fields.iter().rposition(|value| !value.is_empty()).map_or(0, |last| last + 1);
         for value in &fields[..filled] {
             push(&mut packed, value);
@@ -62,7 +63,7 @@ impl Meta {
         Self(packed.into())
     }
 
-    /// A bare path, for lookups.
+    /// Creates a path without attributes, for lookups.
     pub(crate) fn place(path: &str) -> Self {
         Self::new(path, &[], &[])
     }
@@ -96,12 +97,12 @@ impl Meta {
         take(rest).0
     }
 
-    /// Bytes held beside the reference.
+    /// Returns the bytes held beside the reference.
     pub(crate) fn size(&self) -> usize {
         self.0.len() + 16
     }
 
-    /// Whether path, labels and fields are all the same.
+    /// Returns true if path, labels and fields are equal.
     pub(crate) fn same_attributes(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
@@ -169,7 +170,7 @@ fn push(out: &mut String, text: &str) {
     out.push_str(text);
 }
 
-/// The text at the front of `packed` and what follows it; both empty at the end.
+/// Splits `packed` into its first text and the rest; both are empty at the end.
 fn take(packed: &str) -> (&str, &str) {
     let mut length = 0;
     for (index, byte) in packed.bytes().enumerate() {

@@ -1,17 +1,17 @@
-//! Memory that slow watchers hold on to although the windows have given it up: one bound for the process.
+//! The memory of events that slow watchers hold after the windows dropped them, with one limit for the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the bytes of events that have left their window and are still waiting for a watcher. Above the limit the
-/// watchers that hold such events are ended.
+/// A count of the bytes of events that have left their window but still wait for a watcher. Above the limit the
+/// watchers that hold these events are ended.
 #[derive(Debug)]
 pub struct Backlog {
     limit: usize,
     used: AtomicUsize,
 }
 
-/// Enough for many watchers that pause while a burst passes.
+/// Enough for many watchers that pause during a burst.
 const DEFAULT_LIMIT: usize = 128 << 20;
 
 impl Backlog {
@@ -19,12 +19,12 @@ impl Backlog {
         Arc::new(Self { limit, used: AtomicUsize::new(0) })
     }
 
-    /// With the limit of a server.
+    /// Creates a backlog with the default limit of a server.
     pub fn with_default_limit() -> Arc<Self> {
         Self::new(DEFAULT_LIMIT)
     }
 
-    /// The bytes held at the moment.
+    /// Returns the bytes held now.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -37,13 +37,13 @@ impl Backlog {
         self.used() > self.limit
     }
 
-    /// True when it is time to end watchers of caches in which nothing happens any more.
+    /// Returns true if the watchers of idle caches should be ended as well.
     pub(crate) fn is_crowded(&self) -> bool {
         self.used() > self.limit / 2
     }
 }
 
-/// The share of one event, given back when it is dropped.
+/// The bytes of one event, which are uncounted on drop.
 #[derive(Debug)]
 pub(crate) struct Charge {
     backlog: Arc<Backlog>,

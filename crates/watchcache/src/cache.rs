@@ -1,4 +1,4 @@
-//! The cache of one resource: its public face.
+//! The cache of one resource: its public interface.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,25 +20,26 @@ use crate::stats::CacheStats;
 use crate::watcher::{Start, Watcher};
 use crate::window::WindowLimits;
 
-/// How long a read waits for the cache before it is refused, as in kube-apiserver.
+/// The time that a read waits for the cache before it fails, as in kube-apiserver.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The empty store: no client of the cache was ever told of it, so nobody can come back to it.
+/// The revision of an empty store, which no client of the cache has ever received.
 const NOTHING: Revision = Revision(1);
 
-/// Follows one prefix of the store and serves reads and watches of it. Nothing happens before the first use.
+/// A cache that follows one prefix of the store and serves reads and watches of it. It does nothing before its first
+/// use.
 #[derive(Debug)]
 pub struct Cache {
     shared: Arc<Shared>,
 }
 
 impl Cache {
-    /// A cache of the keys that start with `prefix`, which ends with a slash.
+    /// Creates a cache of the keys that start with `prefix`, which ends with a slash.
     pub fn new(store: Arc<dyn Store>, prefix: &str, indexer: Arc<dyn Indexer>, limits: WindowLimits) -> Self {
         Self::with_backlog(store, prefix, indexer, limits, Backlog::with_default_limit())
     }
 
-    /// As [`Cache::new`], with a bound on what slow watchers hold that is shared with other caches.
+    /// Creates a cache like [`Cache::new`], with a limit on the memory of slow watchers that caches share.
     pub fn with_backlog(
         store: Arc<dyn Store>,
         prefix: &str,
@@ -49,23 +50,23 @@ impl Cache {
         Self { shared: Shared::new(store, prefix, indexer, limits, backlog) }
     }
 
-    /// Prepares an interest for this resource.
+    /// Prepares an interest for matching objects of this resource.
     pub fn selection(&self, interest: Interest) -> Arc<Selection> {
         Arc::new(Selection::new(interest, self.shared.indexer.fields()))
     }
 
-    /// Begins to follow the store, if that has not happened yet.
+    /// Starts to follow the store, unless the cache does already.
     pub fn start(&self) {
         self.shared.start();
     }
 
-    /// Begins to follow the store if anything is stored in the range, and says whether there is.
+    /// Starts to follow the store if the range has a key; returns true if it has.
     pub async fn start_unless_empty(&self) -> Result<bool, StoreError> {
         let range = self.shared.range.clone();
         let first = RangeRequest { range, revision: None, limit: 1, count_only: false };
         let empty = match self.shared.store.range(first).await {
             Ok(response) => response.kvs.is_empty(),
-            // There is something.
+            // The range has a value, but it cannot be decrypted.
             Err(StoreError::Transform { .. }) => false,
             Err(error) => return Err(error),
         };
@@ -75,23 +76,23 @@ impl Cache {
         Ok(!empty)
     }
 
-    /// Whether the cache has read its range and follows the store at this moment.
+    /// Returns true if the cache has read its range and is following the store.
     pub fn is_ready(&self) -> bool {
         self.shared.control.load().is_some()
     }
 
-    /// Whether a value of the range cannot be read, so that the cache will not be ready until it has changed. Single
-    /// objects can still be asked of the store.
+    /// Returns true if a value of the range cannot be read. The cache will not be ready until that value has changed,
+    /// but single objects can still be read from the store.
     pub fn is_unreadable(&self) -> bool {
         self.shared.is_unreadable()
     }
 
-    /// Whether that has lasted for so long, or from the start, that nothing the cache holds is served any more.
+    /// Returns true if a value was unreadable from the start, or for so long that nothing is served any more.
     pub fn is_lost(&self) -> bool {
         self.shared.is_lost()
     }
 
-    /// What a reader is told while the cache cannot serve it.
+    /// Returns the error for readers while the cache cannot serve reads.
     pub fn not_ready(&self) -> CacheError {
         self.shared.not_ready()
     }
@@ -101,27 +102,27 @@ impl Cache {
         self.shared.initialized(deadline).await
     }
 
-    /// What the cache holds now, however old that is.
+    /// Returns the current state of the cache, which may be old.
     pub async fn snapshot(&self, deadline: Instant) -> Result<Snapshot, CacheError> {
         self.shared.initialized(deadline).await?;
         Ok(self.shared.snapshot())
     }
 
-    /// A state at least as new as every write that was acknowledged before this was called.
+    /// Returns a state at least as new as every write that was acknowledged before the call.
     pub async fn wait_consistent(&self, deadline: Instant) -> Result<Snapshot, CacheError> {
         let revision = self.shared.barrier(deadline, true).await?;
         Ok(Snapshot::new(self.shared.current(), revision))
     }
 
-    /// A state at least as new as `revision`.
+    /// Returns a state at least as new as `revision`.
     pub async fn wait_for(&self, revision: Revision, deadline: Instant) -> Result<Snapshot, CacheError> {
         self.shared.initialized(deadline).await?;
         let mut known = None;
         while self.shared.progress() < revision {
-            // Nothing may have happened to this resource while the store moved on: only the store can tell.
+            // The store's revision may have grown without a change of this resource: only the store knows.
             let (current, expired) = match (self.shared.barrier(deadline, true).await, known) {
                 (Ok(current), _) => (current, Instant::now() >= deadline),
-                // It was asked too late to answer once more.
+                // The deadline passed before the store could respond again.
                 (Err(_), Some(current)) if Instant::now() >= deadline => (current, true),
                 (Err(CacheError::TooLargeRevision { current, .. }), _) => (current, true),
                 (Err(error), _) => return Err(error),
@@ -140,37 +141,37 @@ impl Cache {
         Ok(self.shared.snapshot())
     }
 
-    /// The state at exactly this revision, when the cache has it at hand: the present one, or one kept by
+    /// Returns the state at exactly this revision if the cache has it: the current one, or one kept by
     /// [`Cache::retain`].
     pub fn snapshot_at(&self, revision: Revision) -> Option<Snapshot> {
         self.shared.snapshot_at(revision)
     }
 
-    /// The state at exactly this revision, when the recent events lead back to it and are no more than `most`; it is
-    /// kept as by [`Cache::retain`]. Otherwise the store's history must be asked. kube-apiserver keeps a snapshot for
-    /// each of those events (KEP 4988).
+    /// Returns the state at exactly this revision if it can be computed from at most `most` recent events, and keeps it
+    /// as [`Cache::retain`] does. Otherwise the store's history must be read. kube-apiserver keeps a snapshot for each
+    /// of these events (KEP 4988).
     pub async fn rewound(&self, revision: Revision, most: usize, deadline: Instant) -> Option<Snapshot> {
         self.shared.rewound(revision, most, deadline).await
     }
 
-    /// The store has forgotten the states before `revision`. Those that are still at hand are given up as well, so that
-    /// a list that is read in pages ends within the time for which history is kept, wherever its pages come from.
+    /// Forgets the states before `revision`, which the store has compacted, so that a list in pages expires with the
+    /// store's history, even if its pages come from the cache.
     pub fn forget_before(&self, revision: Revision) {
         self.shared.forget_before(revision);
     }
 
-    /// Keeps a snapshot for a while, so that [`Cache::snapshot_at`] finds it for the next page of a list.
+    /// Keeps a snapshot for a while, for [`Cache::snapshot_at`] of the next page of a list.
     pub fn retain(&self, snapshot: &Snapshot) {
         self.shared.retain(snapshot);
     }
 
-    /// One object as the cache has it; `path` is `namespace/name`, or the name alone where there are no namespaces.
-    /// Makes no snapshot. `None` as well when the cache has not read its range yet.
+    /// Returns one cached object; `path` is `namespace/name`, or the name alone for cluster-scoped resources. Makes no
+    /// snapshot. Also `None` if the cache has not read its range yet.
     pub fn get(&self, path: &str) -> Option<Arc<Entry>> {
         self.shared.get(path)
     }
 
-    /// One object as it is after every write that was acknowledged before this was called.
+    /// Returns one object as of every write that was acknowledged before the call.
     pub async fn get_consistent(
         &self,
         path: &str,
@@ -180,13 +181,13 @@ impl Cache {
         Ok((self.shared.get(path), revision))
     }
 
-    /// Ends all watches without a word, for good: what they watch is served by another cache, or no more. Reads that have
-    /// begun go on.
+    /// Ends all watches silently and permanently: another cache serves their objects, or none does. Reads in progress
+    /// continue.
     pub fn retire(&self) {
         self.shared.hub.lock().retire();
     }
 
-    /// Begins a watch.
+    /// Starts a watch.
     pub async fn subscribe(
         &self,
         selection: Arc<Selection>,
@@ -205,26 +206,25 @@ impl Cache {
         Watcher::open(Arc::clone(&self.shared), selection, start)
     }
 
-    /// Makes the recent events reach back to `revision` where the store's history does. [`Cache::subscribe`] does so, but
-    /// for the very beginning.
+    /// Extends the recent events back to `revision`, if the store's history reaches that far. [`Cache::subscribe`] does
+    /// this itself, except for the revision of an empty store.
     pub async fn reach_back(&self, revision: Revision, deadline: Instant) -> Result<(), WatchError> {
         self.shared.initialized(deadline).await.map_err(|_| WatchError::NotReady)?;
         self.shared.reach_back(revision, deadline).await
     }
 
-    /// An object that the store's history holds, in the form of the cache's own: for lists of states that the cache
-    /// has forgotten.
+    /// Returns an entry for an object from the store's history: for lists of states that the cache has forgotten.
     pub fn entry(&self, kv: &KeyValue) -> Result<Arc<Entry>, StoreError> {
         let path = kv.key.get(self.shared.range.start.len()..).map(String::from_utf8_lossy).unwrap_or_default();
         follower::historic(&self.shared, &path, kv).map(Arc::new)
     }
 
-    /// The revision up to which the cache knows everything.
+    /// Returns the revision up to which the cache is complete.
     pub fn progress(&self) -> Revision {
         self.shared.progress()
     }
 
-    /// Asks the store how far it is, so that [`Cache::progress`] and bookmarks of idle watches move on.
+    /// Reads the store's revision, to advance [`Cache::progress`] and bookmarks of idle watches.
     pub async fn refresh_progress(&self, deadline: Instant) -> Result<Revision, CacheError> {
         self.shared.barrier(deadline, true).await
     }
@@ -233,12 +233,12 @@ impl Cache {
         self.shared.stats()
     }
 
-    /// How many seconds reads waited for the cache to be as new as the store.
+    /// Returns the distribution of the seconds that reads waited for the cache to reach the store's revision.
     pub fn waits(&self) -> &Distribution {
         &self.shared.waits
     }
 
-    /// The selectable fields that objects are indexed by.
+    /// Returns the selectable fields of the indexer.
     pub fn fields(&self) -> &[Text] {
         self.shared.indexer.fields()
     }

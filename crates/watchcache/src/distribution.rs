@@ -1,12 +1,12 @@
-//! How values are distributed, counted without a lock: what a histogram of the metrics is made of.
+//! A distribution of values, counted without a lock, for histograms of the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of values up to each of some bounds, which grow.
+/// Counts of values up to each of several ascending bounds.
 #[derive(Debug)]
 pub struct Distribution {
     bounds: &'static [f64],
-    /// One more than there are bounds.
+    /// One for each bound, and one for the values above all bounds.
     counts: Vec<AtomicU64>,
     /// In millionths.
     sum: AtomicU64,
@@ -23,7 +23,7 @@ impl Distribution {
         self.sum.fetch_add((value * 1e6) as u64, Ordering::Relaxed);
     }
 
-    /// Each bound with the number of values up to it, the number of all values, and their sum.
+    /// Returns each bound with the number of values up to it, the number of all values, and their sum.
     pub fn cumulative(&self) -> (Vec<(f64, u64)>, u64, f64) {
         let mut count = 0;
         let mut add = |counted: &AtomicU64| {

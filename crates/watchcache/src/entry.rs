@@ -10,7 +10,7 @@ use crate::attrs::{Labels, Meta};
 use crate::backlog::{Backlog, Charge};
 use crate::forms::{FormBudget, FormId, FormSlot};
 
-/// An object as it stood at one revision. Immutable, but for the wire forms that are kept with it.
+/// An object at one revision. Immutable, except for the wire forms that are kept with it.
 #[derive(Debug)]
 pub struct Entry {
     pub(crate) meta: Meta,
@@ -25,12 +25,12 @@ impl Entry {
         Self { meta, value, revision, create_revision, forms: FormSlot::default() }
     }
 
-    /// `namespace/name`, or `name` when there is no namespace: the key without the resource's prefix.
+    /// Returns `namespace/name`, or `name` without a namespace: the key without the resource's prefix.
     pub fn path(&self) -> &str {
         self.meta.path()
     }
 
-    /// Empty for objects without one.
+    /// Returns the namespace; empty for objects without one.
     pub fn namespace(&self) -> &str {
         self.meta.namespace()
     }
@@ -39,17 +39,17 @@ impl Entry {
         self.meta.name()
     }
 
-    /// The stored bytes, or what the indexer said to keep in their place.
+    /// Returns the stored bytes, or the indexer's value instead of them.
     pub fn value(&self) -> &Bytes {
         &self.value
     }
 
-    /// When this value was written.
+    /// Returns the revision at which this value was written.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// When the object came into being.
+    /// Returns the revision at which the object was created.
     pub fn create_revision(&self) -> Revision {
         self.create_revision
     }
@@ -62,12 +62,12 @@ impl Entry {
         self.meta.label(key)
     }
 
-    /// The selectable field at a position of [`Indexer::fields`](crate::Indexer::fields).
+    /// Returns the value of the selectable field at a position of [`Indexer::fields`](crate::Indexer::fields).
     pub fn field(&self, position: usize) -> &str {
         self.meta.field(position)
     }
 
-    /// The wire form `id`, made on first use and shared. `make` must not ask this entry for a form.
+    /// Returns the wire form `id`, made on first use and shared. `make` must not request a form of this entry.
     pub fn form<E>(
         &self,
         budget: &Arc<FormBudget>,
@@ -77,20 +77,20 @@ impl Entry {
         self.forms.get_or_make(budget, (id, 0), make)
     }
 
-    /// The wire form `id` if it is there.
+    /// Returns the wire form `id` if it is kept.
     pub fn kept_form(&self, id: FormId) -> Option<Bytes> {
         self.forms.get((id, 0))
     }
 
-    /// About how much memory the object takes in the cache, wire forms aside.
+    /// Returns the approximate memory of the object in the cache, without wire forms.
     pub(crate) fn size(&self) -> usize {
-        // The entry with its counters, its place in the map, and what `Bytes` keeps on the heap.
+        // The entry with its counters, its node in the map, and the heap memory of `Bytes`.
         const FIXED: usize = size_of::<Entry>() + 16 + 40 + 32;
         FIXED + self.meta.size() + self.value.len()
     }
 }
 
-/// Two entries of one key at one revision are the same.
+/// Entries of one key are equal if their revisions are.
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
         self.revision == other.revision && self.meta == other.meta
@@ -106,10 +106,10 @@ pub struct Event {
     old: Option<Arc<Entry>>,
     new: Option<Arc<Entry>>,
     pub(crate) at: Instant,
-    /// Its place in the row of all events of the cache.
+    /// The sequence number among all events of the cache.
     pub(crate) sequence: u64,
     forms: FormSlot,
-    /// There once the window has dropped the event while watchers still hold it.
+    /// Set when the window has dropped the event while watchers still hold it.
     charge: OnceLock<Charge>,
 }
 
@@ -118,40 +118,40 @@ impl Event {
         Self { revision, old, new, at, sequence: 0, forms: FormSlot::default(), charge: OnceLock::new() }
     }
 
-    /// When it happened; for a deletion that is not the revision of any entry.
+    /// Returns the revision of the change; no entry has the revision of a deletion.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// What the object was before, unless it came into being.
+    /// Returns the object before the change; `None` if it was created.
     pub fn old(&self) -> Option<&Arc<Entry>> {
         self.old.as_ref()
     }
 
-    /// What the object is now, unless it was deleted.
+    /// Returns the object after the change; `None` if it was deleted.
     pub fn new_entry(&self) -> Option<&Arc<Entry>> {
         self.new.as_ref()
     }
 
     pub(crate) fn size(&self) -> usize {
         let value = |entry: &Option<Arc<Entry>>| entry.as_ref().map_or(0, |entry| entry.size());
-        // The new entry is usually the one that the cache holds anyway, or the old one of a later event.
+        // The new entry is usually held by the cache anyway, or is the old one of a later event.
         value(&self.old) + size_of::<Self>() + 24
     }
 
-    /// How much memory a reader keeps alive that is late by this event.
+    /// Returns the bytes of memory that a reader which has not read this event keeps alive.
     pub(crate) fn held(&self) -> usize {
         let created = if self.old.is_none() { self.new.as_ref() } else { None };
         self.size() + created.map_or(0, |entry| entry.size())
     }
 
-    /// The window drops the event and somebody holds it still.
+    /// Counts the event in the backlog, when the window drops it while watchers still hold it.
     pub(crate) fn charge(&self, backlog: &Arc<Backlog>) {
         self.charge.get_or_init(|| Charge::new(backlog, self.held()));
     }
 }
 
-/// What a change means to a watcher.
+/// The type of a change for one watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     Added,
@@ -159,19 +159,19 @@ pub enum Change {
     Deleted,
 }
 
-/// What a watcher is given.
+/// An item of a watch.
 #[derive(Clone, Debug)]
 pub enum WatchItem {
-    /// ADDED, from the state that the watch began with.
+    /// ADDED, from the initial state of the watch.
     Initial(Arc<Entry>),
-    /// ADDED, MODIFIED or DELETED. An object that stops matching is DELETED.
+    /// ADDED, MODIFIED or DELETED. An object that does not match any more is DELETED.
     Event { change: Change, event: Arc<Event> },
-    /// The state that the watch began with, as of this revision, has been told.
+    /// The end of the initial state, which is of this revision.
     InitialEventsEnd(Revision),
 }
 
 impl WatchItem {
-    /// The object that the item shows: of a deletion, the last that the watcher may know.
+    /// Returns the object of the item: for a deletion, the last version that the watcher may have seen.
     pub fn entry(&self) -> Option<&Arc<Entry>> {
         match self {
             Self::Initial(entry) => Some(entry),
@@ -181,7 +181,7 @@ impl WatchItem {
         }
     }
 
-    /// The revision that the item's object is shown with: of a deletion, when that happened.
+    /// Returns the revision for the item's object: for a deletion, the deletion's revision.
     pub fn revision(&self) -> Revision {
         match self {
             Self::Initial(entry) => entry.revision,
@@ -190,7 +190,7 @@ impl WatchItem {
         }
     }
 
-    /// `None` for the end of the initial state.
+    /// Returns the type of the change; `None` for the end of the initial state.
     pub fn change(&self) -> Option<Change> {
         match self {
             Self::Initial(_) => Some(Change::Added),
@@ -199,8 +199,8 @@ impl WatchItem {
         }
     }
 
-    /// The framed bytes of the item in the encoding `id`: made once for all watchers that see the event as the same
-    /// change. What belongs to one watcher alone is made each time. `make` may ask the entry for a form.
+    /// Returns the framed bytes of the item in the encoding `id`. They are shared by all watchers for which the event
+    /// is the same type of change; other items are encoded each time. `make` may request a form of the entry.
     pub fn frame<E>(
         &self,
         budget: &Arc<FormBudget>,

@@ -1,38 +1,38 @@
-//! Why a read or a watch cannot be served from the cache.
+//! Errors of reads and watches that the cache cannot serve.
 
 use binnacle_store::{Revision, StoreError};
 
 use crate::follow_failure::FollowFailure;
 
-/// A read that the cache cannot answer.
+/// The error of a read that the cache cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The revision asked for was not reached in time: 504 with the cause `ResourceVersionTooLarge`.
+    /// The requested revision was not reached in time: 504 with the cause `ResourceVersionTooLarge`.
     #[error("Too large resource version: {}, current: {}", requested.0, current.0)]
     TooLargeRevision { requested: Revision, current: Revision },
-    /// The cache has not read its range yet, or reads it again; and why that has failed, if it has.
+    /// The cache has not read its range yet, or reads it again; with the failure, if there is one.
     #[error("storage is (re)initializing")]
     NotReady(Option<FollowFailure>),
-    /// The store did not tell its revision.
+    /// The store did not return its revision.
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the cache is closed")]
     Closed,
 }
 
-/// A watch that cannot begin or go on.
+/// The error of a watch that cannot start or continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
-    /// Events after `requested` are no longer known, only those after `oldest`: 410 with the reason `Expired`.
+    /// Only events after `oldest` are available, not those after `requested`: 410 with the reason `Expired`.
     #[error("too old resource version: {} ({})", requested.0, oldest.0)]
     Expired { requested: Revision, oldest: Revision },
-    /// The revision from which the watch was to begin was not reached in time.
+    /// The start revision of the watch was not reached in time.
     #[error("Too large resource version: {}, current: {}", requested.0, current.0)]
     TooLarge { requested: Revision, current: Revision },
     /// The cache has not read its range yet, or reads it again.
     #[error("storage is (re)initializing")]
     NotReady,
-    /// The watch was begun before the cache lost the store, and is to be begun anew.
+    /// The cache has lost the store since the watch started; the client must start another.
     #[error("the cache has lost the store")]
     Dismissed,
     #[error("the cache is closed")]

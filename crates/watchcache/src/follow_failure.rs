@@ -1,4 +1,4 @@
-//! When the store cannot be followed: why, since when, and what that means for those who wait.
+//! Failures to follow the store: the error, its duration, and the effect on waiting readers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::CacheError;
 use crate::shared::Shared;
 
-/// So long the cache serves what it has while an event cannot be read, as kube-apiserver: the key may come back.
+/// The time that the cache serves its state while an event cannot be read, as in kube-apiserver: its key may return.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// So long it takes until all is read again, and what is wrong known for sure.
+/// The time after which all objects were read again, so that the error is certain.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// What keeps a cache from following the store.
+/// The error that keeps a cache from following the store.
 #[derive(Clone, Debug)]
 pub struct FollowFailure {
     pub error: Arc<StoreError>,
-    /// How long the cache has served nothing.
+    /// The time since which the cache has served nothing.
     pub lasting: Duration,
 }
 
 impl Shared {
-    /// Waits for a step forward, unless none is to be expected.
+    /// Waits until the cache has advanced. Fails at once if that is not expected.
     pub(crate) async fn wait(&self, changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
         if self.is_lost() {
             return Err(self.not_ready());
@@ -39,7 +39,7 @@ impl Shared {
         Err(self.not_ready())
     }
 
-    /// What is told while what there is still counts, but is older than what was asked for.
+    /// Returns the error for a reader when the state is still served, but is older than the requested revision.
     pub(crate) async fn behind(&self) -> CacheError {
         match self.store.current_revision().await {
             Ok(requested) => CacheError::TooLargeRevision { requested, current: self.progress() },
@@ -47,24 +47,24 @@ impl Shared {
         }
     }
 
-    /// The store cannot be followed for now.
+    /// Notes that the store cannot be followed for now.
     pub(crate) fn fail(&self, error: StoreError) {
         let mut trouble = self.trouble.lock();
         let since = trouble.as_ref().map_or_else(Instant::now, |(_, since)| *since);
         *trouble = Some((Arc::new(error), since));
     }
 
-    /// The store is followed.
+    /// Notes that the store is followed.
     pub(crate) fn recover(&self) {
         *self.trouble.lock() = None;
     }
 
     pub(crate) fn is_unreadable(&self) -> bool {
-        // Readers ask this all the time: while the store is followed, without a lock.
+        // Called for every read: while the store is followed, it takes no lock.
         self.control.load().is_none() && self.trouble.lock().as_ref().is_some_and(|(error, _)| error.is_unreadable())
     }
 
-    /// Whether that has lasted so long that what the cache still holds is of no use.
+    /// Returns true if a value has been unreadable for so long that the state is not served any more.
     pub(crate) fn is_lost(&self) -> bool {
         let lasting = |since: &Instant| !self.has_begun() || since.elapsed() >= GRACE;
         self.control.load().is_none()
@@ -76,7 +76,7 @@ impl Shared {
         let described = trouble.as_ref().and_then(|(error, since)| {
             let mut lasting = since.elapsed();
             if self.has_begun() && error.is_unreadable() {
-                // Up to then, what there was did serve.
+                // Until the end of this time the state was served.
                 lasting = lasting.saturating_sub(GRACE);
                 if lasting < READ_AGAIN {
                     return None;

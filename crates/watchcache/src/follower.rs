@@ -1,4 +1,4 @@
-//! Keeps a cache in step with the store: reads the range once, follows its watch, and begins anew when that breaks.
+//! Keeps a cache up to date with the store: reads the range once, follows its watch, and restarts when that fails.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,13 +20,13 @@ use crate::state::State;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Objects read at once when the range is read.
+/// The number of objects per read of the range.
 const PAGE: usize = 5_000;
-/// Objects looked at before others get their turn.
+/// The number of objects processed before other tasks run.
 const TURN: usize = 256;
 const UPKEEP: Duration = Duration::from_secs(15);
 
-/// Runs until it is aborted. `again` after a panic, which may have left a change half made: then all is read anew.
+/// Runs until it is aborted. After a panic (`again`), which may have left a partial change, all is read again.
 pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
     shared.control.store(None);
     let mut pause = FIRST_PAUSE;
@@ -45,11 +45,11 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
         };
         restored |= matches!(error, StoreError::Restored);
         unreadable = error.is_unreadable();
-        // An event that cannot be read is told again and again: what it was about is found by reading all. Where that
-        // fails as well, both are tried in turn, since who can go on with events saves the watchers a gap.
+        // An unreadable event comes again with each new watch, so its object is looked for by reading all objects. If
+        // that fails too, both are tried in turn, since continuing the watch leaves no gap for watchers.
         continues = !(unreadable && continued);
         shared.control.store(None);
-        // A watch that was good for a while was no failure to begin.
+        // A watch that lasted for a while does not count as a failed start.
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
         }
@@ -61,7 +61,7 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
         }
         shared.fail(error);
         if shared.is_lost() {
-            // They would wait in silence for what they cannot be told.
+            // The watchers would wait silently for events that cannot be sent.
             shared.hub.lock().dismiss();
         }
         shared.changed.notify_waiters();
@@ -73,12 +73,12 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
     }
 }
 
-/// A watch that continues what the cache knows, if it may; where the store cannot continue it, everything is read again.
-/// `restored` when the store may have another past than the cache, whatever its revision is by now.
+/// Returns a watch that continues at the cache's revision if possible; if the store cannot continue, all objects are
+/// read again. `restored` is true when the store may have another history than the cache, whatever its revision is.
 async fn connect(shared: &Shared, continues: bool, restored: bool) -> Result<Watch, StoreError> {
     if continues {
         let known = shared.progress();
-        // A store that was restored from a backup may be behind, and its history is another.
+        // A store restored from a backup may be behind, and then has another history.
         if shared.store.current_revision().await? >= known {
             match shared.store.watch(shared.range.clone(), known).await {
                 Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. }) => {}
@@ -96,7 +96,7 @@ async fn connect(shared: &Shared, continues: bool, restored: bool) -> Result<Wat
         state.era += u64::from(!continues);
     });
     if !continues {
-        // What happened between is unknown, so no watch can go on without a gap.
+        // The events in between are unknown, so no watch can continue without a gap.
         shared.hub.lock().break_off(revision);
     }
     shared.begin(revision);
@@ -123,7 +123,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
             }
             let Some(path) = path_of(shared, &kv.key) else { continue };
             let entry = match known.get(path) {
-                // The value is compared as well: a store that was restored gives revisions again.
+                // The value is compared as well: a restored store can use a revision again.
                 Some(same) if same.revision() == kv.mod_revision && *same.value() == kv.value => Arc::clone(same),
                 other => {
                     let (meta, value) = look_at(shared, path, &kv)?;
@@ -138,7 +138,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
     }
 }
 
-/// Reads the watch until it ends. `doubted` is one that begins with what could not be read before: it counts when it can.
+/// Reads the watch until it ends. A `doubted` one, whose first event was unreadable before, counts from that event on.
 async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError {
     let mut control = Some(watch.control);
     let mut trust = || {
@@ -178,23 +178,23 @@ async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError 
     }
 }
 
-/// A change that was looked at, but not made yet.
+/// A change whose attributes were read, but which was not applied yet.
 struct Prepared {
     path: Bytes,
     revision: Revision,
-    /// What the object is now; `None` for a deletion.
+    /// The object after the change; `None` for a deletion.
     new: Option<(Meta, Bytes, KeyValue)>,
 }
 
-/// So many changes are made, and so many deliveries, before others get their turn.
+/// The number of changes, and of deliveries, before other tasks run.
 const CHUNK: usize = 64;
 const CHUNK_DELIVERIES: usize = 16_384;
 
-/// Makes the changes up to the first that cannot be read.
+/// Applies the changes up to the first unreadable one.
 async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<(), StoreError> {
     let at = Instant::now();
     shared.counters.events_received.fetch_add(events.len() as u64, Ordering::Relaxed);
-    // Looking at objects is the dear part and happens while readers go on.
+    // Reading attributes is the expensive part, and does not block readers.
     let mut changes = VecDeque::with_capacity(events.len());
     let mut failed = None;
     let mut read_to = Revision(0);
@@ -206,7 +206,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
                 read_to = revision;
             }
             Err(error) => {
-                // Nothing of its revision: that is one change.
+                // A revision is applied as a whole or not at all.
                 changes.retain(|change: &Prepared| change.revision < revision);
                 failed = Some(error);
                 break;
@@ -217,7 +217,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
         let mut last = first.revision;
         let size = CHUNK.min(CHUNK_DELIVERIES / (shared.hub.lock().watchers() + 1)).max(1);
         let mut chunk = Vec::with_capacity(size.min(changes.len()));
-        // A revision is never cut in two: a reader between its parts would take the half for the whole.
+        // A revision is never split: a reader in between would see half of it.
         while let Some(next) = changes.front()
             && (chunk.len() < size || next.revision == last)
         {
@@ -237,7 +237,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
     match failed {
         Some(error) => Err(error),
         None => {
-            // The last events may be of keys that are left out: who waits for their revision has seen all there is.
+            // The last events may be of ignored keys: a reader that waits for their revision must not wait longer.
             if shared.progress() < read_to {
                 shared.advance(Some(read_to), read_to);
             }
@@ -247,18 +247,18 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
 }
 
 fn make(state: &mut State, Prepared { path, revision, new }: Prepared, at: Instant) -> Option<Event> {
-    // `prepare` let only valid paths pass.
+    // `prepare` accepts only valid paths.
     let path = std::str::from_utf8(&path).ok()?;
     let new = new.map(|(meta, value, kv)| {
         let old = state.objects.get(path).map(|old| old.meta.clone());
         Arc::new(entry(meta, value, &kv, old.as_ref()))
     });
     let old = state.apply(path, new.clone(), revision);
-    // A deletion of what the cache never had is nothing that anybody could have seen.
+    // No reader has seen an object that was deleted without ever being in the cache.
     (old.is_some() || new.is_some()).then(|| Event::new(revision, old, new, at))
 }
 
-/// `None` for what is no object of the cache.
+/// Returns `None` for keys that are not objects of the cache.
 fn prepare(shared: &Shared, event: binnacle_store::Event) -> Result<Option<Prepared>, StoreError> {
     let (key, revision, kv) = match event {
         binnacle_store::Event::Put { kv, .. } => (kv.key.clone(), kv.mod_revision, Some(kv)),
@@ -284,10 +284,10 @@ fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
     path
 }
 
-/// What selectors need to know of a stored value. One that cannot be understood keeps the cache from being filled, since
-/// a list with a hole is worse than none.
+/// Reads the attributes of a stored value. An invalid value keeps the cache from being filled, since a list with a
+/// missing object is worse than an error.
 fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), StoreError> {
-    // A panic must not end the only task that keeps the cache alive.
+    // A panic must not end the task that keeps the cache up to date.
     let index = AssertUnwindSafe(|| shared.indexer.index(&kv.key, &kv.value, kv.mod_revision));
     let result = catch_unwind(index).unwrap_or_else(|_| Err(IndexError("looking at the object panicked".to_owned())));
     let attrs = result.map_err(|IndexError(why)| {
@@ -302,13 +302,13 @@ fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), 
     Ok((Meta::new(path, &attrs.labels, &attrs.fields), value))
 }
 
-/// An object that was read from the store's history, as the cache would hold it.
+/// Returns an entry for an object from the store's history.
 pub(crate) fn historic(shared: &Shared, path: &str, kv: &KeyValue) -> Result<Entry, StoreError> {
     let (meta, value) = look_at(shared, path, kv)?;
     Ok(entry(meta, value, kv, None))
 }
 
-/// Most updates leave labels and selectable fields alone, and then old and new entry share them.
+/// Creates an entry. Most updates do not change labels and selectable fields; then it shares them with the old one.
 fn entry(meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&Meta>) -> Entry {
     let meta = match old {
         Some(old) if old.same_attributes(&meta) => old.clone(),

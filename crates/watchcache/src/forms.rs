@@ -1,4 +1,4 @@
-//! Wire forms of objects and events: made once, shared by every reader, within one budget of bytes for the process.
+//! Wire forms of objects and events: made once, shared by all readers, within one memory budget of the process.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,27 +7,27 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Names one wire form of an object or event; the owner of the cache gives out the numbers.
+/// The ID of a wire form of an object or event; the owner of the cache assigns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FormId(pub u16);
 
-/// How many bytes of wire forms the process keeps, and which of them go first when there are too many.
+/// A memory budget for the wire forms of the process, which also chooses the forms to evict.
 ///
-/// Forms stand in a ring; a form that was used since the hand last passed it is spared once. When nothing can be
-/// evicted at once, a new form is handed out but not kept.
+/// Forms are in a ring that a clock hand passes; a form that was used since the last pass is spared once. If nothing
+/// can be evicted at once, a new form is returned but not kept.
 #[derive(Debug)]
 pub struct FormBudget {
     limit: usize,
     used: AtomicUsize,
-    /// Every set that holds at least one form, once.
+    /// Every set with at least one form, once.
     ring: Mutex<VecDeque<Weak<FormSet>>>,
-    /// Entries of the ring whose set is gone.
+    /// The number of ring entries whose set was dropped.
     dead: AtomicUsize,
 }
 
-/// What a kept form costs besides its bytes.
+/// The bytes of a kept form besides its contents.
 const OVERHEAD: usize = 64;
-/// How far the hand moves for one new form, so that a reader never pays for a long sweep.
+/// The maximum steps of the hand for one new form, so that no reader waits for a long sweep.
 const HAND_STEPS: usize = 32;
 
 impl FormBudget {
@@ -35,7 +35,7 @@ impl FormBudget {
         Arc::new(Self { limit, used: AtomicUsize::new(0), ring: Mutex::default(), dead: AtomicUsize::new(0) })
     }
 
-    /// The bytes kept at the moment.
+    /// Returns the bytes kept now.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -65,7 +65,7 @@ impl FormBudget {
     }
 
     fn evict(&self, wanted: usize) {
-        // Sets are dropped after the ring is unlocked, because dropping one may want the ring.
+        // Sets are dropped after the ring is unlocked, because a drop may lock the ring.
         let mut passed = Vec::new();
         let mut freed = 0;
         let mut ring = self.ring.lock();
@@ -75,7 +75,7 @@ impl FormBudget {
                 self.forget_dead(1);
                 continue;
             };
-            // A set that is locked is being read or is the one that asks.
+            // A locked set is being read, or belongs to the caller.
             match set.used.swap(false, Ordering::Relaxed) {
                 false => match set.forms.try_lock() {
                     Some(mut forms) => {
@@ -111,24 +111,24 @@ impl FormBudget {
     }
 }
 
-/// A form and, of an event, which of its faces (added, modified, deleted).
+/// The ID of a form and, for an event, the type of change (added, modified, deleted).
 pub(crate) type SlotKey = (FormId, u8);
 
-/// The place for forms in an entry or event: nothing until the first one is made.
+/// The slot for the forms of an entry or event: empty until the first one is made.
 #[derive(Debug, Default)]
 pub(crate) struct FormSlot(OnceLock<Arc<FormSet>>);
 
 #[derive(Debug)]
 struct FormSet {
     forms: Mutex<Vec<(SlotKey, Bytes)>>,
-    /// Since the hand last passed.
+    /// True if the set was used since the hand last passed.
     used: AtomicBool,
     budget: Arc<FormBudget>,
 }
 
 impl FormSlot {
-    /// The form `id`, made by `make` when it is not there. Readers that come meanwhile wait for it, so that it is made
-    /// once; `make` must not ask the same object for a form.
+    /// Returns the form `id`, made by `make` if it does not exist. Concurrent readers wait for it, so that it is made
+    /// once; `make` must not request a form of the same object.
     pub(crate) fn get_or_make<E>(
         &self,
         budget: &Arc<FormBudget>,
@@ -207,7 +207,7 @@ mod tests {
         let slots: Vec<FormSlot> = (0..30).map(|_| FormSlot::default()).collect();
         for slot in &slots {
             assert!(make(slot, &budget, 0, 1000));
-            // The first stays in use all the time.
+            // The first form is used all the time.
             make(&slots[0], &budget, 0, 1000);
             assert!(budget.used() <= budget.limit());
         }

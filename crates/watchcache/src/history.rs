@@ -1,5 +1,5 @@
-//! Reaching back: a watch that begins before the window, as after a restart of the server, finds its events in the
-//! store's history. They are put in front of the window, once for all who ask, and within the window's own limits.
+//! Reaching back: a watch that starts before the window, for example after a restart of the server, gets its events
+//! from the store's history. They are prepended to the window, once for all watches, within the window's limits.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::error::WatchError;
 use crate::follower::historic;
 use crate::shared::Shared;
 
-/// Events looked at before others get their turn.
+/// The number of events processed before other tasks run.
 const TURN: usize = 256;
-/// The window may lose events at its end while they are read anew; it does so rarely.
+/// The number of attempts: in rare cases the window loses its oldest events while history is read.
 const ATTEMPTS: usize = 3;
 
 impl Shared {
-    /// Makes the window reach back to `from`, if the store's history does and the window has room. While the store does
-    /// not answer nobody knows whether it does: a client that was told "expired" would list everything anew.
+    /// Extends the window back to `from`, if the store's history reaches it and the window has room. Fails if the store
+    /// does not respond: with "expired" a client would list everything again.
     pub(crate) async fn reach_back(&self, from: Revision, deadline: Instant) -> Result<(), WatchError> {
         if self.reaches(from).is_ok() || from.0 <= self.out_of_reach.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // One at a time: the next one finds what the one before it has read.
+        // One at a time: the next caller finds the events that this one has read.
         let _turn = tokio::time::timeout_at(deadline, self.reaching.lock()).await.map_err(|_| WatchError::NotReady)?;
         for _ in 0..ATTEMPTS {
             let Err(floor) = self.reaches(from) else { return Ok(()) };
             let past = match tokio::time::timeout_at(deadline, self.past(from, floor)).await {
                 Ok(Ok(past)) => past,
                 Ok(Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. })) => return Ok(()),
-                // Nobody is told of what cannot be read: where it happened, there is a gap.
+                // Unreadable events are not delivered: the window has a gap at their revision.
                 Ok(Err(error)) if error.is_unreadable() => return Ok(()),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, range = ?self.range.start, "cannot read the store's history for a watch");
@@ -45,7 +45,7 @@ impl Shared {
             let mut hub = self.hub.lock();
             if hub.window.oldest() == floor {
                 if past.floor > from {
-                    // Too much for the window, and that will not become less: nobody needs to read it again.
+                    // The events do not fit into the window, now or later: they are not read again.
                     self.out_of_reach.fetch_max(from.0, Ordering::Relaxed);
                 }
                 hub.window.prepend(past.events, past.floor);
@@ -55,17 +55,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether the window has all events after `from`, or else from where on it has them.
+    /// Succeeds if the window has all events after `from`; otherwise returns the revision after which it has them.
     fn reaches(&self, from: Revision) -> Result<(), Revision> {
         let hub = self.hub.lock();
         hub.window.after(from).map(|_| ()).ok_or_else(|| hub.window.oldest())
     }
 
-    /// The events after `from` up to `until`, or the newest of them that fit into the window.
+    /// Reads the events after `from` up to `until`, or the newest of them that fit into the window.
     async fn past(&self, from: Revision, until: Revision) -> Result<Past, StoreError> {
         let (room, room_bytes) = self.hub.lock().window.room();
         let mut watch = self.store.watch(self.range.clone(), from).await?;
-        // Nothing up to here is outstanding once the last event has been read; the window began no later.
+        // After the last event, nothing is outstanding up to this revision; the window does not start later.
         let last = watch.control.barrier().await?.last_event.min(until);
         let mut past = Past { events: VecDeque::new(), floor: from };
         let (mut reached, mut bytes, mut looked_at) = (Revision(0), 0, 0);
@@ -98,7 +98,7 @@ impl Shared {
                     Some(entry) => seen.insert(key, Arc::clone(entry)),
                     None => seen.remove(&key),
                 };
-                // As in the window: what was never there and is gone is nothing that anybody could have seen.
+                // As in the window: no reader has seen an object that never existed in the cache.
                 if old.is_none() && new.is_none() {
                     continue;
                 }
@@ -116,14 +116,14 @@ impl Shared {
                 }
             }
         }
-        // Half a revision is none.
+        // A partial revision is dropped.
         while past.events.front().is_some_and(|event| event.revision() <= past.floor) {
             past.events.pop_front();
         }
         Ok(past)
     }
 
-    /// The entry of a value: the one that the cache has, or that an earlier event had, or a new one.
+    /// Returns the entry of a value: the cache's, an earlier event's, or a new one.
     fn remembered(&self, seen: &HashMap<Bytes, Arc<Entry>>, kv: &KeyValue) -> Result<Option<Arc<Entry>>, StoreError> {
         let path = kv.key.strip_prefix(self.range.start.as_ref()).and_then(|path| std::str::from_utf8(path).ok());
         let Some(path) = path else { return Ok(None) };
@@ -137,7 +137,7 @@ impl Shared {
     }
 }
 
-/// A row of events without a gap after `floor`.
+/// Events without a gap after `floor`.
 struct Past {
     events: VecDeque<Event>,
     floor: Revision,

@@ -1,8 +1,8 @@
-//! Who is told of an event: watchers, found by what they are interested in.
+//! Dispatch of events to watchers, which are grouped by their selections.
 //!
-//! A watcher stands in one bucket, named by the most telling thing that every event it wants has in common: a name, a
-//! field's value, a label's value, a namespace. An event visits the buckets of its object's old and new state, so it
-//! costs the watchers that want it and a look-up per kind of bucket in use.
+//! A watcher is in one bucket, named by the most selective property that all its events have: a name, a field's value,
+//! a label's value, a namespace. An event visits the buckets of its object's old and new state, so it costs the
+//! watchers in them and one lookup for each kind of bucket.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,8 +15,8 @@ use crate::mailbox::{Ending, Mailbox};
 use crate::selection::{Property, Selection};
 use crate::window::{Window, WindowLimits};
 
-/// The row of events and everybody who reads it. Guarded by one lock, so that a new watcher knows exactly which events
-/// it finds in the window and which will be handed to it.
+/// The window of events and all watchers. One lock guards both, so that a new watcher knows exactly which events are in
+/// the window and which ones it will receive.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) window: Window,
@@ -26,28 +26,28 @@ pub(crate) struct Hub {
     closed: bool,
 }
 
-/// All watchers that are found by the same kind of property.
+/// The watchers whose buckets are of one kind.
 #[derive(Debug)]
 struct Group {
-    kind: Kind,
+    kind: BucketKind,
     buckets: HashMap<u64, Vec<Arc<Mailbox>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kind {
-    /// Whether the namespace is part of the bucket's name.
+struct BucketKind {
+    /// True when the namespace is part of the bucket's name.
     namespaced: bool,
     property: Option<Property>,
 }
 
-/// Where a watcher stands, for finding it again.
+/// The bucket of a watcher, for removing it.
 #[derive(Debug)]
 pub(crate) struct Home {
-    kind: Kind,
+    kind: BucketKind,
     hash: u64,
 }
 
-/// Every kind costs each event a look-up, and watchers may invent label keys.
+/// The maximum number of kinds: each costs a lookup per event, and clients may invent label keys.
 const MAX_GROUPS: usize = 64;
 
 impl Hub {
@@ -56,11 +56,11 @@ impl Hub {
         Self { window, groups: Vec::new(), hasher: RandomState::new(), watchers: 0, closed: false }
     }
 
-    /// Finds the place of a watcher with this selection.
+    /// Returns the bucket of a watcher with this selection.
     pub(crate) fn home(&self, selection: &Selection) -> Home {
         let namespaced = selection.namespace().is_some();
         let (property, value) = selection.equalities().next().unzip();
-        let mut kind = Kind { namespaced, property };
+        let mut kind = BucketKind { namespaced, property };
         let mut value = value;
         if self.groups.len() >= MAX_GROUPS && !self.groups.iter().any(|group| group.kind == kind) {
             (kind.property, value) = (None, None);
@@ -69,8 +69,8 @@ impl Hub {
         Home { kind, hash }
     }
 
-    /// The same selection as a neighbour in that place has, if there is one: kubelets and proxies all ask alike, and
-    /// what is shared is asked once per event.
+    /// Returns an equal selection of a watcher in the same bucket, if there is one: all kubelets and proxies use the
+    /// same selections, and a shared selection is matched once per event.
     pub(crate) fn share(&self, home: &Home, selection: Arc<Selection>) -> Arc<Selection> {
         let group = self.groups.iter().find(|group| group.kind == home.kind);
         let neighbour = group.and_then(|group| group.buckets.get(&home.hash)?.last());
@@ -127,7 +127,7 @@ impl Hub {
         }
     }
 
-    /// Takes an event into the window and hands it to those who want it.
+    /// Adds an event to the window and passes it to the watchers that select it.
     fn publish(&mut self, event: Event) {
         let event = self.window.push(event);
         let meta = |entry: Option<&Arc<crate::Entry>>| entry.map(|entry| entry.meta.clone());
@@ -153,28 +153,28 @@ impl Hub {
         }
     }
 
-    /// Ends the watches that hold events which the window has dropped; returns how many.
+    /// Ends the watches that hold events dropped by the window; returns their number.
     pub(crate) fn relieve(&mut self) -> usize {
         let first = self.window.first();
         let mailboxes = self.groups.iter().flat_map(|group| group.buckets.values()).flatten();
         let ended = mailboxes.filter(|mailbox| mailbox.end_if_late(first)).count();
-        // What is held now is on its way to a reader.
+        // The remaining dropped events have been taken by a reader.
         self.window.set_relieved();
         ended
     }
 
-    /// Ends every watch because of a gap in the row, which begins anew after `floor`.
+    /// Ends every watch because of a gap in the events; the window starts again after `floor`.
     pub(crate) fn break_off(&mut self, floor: binnacle_store::Revision) {
         self.window.reset(floor);
         self.end_all(Ending::Gap);
     }
 
-    /// Ends every watch without a word: clients come back, and are told then.
+    /// Ends every watch silently: the clients reconnect, and get the error then.
     pub(crate) fn dismiss(&mut self) {
         self.end_all(Ending::Dismissed);
     }
 
-    /// [`Hub::dismiss`] for good: no watch begins any more.
+    /// Like [`Hub::dismiss`], but permanently: no new watch can start.
     pub(crate) fn retire(&mut self) {
         self.closed = true;
         self.end_all(Ending::Dismissed);
@@ -198,8 +198,8 @@ impl Hub {
     }
 }
 
-impl Kind {
-    /// The bucket of an object; `None` when it lacks the property, so that nobody in the group can want it.
+impl BucketKind {
+    /// Returns the hash of an object's bucket; `None` without the property, so that no watcher in the group selects it.
     fn hash(&self, hasher: &RandomState, meta: &Meta) -> Option<u64> {
         let namespace = self.namespaced.then(|| meta.namespace());
         let value = match &self.property {

@@ -1,7 +1,7 @@
-//! From the value of a property (a label, a selectable field, the name) to the objects that have it.
+//! Indexes from the value of a property (a label, a selectable field, the name) to the objects with it.
 //!
-//! An index is made when a list has shown that it would have helped, kept up to date from then on, and dropped when
-//! nobody asks any more: most labels are never selected by, and what nobody reads should cost nothing.
+//! An index is built after a list that would have profited from it, kept up to date from then on, and dropped when it
+//! is not read: most labels are never selected, and unused indexes should cost nothing.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::selection::Property;
 /// All objects, by path.
 pub(crate) type Objects = OrdMap<Meta, Arc<Entry>>;
 
-/// The objects that have a property, ordered by its value's hash and then by path.
+/// The objects with a property, ordered by the hash of its value and then by path.
 ///
-/// One flat set, not a set per value, costs the same whether a million objects share ten values or have one each. Two
-/// values with one hash stand beside each other; whoever reads the index compares the object itself. The set knows
-/// paths only, so a change that leaves the property alone leaves the index alone.
+/// One flat set costs the same whether a million objects share ten values or have one each, unlike a set per value.
+/// Values with equal hashes are adjacent; readers of the index compare the object itself. The set has only paths, so a
+/// change that keeps the property does not change the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     property: Property,
     hasher: RandomState,
     members: OrdSet<Member>,
-    /// When it was last read, in the cache's ticks.
+    /// The time of the last read, in seconds since the cache was created.
     used: Arc<AtomicU64>,
 }
 
@@ -43,7 +43,7 @@ impl Index {
             .keys()
             .filter_map(|meta| Some(Member { hash: hasher.hash_one(property.of(meta)?), meta: meta.clone() }))
             .collect();
-        // In order, so that the tree is filled from one side.
+        // Sorted, so that the tree is filled from one side.
         members.sort_unstable();
         Self { property, hasher, members: members.into_iter().collect(), used: Arc::new(AtomicU64::new(now)) }
     }
@@ -74,8 +74,8 @@ impl Index {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The paths in `start..end` (an empty `end` for no end) of objects whose property has this value, in order, and
-    /// perhaps a few others.
+    /// Returns the paths in `start..end` (an empty `end` means no end) of objects whose property has this value, in
+    /// order, and possibly a few others.
     pub(crate) fn paths<'a>(&'a self, value: &str, start: &str, end: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         let hash = self.hasher.hash_one(value);
         let end = (!end.is_empty()).then(|| Meta::place(end));

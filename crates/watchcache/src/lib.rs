@@ -1,10 +1,10 @@
-//! The watch cache: per resource an immutable snapshot that follows the store, and watchers found by what they want.
+//! The watch cache: for each resource an immutable snapshot that follows the store, and watchers grouped by selection.
 //!
-//! Knows nothing of HTTP and nothing of kinds: what an object is comes from an [`Indexer`], what it looks like on the
-//! wire is put into the slots of [`Entry`] and [`WatchItem`] by whoever serves it.
+//! It is independent of HTTP and of kinds: an [`Indexer`] reads the attributes of objects, and the server puts their
+//! wire forms into the slots of [`Entry`] and [`WatchItem`].
 //!
-//! One task per cache follows the store. It changes the `state`, then hands the events to the `hub`, then says how
-//! far it is; readers take [`Snapshot`]s and watchers empty their own mailboxes, so that nobody holds it up.
+//! One task per cache follows the store. It changes the `state`, passes the events to the `hub`, and then publishes its
+//! progress; readers take [`Snapshot`]s and watchers empty their own mailboxes, so that none of them blocks it.
 
 mod attrs;
 mod backlog;

@@ -1,4 +1,4 @@
-//! A watch as the hub knows it: the mailbox that events are put into, bounded in number and bytes.
+//! The hub's side of a watch: a mailbox for events, with a maximum number and size.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::hub::Home;
 use crate::selection::Selection;
 use crate::snapshot::Cursor;
 
-/// So many events wait for a reader; one that is further behind reads the window instead.
+/// The maximum number of events that wait for a reader; a reader further behind reads the window instead.
 const MAX_QUEUE: usize = 1024;
-/// Nor do events wait that keep more memory alive than this, but for a single one.
+/// The maximum memory of waiting events, unless there is only one.
 const MAX_QUEUE_BYTES: usize = 8 << 20;
 
-/// What the hub knows of a watch.
+/// The hub's part of a watch.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     selection: Arc<Selection>,
-    /// Events up to this revision are not wanted.
+    /// The revision up to which events are not delivered.
     pub(crate) from: Revision,
     home: Home,
-    /// The place in the bucket; read and written under the hub's lock.
+    /// The index in the bucket; accessed under the hub's lock.
     slot: AtomicUsize,
-    /// What is told before any event. Locked before the queue where both are.
+    /// The state that is sent before any event. Locked before the queue if both are.
     pub(crate) initial: Mutex<Option<Initial>>,
-    /// Locked after the hub where both are.
+    /// Locked after the hub if both are.
     pub(crate) queue: Mutex<Queue>,
 }
 
-/// The state that a watch begins with.
+/// The initial state of a watch.
 #[derive(Debug)]
 pub(crate) struct Initial {
     pub(crate) cursor: Cursor,
@@ -44,7 +44,7 @@ pub(crate) struct Initial {
 pub(crate) struct Queue {
     pub(crate) mode: Mode,
     pub(crate) events: VecDeque<(Change, Arc<Event>)>,
-    /// How much memory the events keep alive.
+    /// The memory that the events keep alive.
     bytes: usize,
     pub(crate) waker: Option<Waker>,
     pub(crate) ending: Option<Ending>,
@@ -52,18 +52,18 @@ pub(crate) struct Queue {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mode {
-    /// Events are put into the queue.
+    /// Events are added to the queue.
     Live,
-    /// The queue is empty, and the reader finds its events in the window from this number on.
+    /// The queue is empty, and the reader takes its events from the window from this number on.
     Behind { next: u64 },
 }
 
-/// Why a watch does not go on.
+/// The reason for the end of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
     Gap,
     Closed,
-    /// The cache has lost the store for longer than watchers should be left without a word.
+    /// The cache has lost the store for too long to leave watchers without an error.
     Dismissed,
 }
 
@@ -82,7 +82,7 @@ impl Mailbox {
         Self { selection, from, home, slot: AtomicUsize::new(0), initial, queue }
     }
 
-    /// Takes an event that is of interest. Never waits for the reader.
+    /// Adds an event that the watch selects. Never waits for the reader.
     pub(crate) fn offer(&self, event: &Arc<Event>, change: Change) {
         if event.revision() <= self.from {
             return;
@@ -116,7 +116,7 @@ impl Mailbox {
         self.end_with(&mut self.queue.lock(), ending);
     }
 
-    /// Ends a watch that holds events from before number `first`, which are let go. Returns whether it was one.
+    /// Ends a watch that holds events from before number `first`, and releases them. Returns true if it did.
     pub(crate) fn end_if_late(&self, first: u64) -> bool {
         let mut queue = self.queue.lock();
         let late = queue.events.front().is_some_and(|(_, event)| event.sequence < first);
@@ -127,8 +127,8 @@ impl Mailbox {
         late
     }
 
-    /// Ends a watch that is still reading the state it began with, if that state keeps more than `most` bytes alive of
-    /// the `written` ones. Returns whether it goes on beginning.
+    /// Ends a watch that is still reading its initial state, if that state keeps more than `most` of the `written`
+    /// bytes alive. Returns true if the watch is still reading it.
     pub(crate) fn goes_on_beginning(&self, written: u64, most: u64) -> bool {
         let mut initial = self.initial.lock();
         let Some(beginning) = &*initial else { return false };
@@ -169,7 +169,7 @@ impl Mailbox {
 // === impl Queue ===
 
 impl Queue {
-    /// The next event. An idle watch keeps no buffer.
+    /// Takes the next event. An idle watch keeps no buffer.
     pub(crate) fn pop(&mut self) -> Option<(Change, Arc<Event>)> {
         let (change, event) = self.events.pop_front()?;
         self.bytes = self.bytes.saturating_sub(event.held());

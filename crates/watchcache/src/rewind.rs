@@ -1,5 +1,5 @@
-//! States of the past: the present one, with the events since then undone. The window keeps what each event replaced, so
-//! that a state is remembered for as long as watches can be continued from it, and costs nothing until it is asked for.
+//! Past states: the current one with all later events undone. The window has the replaced objects, so that a state can
+//! be computed as long as watches can continue from it, and costs nothing before that.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::entry::Event;
 use crate::shared::Shared;
 use crate::snapshot::{Snapshot, SnapshotInner};
 
-/// Events undone before others get their turn.
+/// The number of events undone before other tasks run.
 const TURN: usize = 256;
 
 impl Shared {
-    /// The state at a revision that the window reaches back to, unless more than `most` events came after it.
+    /// Returns the state at a revision in the window, unless more than `most` events came after it.
     pub(crate) async fn rewound(&self, revision: Revision, most: usize, deadline: Instant) -> Option<Snapshot> {
         if self.is_forgotten(revision) {
             return None;
         }
-        // One at a time: who wants the same finds what the one before has kept.
+        // One at a time: the next caller finds the same state already kept.
         let _turn = timeout_at(deadline, self.rewinding.lock()).await.ok()?;
         if let Some(kept) = self.snapshot_at(revision) {
             return Some(kept);
@@ -38,13 +38,13 @@ impl Shared {
                 (Some(new), None) => objects.remove(new.path()),
                 (None, None) => continue,
             };
-            // What is there is what the event had made of it, or this is not the past of that state: the store may
-            // have been restored from a backup since.
+            // The undone entry must be the event's new one. Otherwise the event is not from this state's history, for
+            // example because the store was restored from a backup.
             if undone.as_ref() != event.new_entry() {
                 tracing::debug!(?revision, "a state of the past does not lead to the present one");
                 return None;
             }
-            // What was read from the store's history was not written while the cache was there.
+            // Entries read from the store's history are not included in `written`.
             written = written.saturating_sub(undone.map_or(0, |entry| entry.size() as u64));
         }
         let inner = SnapshotInner {
@@ -61,7 +61,7 @@ impl Shared {
         Some(snapshot)
     }
 
-    /// Waits until the events up to `revision` have reached the window: they get there after the state.
+    /// Waits until the events up to `revision` are in the window, which gets them after the state.
     async fn handed_out(&self, revision: Revision, deadline: Instant) -> Option<()> {
         loop {
             let changed = self.changed.notified();
@@ -72,7 +72,7 @@ impl Shared {
         }
     }
 
-    /// The events after `from` up to `until`, and when the last change before them was, as far as that is known.
+    /// Returns the events after `from` up to `until`, and the revision of the last change before them, if it is known.
     fn since(&self, from: Revision, until: Revision, most: usize) -> Option<(Revision, Vec<Arc<Event>>)> {
         let hub = self.hub.lock();
         let first = hub.window.after(from)?;

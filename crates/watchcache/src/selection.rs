@@ -1,4 +1,4 @@
-//! What a list or a watch is about, prepared for being asked of every object.
+//! The selection of a list or a watch, prepared for matching many objects.
 
 use binnacle_meta::{FieldSelector, LabelSelector, Text};
 
@@ -6,39 +6,39 @@ use crate::attrs::Meta;
 use crate::entry::{Change, Entry};
 use crate::terms::{self, LabelTerms};
 
-/// What a client asks for.
+/// The objects that a client requests.
 #[derive(Clone, Debug, Default)]
 pub struct Interest {
-    /// Only this namespace; `None` for all, and for resources without namespaces.
+    /// Only this namespace; `None` for all namespaces, and for cluster-scoped resources.
     pub namespace: Option<Text>,
     /// Only this name.
     pub name: Option<Text>,
     pub labels: LabelSelector,
-    /// On `metadata.name`, `metadata.namespace` and the fields that the resource's indexer names. Any other field has
-    /// the empty value, so whoever should refuse it must do so before.
+    /// Terms on `metadata.name`, `metadata.namespace` and the indexer's fields. Any other field counts as empty, so a
+    /// server that should refuse it must do so before.
     pub fields: FieldSelector,
 }
 
-/// An [`Interest`] with its fields resolved against a resource. Made by [`Cache::selection`](crate::Cache::selection).
+/// An [`Interest`] whose fields are resolved for a resource. Created by [`Cache::selection`](crate::Cache::selection).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Selection {
     namespace: Option<Text>,
     name: Option<Text>,
     labels: LabelSelector,
-    /// The same, where there are many.
+    /// The label requirements by key, if there are many.
     label_terms: Option<LabelTerms>,
-    /// What is not said by `namespace` and `name`: one for each field.
+    /// The terms other than `namespace` and `name`: one for each field.
     fields: Vec<FieldTerms>,
-    /// Two parts of the interest contradict each other.
+    /// True if two parts of the interest contradict each other.
     nothing: bool,
 }
 
-/// What all terms on one field come to together.
+/// All terms on one field, combined.
 #[derive(Debug, PartialEq, Eq)]
 struct FieldTerms {
     field: Field,
     equals: Option<Text>,
-    /// None of these; sorted.
+    /// Excluded values, sorted.
     none_of: Vec<Text>,
 }
 
@@ -50,7 +50,7 @@ enum Field {
     Unknown,
 }
 
-/// One property that every selected object has a known value of.
+/// A property that has one known value in all selected objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Property {
     Name,
@@ -76,7 +76,7 @@ impl Selection {
                 other => (known.iter().position(|own| own == other).map_or(Field::Unknown, Field::At), None),
             };
             match narrowed {
-                // An empty name or namespace is a term like any other: objects without a namespace match it.
+                // An empty name or namespace is an ordinary term: objects without a namespace match it.
                 Some(narrowed) if !term.negated && !term.value.is_empty() => {
                     nothing |= narrowed.as_ref().is_some_and(|own| *own != term.value);
                     *narrowed = Some(term.value.clone());
@@ -89,7 +89,7 @@ impl Selection {
         selection
     }
 
-    /// `false` when the term contradicts another one.
+    /// Returns false if the term contradicts another one.
     fn add_field_term(&mut self, field: Field, value: &Text, negated: bool) -> bool {
         let at = self.fields.iter().position(|terms| terms.field == field).unwrap_or_else(|| {
             self.fields.push(FieldTerms { field, equals: None, none_of: Vec::new() });
@@ -103,12 +103,12 @@ impl Selection {
         terms.equals.get_or_insert_with(|| value.clone()) == value
     }
 
-    /// Whether every object of the resource is selected.
+    /// Returns true if every object of the resource is selected.
     pub fn is_everything(&self) -> bool {
         self.namespace.is_none() && self.is_whole_namespace()
     }
 
-    /// Whether nothing but the namespace narrows the selection.
+    /// Returns true if only the namespace restricts the selection.
     pub fn is_whole_namespace(&self) -> bool {
         self.name.is_none() && self.labels.is_everything() && self.fields.is_empty() && !self.nothing
     }
@@ -125,7 +125,7 @@ impl Selection {
         self.nothing
     }
 
-    /// Whether an object is selected.
+    /// Returns true if an object is selected.
     pub fn selects(&self, entry: &Entry) -> bool {
         self.matches(&entry.meta)
     }
@@ -141,7 +141,7 @@ impl Selection {
             }
     }
 
-    /// What a change from `old` to `new` means to somebody who sees selected objects only.
+    /// Returns the type of the change from `old` to `new` for a watcher with this selection.
     pub(crate) fn change(&self, old: Option<&Meta>, new: Option<&Meta>) -> Option<Change> {
         let selected = |meta: Option<&Meta>| meta.is_some_and(|meta| self.matches(meta));
         match (selected(old), selected(new)) {
@@ -152,10 +152,10 @@ impl Selection {
         }
     }
 
-    /// The properties that every selected object has exactly one known value of, the most telling first.
+    /// Returns the properties with one known value in all selected objects, the most selective first.
     pub(crate) fn equalities(&self) -> impl Iterator<Item = (Property, &str)> {
         let name = self.name.iter().map(|name| (Property::Name, name.as_str()));
-        // Objects that lack a field are not in its index, so that a term on the empty value cannot be answered by it.
+        // An index lacks objects without the field, so it cannot answer a term on the empty value.
         let fields = self.fields.iter().filter_map(|terms| match (terms.field, &terms.equals) {
             (Field::At(position), Some(value)) if !value.is_empty() => {
                 Some((Property::Field(position), value.as_str()))
@@ -189,7 +189,7 @@ impl Field {
 }
 
 impl Property {
-    /// The object's value; `None` when it has none that an equality could name.
+    /// Returns the object's value; `None` if it has none that an equality could require.
     pub(crate) fn of<'a>(&self, meta: &'a Meta) -> Option<&'a str> {
         match self {
             Self::Name => Some(meta.name()),

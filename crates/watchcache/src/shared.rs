@@ -1,4 +1,4 @@
-//! What the parts of a cache share: the state, its published form, and how far the store has been followed.
+//! The shared parts of a cache: the state, its published form, and the progress of following the store.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,53 +28,53 @@ use crate::state::{State, catch_up};
 use crate::stats::{CacheStats, Counters, READ_WAITS};
 use crate::window::WindowLimits;
 
-/// Indexes that nobody read for this long are dropped.
+/// The time without a read after which an index is dropped.
 const INDEX_IDLE: Duration = Duration::from_secs(600);
 const MAX_INDEXES: usize = 12;
-/// A snapshot kept for the next page of a list waits this long for it, as long as the window's events.
+/// The time for which a snapshot is kept for the next page of a list, the same as for the window's events.
 const RETAIN: Duration = Duration::from_secs(75);
 const MAX_RETAINED: usize = 64;
-/// Kept snapshots hold on to what was replaced since; when that is more than this and half of what the cache holds, the
-/// oldest go.
+/// Kept snapshots hold replaced objects. If these take more than this and more than half of the cache's memory, the
+/// oldest snapshots are dropped.
 const RETAINED_BYTES: u64 = 64 << 20;
 const MANY_BEGINNERS: usize = 64;
 
-/// What the parts of a cache share. Locks are taken in the order state, hub, mailbox, and never state with hub.
+/// The shared parts of a cache. Locks are taken in the order state, hub, mailbox, and never state with hub.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) range: Range<Bytes>,
     pub(crate) indexer: Arc<dyn Indexer>,
     pub(crate) state: Mutex<State>,
-    /// The present state as readers see it; made when one asks, taken away by the next change. Written under `state`.
+    /// The current state for readers: created by the first one, removed by the next change. Written under `state`.
     published: ArcSwapOption<SnapshotInner>,
     retained: Mutex<Vec<Retained>>,
-    /// Watches that may still be reading the state they began with.
+    /// Watches that may still be reading their initial state.
     beginners: Mutex<Vec<Weak<Mailbox>>>,
     pub(crate) hub: Mutex<Hub>,
-    /// Everything up to this revision is in `state` and was handed to the watchers.
+    /// Everything up to this revision is in `state` and was passed to the watchers.
     progress: AtomicU64,
-    /// The newest event that is in `state` and was handed to the watchers.
+    /// The newest event that is in `state` and was passed to the watchers.
     applied: AtomicU64,
     initialized: AtomicBool,
-    /// There while the store is followed.
+    /// Present while the store is followed.
     pub(crate) control: ArcSwapOption<Box<dyn WatchControl>>,
-    /// Why the store is not followed, and since when.
+    /// The error that keeps the cache from following the store, and the time at which these errors began.
     pub(crate) trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
     pub(crate) counters: Counters,
     pub(crate) waits: Distribution,
-    /// Told of every step forward.
+    /// Notified at every progress.
     pub(crate) changed: Notify,
-    /// An index is being made.
+    /// True while an index is being built.
     building: AtomicBool,
     born: Instant,
     pub(crate) task: Mutex<Option<AbortHandle>>,
-    /// Held by whoever reads the store's history into the window.
+    /// Held while the store's history is read into the window.
     pub(crate) reaching: tokio::sync::Mutex<()>,
-    /// What the window cannot reach back to for want of room.
+    /// The newest revision that the window cannot reach back to for lack of room.
     pub(crate) out_of_reach: AtomicU64,
-    /// Held by whoever makes a state of the past.
+    /// Held while a past state is computed.
     pub(crate) rewinding: tokio::sync::Mutex<()>,
-    /// The first state that may still be read by its revision.
+    /// The oldest revision whose state may still be read.
     remembered: AtomicU64,
     me: Weak<Shared>,
 }
@@ -86,7 +86,7 @@ struct Retained {
 }
 
 impl Shared {
-    /// Of the keys that start with `prefix`.
+    /// Creates the parts for the keys that start with `prefix`.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         prefix: &str,
@@ -152,8 +152,8 @@ impl Shared {
         }
     }
 
-    /// Asks the store where it is and waits until the cache knows everything up to there. Who is not patient can ask the
-    /// store, and does not wait for an event that cannot be read.
+    /// Reads the store's revision and waits until the cache has reached it. A caller that is not `patient` can read the
+    /// store itself, and does not wait while an event is unreadable.
     pub(crate) async fn barrier(&self, deadline: Instant, patient: bool) -> Result<Revision, CacheError> {
         let begun = std::time::Instant::now();
         let reached = self.reach(deadline, patient).await;
@@ -176,7 +176,7 @@ impl Shared {
                 Ok(Ok(barrier)) => barrier,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "the store did not tell its revision");
-                    // The follower will see the same and begin anew.
+                    // The follower will get the same error and restart.
                     let pause = deadline.min(Instant::now() + Duration::from_millis(20));
                     let _ = timeout_at(pause, changed).await;
                     if Instant::now() >= deadline {
@@ -207,7 +207,7 @@ impl Shared {
         Revision(self.progress.load(Ordering::Acquire))
     }
 
-    /// Everything up to `progress` was applied, the newest of it at `event`.
+    /// Notes that everything up to `progress` was applied, with the newest event at `event`.
     pub(crate) fn advance(&self, event: Option<Revision>, progress: Revision) {
         if let Some(event) = event {
             self.applied.fetch_max(event.0, Ordering::AcqRel);
@@ -216,7 +216,7 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
-    /// The state was read anew at `revision`, which may lie before the old one when the store was restored.
+    /// Notes that the state was read again at `revision`, which may be older than before if the store was restored.
     pub(crate) fn begin(&self, revision: Revision) {
         self.applied.store(revision.0, Ordering::Release);
         self.progress.store(revision.0, Ordering::Release);
@@ -227,7 +227,7 @@ impl Shared {
         self.initialized.load(Ordering::Acquire)
     }
 
-    /// Changes the state; whoever has a snapshot keeps it.
+    /// Changes the state; its snapshots do not change.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         if self.published.load().is_some() {
@@ -258,7 +258,7 @@ impl Shared {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        // Read first, so that the state is at least as new.
+        // Read first, so that the state is at least as new as the progress.
         let progress = self.progress();
         Snapshot::new(self.current(), progress)
     }
@@ -275,7 +275,7 @@ impl Shared {
         self.retained.lock().retain(|kept| kept.snapshot.revision() >= revision);
     }
 
-    /// Whether the store has forgotten the state.
+    /// Returns true if the store has compacted the state.
     pub(crate) fn is_forgotten(&self, revision: Revision) -> bool {
         revision.0 < self.remembered.load(Ordering::Acquire)
     }
@@ -316,7 +316,7 @@ impl Shared {
         }
     }
 
-    /// Drops what nobody came for; returns whether there is anything left that time will take.
+    /// Drops unused indexes, snapshots and old events; returns true if anything is left to drop later.
     pub(crate) fn upkeep(&self) -> bool {
         let now = Instant::now();
         let indexes = {
@@ -337,7 +337,7 @@ impl Shared {
         hub.window.can_shrink() || hub.window.overhangs() || retained > 0 || indexes > 0
     }
 
-    /// Hands events to those who want them, and ends watchers that hold too much of what has passed.
+    /// Passes events to the watchers that select them, and ends watchers that hold too many dropped events.
     pub(crate) fn publish(&self, events: Vec<Event>) {
         let mut hub = self.hub.lock();
         hub.publish_all(events);
@@ -350,17 +350,17 @@ impl Shared {
         self.counters.terminated.fetch_add(watchers as u64, Ordering::Relaxed);
     }
 
-    /// Notes a watch that begins with a state, which it keeps alive until it has read it.
+    /// Notes a watch that reads an initial state, which it keeps alive until the end of that.
     pub(crate) fn note_beginner(&self, mailbox: &Arc<Mailbox>) {
         let mut beginners = self.beginners.lock();
-        // Nothing may change for long while watches come and go.
+        // Without changes nothing else cleans this list, even if many watches start and end.
         if beginners.len() >= MANY_BEGINNERS && beginners.len().is_power_of_two() {
             beginners.retain(|mailbox| mailbox.upgrade().is_some_and(|mailbox| mailbox.initial.lock().is_some()));
         }
         beginners.push(Arc::downgrade(mailbox));
     }
 
-    /// Ends watches that read the state they began with so slowly that it holds on to too much.
+    /// Ends watches that read their initial state so slowly that it keeps too much memory alive.
     fn bound_beginners(&self, written: u64, may_hold: u64) -> usize {
         let mut beginners = self.beginners.lock();
         let before = beginners.len();
@@ -377,7 +377,7 @@ impl Shared {
         beginners.len()
     }
 
-    /// Drops snapshots that waited long enough or hold on to too much; returns how many are left.
+    /// Drops snapshots that are too old or keep too much memory alive; returns the number of the others.
     pub(crate) fn bound_retained(&self) -> usize {
         if self.retained.lock().is_empty() && self.beginners.lock().is_empty() {
             return 0;
@@ -393,12 +393,12 @@ impl Shared {
         retained.len() + beginning
     }
 
-    /// Seconds since the cache was made.
+    /// Returns the seconds since the cache was created.
     pub(crate) fn now(&self) -> u64 {
         self.born.elapsed().as_secs()
     }
 
-    /// A list was slow for want of an index: makes it beside the road, one at a time.
+    /// Builds an index in the background, one at a time, since a list was slow without it.
     pub(crate) fn want_index(&self, property: Property) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Some(shared) = self.me.upgrade() else { return };
@@ -415,7 +415,7 @@ impl Shared {
     fn build_index(&self, property: Property) {
         let from = self.current();
         let mut index = Index::build(property, &from.objects, self.now());
-        // What changed meanwhile, once without the lock, and the little rest under it.
+        // Applies the changes made meanwhile: most of them without the lock, the rest under it.
         let then = self.current();
         catch_up(&mut index, &from.objects, &then.objects);
         self.change(|state| {

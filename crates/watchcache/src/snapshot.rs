@@ -1,4 +1,4 @@
-//! An immutable view of all objects at one revision, and reading it by selection.
+//! An immutable view of all objects at one revision, with reads by selection.
 
 use std::cell::Cell;
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use crate::index::{Index, Objects};
 use crate::selection::{Property, Selection};
 use crate::shared::Shared;
 
-/// All objects of a resource as they stood at one revision. Cheap to clone; blocks nobody.
+/// All objects of a resource at one revision. Cheap to clone; blocks no writer.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     revision: Revision,
@@ -25,14 +25,14 @@ pub struct Snapshot {
 pub(crate) struct SnapshotInner {
     pub(crate) objects: Objects,
     pub(crate) indexes: Vec<Index>,
-    /// The newest change in here: the snapshot is true from here to the revision before the next change.
+    /// The newest change of the state, which is valid from this revision to the one before the next change.
     pub(crate) changed: Revision,
     pub(crate) written: u64,
-    /// Snapshots of different eras are not states of one past.
+    /// Snapshots of different eras do not belong to one history.
     pub(crate) era: u64,
-    /// Whom to tell that an index is missed.
+    /// The cache to notify when an index would have helped.
     pub(crate) owner: Weak<Shared>,
-    /// How many objects remained from a place on: the pages of a list ask for it again and again.
+    /// The numbers of objects from a path on, which all pages of a list need.
     pub(crate) counts: Mutex<Vec<Count>>,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Count {
     remaining: usize,
 }
 
-/// From here on a list is worth an index.
+/// The number of scanned objects from which an index is worth building for a list.
 const LARGE_SCAN: usize = 2_000;
-/// A list that wants more than one object in this many scans.
+/// A list that selects more than one object in this many is served by a scan.
 const SELECTIVE: usize = 8;
 const MAX_COUNTS: usize = 16;
 
@@ -54,12 +54,12 @@ impl Snapshot {
         Self { revision: revision.max(inner.changed), inner }
     }
 
-    /// The revision that a list of this snapshot carries.
+    /// Returns the revision for a list of this snapshot.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The number of objects, selected or not.
+    /// Returns the number of objects, selected or not.
     pub fn len(&self) -> usize {
         self.inner.objects.len()
     }
@@ -68,17 +68,17 @@ impl Snapshot {
         self.inner.objects.is_empty()
     }
 
-    /// One object; `path` is `namespace/name`, or the name alone where there are no namespaces.
+    /// Returns one object; `path` is `namespace/name`, or the name alone for cluster-scoped resources.
     pub fn get(&self, path: &str) -> Option<&Arc<Entry>> {
         self.inner.objects.get(path)
     }
 
-    /// The selected objects with paths from `start` on, in the order of their keys.
+    /// Returns the selected objects with paths from `start` on, in the order of their keys.
     pub fn iter<'a>(&'a self, selection: &'a Selection, start: &str) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 'a> {
         self.iter_counted(selection, start, None)
     }
 
-    /// The same, and counts what is looked at.
+    /// Like [`Snapshot::iter`], and counts the objects examined.
     fn iter_counted<'a>(
         &'a self,
         selection: &'a Selection,
@@ -104,7 +104,7 @@ impl Snapshot {
             );
         }
         if let (None, Some(name), false) = (selection.namespace(), selection.name(), self.inner.has_namespaces()) {
-            // The name is the whole path.
+            // Without namespaces the name is the whole path.
             let start = start.to_owned();
             let found = self.get(name).into_iter().inspect(look);
             return Box::new(found.filter(move |e| e.path() >= start.as_str() && selection.matches(&e.meta)));
@@ -122,24 +122,24 @@ impl Snapshot {
         Box::new(Scan { range, snapshot: &self.inner, selection, counted: seen, seen: 0, matched: 0 })
     }
 
-    /// Which index a list of the selection is read from: `f:` and a field, `l` for labels, empty for none.
+    /// Returns the index used for a list of the selection: `f:` and a field, `l` for labels, empty for none.
     pub fn index(&self, selection: &Selection, fields: &[Text]) -> Text {
         let (first, end) = bounds(selection.namespace(), "");
         match self.inner.useful_index(selection, &first, &end).map(|(index, _)| index.property()) {
             Some(Property::Field(at)) => fields.get(*at).map(|name| format!("f:{name}")).unwrap_or_default().into(),
             Some(Property::Name) => "f:metadata.name".into(),
-            // Clients may invent label keys.
+            // Clients may invent label keys, so the key is left out.
             Some(Property::Label(_)) => "l".into(),
             None => Text::default(),
         }
     }
 
-    /// A reader of the selected objects that can be put down and taken up again.
+    /// Returns a reader of the selected objects that can be paused.
     pub fn cursor(&self, selection: Arc<Selection>, start: &str) -> Cursor {
         Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), seen: 0 }
     }
 
-    /// How many objects there are from `start` on, in one namespace or in all. Asked page after page it costs a page.
+    /// Returns the number of objects from `start` on, in one namespace or all, at the cost of a page for each page.
     pub fn remaining(&self, namespace: Option<&str>, start: &str) -> usize {
         let (first, end) = bounds(namespace, start);
         if first.is_empty() && end.is_empty() {
@@ -166,13 +166,13 @@ impl Snapshot {
 }
 
 impl SnapshotInner {
-    /// The objects in `start..end`, an empty `end` for no end.
+    /// Returns the objects in `start..end`; an empty `end` means no end.
     fn range(
         &self,
         start: &str,
         end: &str,
     ) -> imbl::ordmap::RangedIter<'_, Meta, Arc<Entry>, imbl::shared_ptr::DefaultSharedPtr> {
-        // A range whose end lies before its start would be refused.
+        // A range whose end is before its start would panic.
         let end = match end {
             "" => Bound::Unbounded,
             end => Bound::Excluded(end.max(start)),
@@ -180,12 +180,12 @@ impl SnapshotInner {
         self.objects.range::<_, str>((Bound::Included(start), end))
     }
 
-    /// A resource has namespaces in all its paths or in none.
+    /// Returns true if the paths have namespaces; they all do, or none.
     fn has_namespaces(&self) -> bool {
         self.objects.get_min().is_some_and(|(meta, _)| meta.path().contains('/'))
     }
 
-    /// An index that leaves few objects to look at.
+    /// Returns an index with which few objects need to be examined.
     fn useful_index<'a>(&'a self, selection: &'a Selection, start: &str, end: &str) -> Option<(&'a Index, &'a str)> {
         let limit = self.objects.len() / SELECTIVE;
         let mut best: Option<(&Index, &str, usize)> = None;
@@ -203,7 +203,7 @@ impl SnapshotInner {
         best.map(|(index, value, _)| (index, value))
     }
 
-    /// Asks for an index that a scan would have liked to have.
+    /// Requests the index that a scan would have needed.
     fn miss_index(&self, selection: &Selection) {
         let has = |property: &Property| self.indexes.iter().any(|index| index.property() == property);
         let missed = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
@@ -213,7 +213,7 @@ impl SnapshotInner {
     }
 }
 
-/// Looks at every object, and at the end knows whether that was a waste.
+/// A scan of every object, which at the end requests an index if few of them matched.
 struct Scan<'a, I> {
     range: I,
     snapshot: &'a SnapshotInner,
@@ -249,18 +249,18 @@ impl<I> Drop for Scan<'_, I> {
     }
 }
 
-/// Reads the selected objects of a snapshot piece by piece, without borrowing it.
+/// A reader of the selected objects of a snapshot, in steps and without borrowing it.
 #[derive(Debug)]
 pub struct Cursor {
     snapshot: Snapshot,
     selection: Arc<Selection>,
-    /// Where to go on; `None` at the end.
+    /// The path to continue from; `None` at the end.
     next: Option<String>,
     seen: usize,
 }
 
 impl Cursor {
-    /// Appends up to `max` objects to `out`; returns whether there may be more.
+    /// Appends up to `max` objects to `out`; returns true if there may be more.
     pub fn fill(&mut self, max: usize, out: &mut Vec<Arc<Entry>>) -> bool {
         let Some(start) = self.next.take() else { return false };
         let before = out.len();
@@ -269,7 +269,7 @@ impl Cursor {
         self.seen = seen.get();
         match out.last() {
             Some(last) if max > 0 && out.len() - before == max => {
-                // The least string that is greater.
+                // The smallest string that is greater than the path.
                 self.next = Some(format!("{}\0", last.path()));
                 true
             }
@@ -281,13 +281,13 @@ impl Cursor {
         &self.snapshot
     }
 
-    /// How many objects were looked at so far.
+    /// Returns the number of objects examined so far.
     pub fn seen(&self) -> usize {
         self.seen
     }
 }
 
-/// The paths from `start` on that lie in a namespace: from the first string to the second, which is empty for no end.
+/// Returns the bounds of the paths from `start` on in a namespace; an empty second string means no end.
 fn bounds(namespace: Option<&str>, start: &str) -> (String, String) {
     match namespace {
         None => (start.to_owned(), String::new()),

@@ -1,4 +1,4 @@
-//! The mutable heart of a cache: the objects and their indexes, changed by the follower alone.
+//! The mutable state of a cache: the objects and their indexes, which only the follower changes.
 
 use std::sync::Arc;
 
@@ -8,28 +8,27 @@ use crate::attrs::Meta;
 use crate::entry::Entry;
 use crate::index::{Index, Objects};
 
-/// Objects and indexes as of the newest change.
+/// Objects and indexes at the newest change.
 ///
-/// The maps are persistent, and they are copied only while somebody holds a snapshot: without readers a change is made
-/// in place.
+/// The maps are persistent, and are copied only while a snapshot exists: without readers, changes are made in place.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) objects: Objects,
     pub(crate) indexes: Vec<Index>,
-    /// The newest change in here.
+    /// The revision of the newest change.
     pub(crate) changed: Revision,
-    /// About how much memory the objects take.
+    /// The approximate memory of the objects.
     pub(crate) bytes: usize,
-    /// Of their stored forms alone.
+    /// The bytes of their stored forms.
     pub(crate) value_bytes: usize,
-    /// Counts the times when everything was read anew and what had been before may have been of another past.
+    /// Incremented when everything was read again and the previous state may have another history.
     pub(crate) era: u64,
-    /// Bytes written since the beginning: how much an old snapshot may hold on to.
+    /// Bytes written since the beginning: the difference to a snapshot's bounds the memory that it keeps alive.
     pub(crate) written: u64,
 }
 
 impl State {
-    /// Puts or deletes one object and tells what was there before.
+    /// Puts or deletes one object and returns the previous one.
     pub(crate) fn apply(&mut self, path: &str, new: Option<Arc<Entry>>, revision: Revision) -> Option<Arc<Entry>> {
         self.changed = self.changed.max(revision);
         let old = match &new {
@@ -53,7 +52,7 @@ impl State {
         old
     }
 
-    /// Replaces everything. Indexes are dropped and made anew when they are missed.
+    /// Replaces all objects. Indexes are dropped, and built again when lists need them.
     pub(crate) fn replace(&mut self, objects: Objects, revision: Revision) {
         self.bytes = objects.values().map(|entry| entry.size()).sum();
         self.value_bytes = objects.values().map(|entry| entry.value().len()).sum();
@@ -63,7 +62,7 @@ impl State {
         self.changed = revision;
     }
 
-    /// Takes up an index that was built from an older state.
+    /// Adds an index that was built from an older state.
     pub(crate) fn adopt(&mut self, mut index: Index, built_from: &Objects) {
         if self.indexes.iter().any(|own| own.property() == index.property()) {
             return;
@@ -73,7 +72,7 @@ impl State {
     }
 }
 
-/// Brings an index of `from` to the state of `to`; parts that the two share are not visited.
+/// Updates an index of `from` to the state `to`; parts that both share are not visited.
 pub(crate) fn catch_up(index: &mut Index, from: &Objects, to: &Objects) {
     use imbl::ordmap::DiffItem;
     for change in from.diff(to) {

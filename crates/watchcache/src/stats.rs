@@ -1,40 +1,40 @@
-//! What a cache tells of itself.
+//! Statistics of a cache.
 
 use std::sync::atomic::AtomicU64;
 
-/// The bounds of kube-apiserver for the seconds that reads wait.
+/// kube-apiserver's histogram bounds for the seconds that reads wait.
 pub(crate) const READ_WAITS: [f64; 13] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
 
-/// For metrics.
+/// The statistics of a cache, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     pub objects: usize,
-    /// About how much memory the objects take, wire forms aside.
+    /// The approximate memory of the objects, without wire forms.
     pub bytes: usize,
     pub watchers: usize,
     pub window_events: usize,
     pub window_bytes: usize,
     pub indexes: usize,
     pub retained_snapshots: usize,
-    /// How much of `bytes` are the objects' stored forms.
+    /// The part of `bytes` for the objects' stored forms.
     pub value_bytes: usize,
-    /// How many events the window holds at most.
+    /// The maximum number of events in the window.
     pub capacity: usize,
-    /// How often the range was read as a whole, and how many objects that brought.
+    /// The number of reads of the whole range, and the number of objects read by them.
     pub initializations: u64,
     pub initial_events: u64,
-    /// What watchers were told before they had caught up.
+    /// Items sent to watchers before they had caught up.
     pub told_initially: u64,
-    /// Events that came from the store, and those of them that were handed to the watchers.
+    /// Events received from the store, and the number of them passed to watchers.
     pub events_received: u64,
     pub events_dispatched: u64,
-    /// Watchers that did not keep up.
+    /// Watchers ended because they were too slow.
     pub terminated: u64,
-    /// How often a value turned out to be no object.
+    /// The number of stored values that were not valid objects.
     pub undecodable: u64,
 }
 
-/// Counted since the beginning.
+/// Counters since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) initializations: AtomicU64,

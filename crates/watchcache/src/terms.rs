@@ -1,29 +1,29 @@
-//! The terms of a selector, brought together by what they are about, so that looking at an object costs as much as the
-//! object has labels and fields, however many terms there are.
+//! The terms of a selector, combined by key or field, so that matching an object takes time in the number of its labels
+//! and fields, and not in the number of terms.
 
 use binnacle_meta::{LabelSelector, Operator, Text};
 
 use crate::attrs::Labels;
 
-/// Selectors with no more requirements are looked at one by one.
+/// Selectors with at most this many requirements are matched one by one.
 const FEW: usize = 8;
 
-/// All label requirements of a selector with many, by key.
+/// The label requirements of a selector that has many, combined by key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LabelTerms {
-    /// Sorted.
+    /// Sorted by key.
     keys: Vec<KeyTerms>,
-    /// How many of the keys an object must have.
+    /// The number of keys that an object must have.
     needed: usize,
 }
 
-/// What the requirements on one key come to together.
+/// All requirements on one key, combined.
 #[derive(Debug, PartialEq, Eq)]
 struct KeyTerms {
     key: Text,
-    /// Only these; sorted.
+    /// Allowed values, sorted.
     one_of: Option<Vec<Text>>,
-    /// None of these; sorted.
+    /// Excluded values, sorted.
     none_of: Vec<Text>,
     above: Option<i64>,
     below: Option<i64>,
@@ -32,7 +32,7 @@ struct KeyTerms {
 }
 
 impl LabelTerms {
-    /// `None` where there are few.
+    /// Returns `None` if there are few requirements.
     pub(crate) fn of(selector: &LabelSelector) -> Option<Self> {
         let requirements = selector.requirements();
         if requirements.len() <= FEW {
@@ -81,7 +81,7 @@ impl KeyTerms {
             Operator::NotIn | Operator::NotEquals => self.none_of.extend_from_slice(values),
             Operator::Exists => self.exists = true,
             Operator::DoesNotExist => self.absent = true,
-            // Bounds are checked where requirements are made; without one nothing is above it.
+            // Requirements have valid bounds; for an invalid one no value would be above it.
             Operator::GreaterThan => {
                 let bound = bound().unwrap_or(i64::MAX);
                 self.above = Some(self.above.map_or(bound, |own| own.max(bound)));
@@ -93,7 +93,7 @@ impl KeyTerms {
         }
     }
 
-    /// True when an object without the label is not selected.
+    /// Returns true if objects without the label are not selected.
     fn needs_label(&self) -> bool {
         self.exists || self.one_of.is_some() || self.above.is_some() || self.below.is_some()
     }
@@ -132,11 +132,11 @@ mod tests {
     use crate::attrs::Meta;
 
     thread_local! {
-        /// How many texts this thread has compared.
+        /// The number of texts that this thread has compared.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Many terms select what they select one by one.
+    /// Combined terms select the same objects as single ones.
     #[test]
     fn together_and_one_by_one() {
         let padding: String = (0..FEW).map(|n| format!(",pad{n}!=x")).collect();
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// An object is looked at once for each of its labels, and each look-up halves what is left.
+    /// An object costs one lookup for each of its labels, and each lookup halves the remaining keys.
     #[test]
     fn work_does_not_grow_with_the_terms() {
         let labels = ["a", "key0512", "key1023", "z"].map(|key| (Text::from(key), Text::from("v")));
@@ -185,7 +185,7 @@ mod tests {
         assert!(LabelSelector::parse(&vec!["a!=x"; 1025].join(",")).is_err(), "more are refused");
     }
 
-    /// What is kept and looked at does not grow with the terms on one key.
+    /// Memory and comparisons do not grow with the number of terms on one key.
     #[test]
     fn terms_on_one_key_are_one() {
         let text = (0..1000).map(|n| format!("a!=v{n}")).collect::<Vec<_>>().join(",");

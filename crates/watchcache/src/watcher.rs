@@ -14,17 +14,17 @@ use crate::selection::Selection;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// With the first event after this revision.
+    /// Starts with the first event after this revision.
     After(Revision),
-    /// With the next event.
+    /// Starts with the next event.
     Now,
-    /// With the selected objects of a snapshot as ADDED, then the events after it.
+    /// Starts with the selected objects of a snapshot as ADDED, then sends the events after it.
     Snapshot {
         snapshot: Snapshot,
-        /// Whether [`WatchItem::InitialEventsEnd`] stands between the two.
+        /// True to send [`WatchItem::InitialEventsEnd`] between the two.
         mark_end: bool,
     },
 }
@@ -34,19 +34,19 @@ pub enum Start {
 pub struct Watcher {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
-    /// The state that it began with has not been told yet.
+    /// True until the initial state has been sent.
     beginning: bool,
-    /// Whether it has not reached the present since it began.
+    /// True until it has reached the newest event.
     catching_up: bool,
-    /// The newest revision handed out, or the one that the watch began after.
+    /// The newest revision delivered, or the one that the watch started after.
     delivered: Revision,
 }
 
-/// How many events a reader copies out of the window under the hub's lock.
+/// The number of events that a reader copies from the window at once under the hub's lock.
 const WINDOW_READ: usize = 256;
-/// A batch ends once what it keeps alive is this much, so that a reader that stops holds no more.
+/// The memory at which a batch ends, so that a stopped reader holds no more.
 const BATCH_BYTES: usize = 256 << 10;
-/// How many objects of the initial state are taken before their sizes are looked at.
+/// The number of objects of the initial state that are read before their sizes are summed up.
 const INITIAL_READ: usize = 16;
 
 impl Watcher {
@@ -77,13 +77,13 @@ impl Watcher {
         Ok(Self { shared, mailbox, beginning, catching_up, delivered: from })
     }
 
-    /// Waits until there is something to deliver and appends up to `max` items to `out`. What comes after an error is
-    /// the same error. Dropping the future loses nothing.
+    /// Waits for items and appends up to `max` of them to `out`. After an error the same error is returned again.
+    /// Cancelling the future loses no item.
     pub async fn next_batch(&mut self, max: usize, out: &mut Vec<WatchItem>) -> Result<(), WatchError> {
         poll_fn(|cx| self.poll_batch(cx, max, out)).await
     }
 
-    /// As [`Watcher::next_batch`], for streams.
+    /// Like [`Watcher::next_batch`], for streams.
     pub fn poll_batch(
         &mut self,
         cx: &mut Context<'_>,
@@ -141,9 +141,9 @@ impl Watcher {
         }
     }
 
-    /// The revision up to which the watcher has been told everything: what a bookmark may carry.
+    /// Returns the revision up to which the watcher has received everything, for bookmarks.
     pub fn progress(&self) -> Revision {
-        // Read first: what it promises has been put into the mailbox before.
+        // Read first: the events up to it are already in the mailbox.
         let known = self.shared.progress();
         if self.beginning {
             return Revision(0);
@@ -151,7 +151,7 @@ impl Watcher {
         let queue = self.mailbox.queue.lock();
         match (queue.events.front(), queue.mode) {
             (Some((_, event)), _) => Revision(event.revision().0 - 1),
-            // The event that it reads next may have the revision of the last one it read.
+            // The next event may have the same revision as the last one delivered.
             (None, Mode::Behind { .. }) if self.delivered > self.mailbox.from => Revision(self.delivered.0 - 1),
             (None, Mode::Behind { .. }) => self.delivered,
             (None, Mode::Live) if queue.ending.is_some() => self.delivered,
@@ -159,7 +159,7 @@ impl Watcher {
         }
     }
 
-    /// The revision after which its events come.
+    /// Returns the revision after which the events start.
     pub fn began(&self) -> Revision {
         self.mailbox.from
     }
@@ -170,7 +170,7 @@ impl Watcher {
 
     fn read_initial(&mut self, max: usize, out: &mut Vec<WatchItem>) {
         let mut initial = self.mailbox.initial.lock();
-        // Taken away where it held on to too much; the mailbox says so.
+        // It may have been removed because it held too much memory; then the watch has ended.
         let Some(Initial { cursor, mark_end }) = &mut *initial else {
             self.beginning = false;
             return;
@@ -192,7 +192,7 @@ impl Watcher {
         }
     }
 
-    /// Reads on in the window; returns whether there is something to deliver.
+    /// Continues reading the window; returns true if there is something to deliver.
     fn read_window(&mut self, mut next: u64, max: usize, out: &mut Vec<WatchItem>) -> bool {
         let (before, mut held) = (out.len(), 0);
         let mut events = Vec::new();

@@ -1,4 +1,4 @@
-//! The recent past of a resource: the events that a watch can be continued from.
+//! The recent events of a resource, from which a watch can continue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,41 +10,42 @@ use tokio::time::Instant;
 use crate::backlog::Backlog;
 use crate::entry::Event;
 
-/// How much of the past is kept.
+/// The limits of the kept events.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLimits {
-    /// So many events are kept however old they are, where their size allows it.
+    /// The number of events that are kept at any age, if their size allows it.
     pub min_events: usize,
-    /// No more than these are kept.
+    /// The maximum number of events.
     pub max_events: usize,
-    /// Events are kept at least this long, within the two bounds around this one.
+    /// The minimum time for which events are kept, within the two other limits.
     pub freshness: Duration,
-    /// Nor do events that make up more memory than this stay, but for the newest.
+    /// The maximum memory of all events except the newest.
     pub max_bytes: usize,
 }
 
 impl Default for WindowLimits {
-    /// kube-apiserver's numbers; what falls out early by size can still be read from the store's history.
+    /// Returns kube-apiserver's values; events dropped early because of their size can still be read from the store's
+    /// history.
     fn default() -> Self {
         Self { min_events: 100, max_events: 100 * 1024, freshness: Duration::from_secs(75), max_bytes: 64 << 20 }
     }
 }
 
-/// A row of events without a gap. Every event has a number, its place in the row since the cache began.
+/// A sequence of events without a gap. Every event has a number, counted since the start of the cache.
 #[derive(Debug)]
 pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
     first: u64,
-    /// Every event after this revision is here.
+    /// The revision after which the window has every event.
     floor: Revision,
     bytes: usize,
     limits: WindowLimits,
-    /// Told of dropped events that watchers still hold.
+    /// The count of dropped events that watchers still hold.
     backlog: Arc<Backlog>,
     overhangs: bool,
 }
 
-/// Numbers begin high, so that there is room for what is put in front.
+/// The first number, high enough to leave room for prepended events.
 const FIRST: u64 = 1 << 62;
 
 impl Window {
@@ -53,12 +54,12 @@ impl Window {
         Self { events, first: FIRST, floor, bytes: 0, limits, backlog, overhangs: false }
     }
 
-    /// True when watchers may hold events that were dropped here.
+    /// Returns true if watchers may hold events that the window dropped.
     pub(crate) fn overhangs(&self) -> bool {
         self.overhangs
     }
 
-    /// All mailboxes were searched for dropped events.
+    /// Notes that all mailboxes were searched for dropped events.
     pub(crate) fn set_relieved(&mut self) {
         self.overhangs = false;
     }
@@ -67,12 +68,12 @@ impl Window {
         &self.backlog
     }
 
-    /// The number of the oldest event, or of the next one.
+    /// Returns the number of the oldest event, or of the next one if there is none.
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
-    /// Takes in an event and gives it its number.
+    /// Appends an event and sets its number.
     pub(crate) fn push(&mut self, mut event: Event) -> Arc<Event> {
         event.sequence = self.end();
         let now = event.at;
@@ -83,8 +84,8 @@ impl Window {
         event
     }
 
-    /// Puts the events between `floor` and the oldest of the row in front of it. Events that were there before and
-    /// were dropped get the numbers back that they had.
+    /// Prepends the events between `floor` and the oldest one. Events that were dropped before get their former
+    /// numbers.
     pub(crate) fn prepend(&mut self, events: VecDeque<Event>, floor: Revision) {
         for mut event in events.into_iter().rev() {
             self.first -= 1;
@@ -95,18 +96,18 @@ impl Window {
         self.floor = floor;
     }
 
-    /// How many events there may be.
+    /// Returns the maximum number of events.
     pub(crate) fn capacity(&self) -> usize {
         self.limits.max_events
     }
 
-    /// How many events, and of how many bytes, may be put in front.
+    /// Returns the number of events, and of bytes, that may be prepended.
     pub(crate) fn room(&self) -> (usize, usize) {
         let events = self.limits.max_events.saturating_sub(self.events.len());
         (events, self.limits.max_bytes.saturating_sub(self.bytes))
     }
 
-    /// Drops what is old or too much.
+    /// Drops events that are too old or beyond the limits.
     pub(crate) fn trim(&mut self, now: Instant) {
         while let Some(oldest) = self.events.front() {
             let stale = now.saturating_duration_since(oldest.at) > self.limits.freshness;
@@ -122,13 +123,13 @@ impl Window {
             let dropped = self.events.pop_front();
             self.account(dropped);
         }
-        // What a burst needed is given back.
+        // Frees the memory of a burst.
         if self.events.capacity() > 1024 && self.events.capacity() > 4 * self.events.len() {
             self.events.shrink_to(2 * self.events.len());
         }
     }
 
-    /// Counts a dropped event if somebody holds it.
+    /// Counts a dropped event if a watcher holds it.
     fn account(&mut self, dropped: Option<Arc<Event>>) {
         if let Some(event) = dropped.filter(|event| Arc::strong_count(event) > 1) {
             event.charge(&self.backlog);
@@ -136,9 +137,9 @@ impl Window {
         }
     }
 
-    /// Forgets everything: the row has a gap before `floor`.
+    /// Drops all events: there is a gap before `floor`.
     pub(crate) fn reset(&mut self, floor: Revision) {
-        // The gap takes a number of its own, so that no reader can step over it.
+        // The gap gets a number of its own, so that no reader can miss it.
         self.first = self.end() + 1;
         while let Some(dropped) = self.events.pop_front() {
             self.account(Some(dropped));
@@ -147,43 +148,43 @@ impl Window {
         self.floor = floor;
     }
 
-    /// The number of the first event after `revision`; `None` when events after it are gone.
+    /// Returns the number of the first event after `revision`; `None` if events after it were dropped.
     pub(crate) fn after(&self, revision: Revision) -> Option<u64> {
         let position = self.events.partition_point(|event| event.revision() <= revision);
         (revision >= self.floor).then_some(self.first + position as u64)
     }
 
-    /// Copies up to `max` events from number `sequence` on; `None` when that one is gone.
+    /// Copies up to `max` events from number `sequence` on; `None` if that one was dropped.
     pub(crate) fn read(&self, sequence: u64, max: usize, out: &mut Vec<Arc<Event>>) -> Option<()> {
         let start = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
         out.extend(self.events.iter().skip(start).take(max).cloned());
         Some(())
     }
 
-    /// The events from number `first`, which is here, up to those of a revision.
+    /// Returns the events from number `first`, which must be present, up to a revision.
     pub(crate) fn up_to(&self, first: u64, until: Revision) -> std::collections::vec_deque::Iter<'_, Arc<Event>> {
         let end = self.events.partition_point(|event| event.revision() <= until);
         let start = usize::try_from(first - self.first).unwrap_or(end);
         self.events.range(start.min(end)..end)
     }
 
-    /// The revision of the event before number `first`, which is here, or the one that the row began after.
+    /// Returns the revision of the event before number `first`, which must be present; without one, the floor.
     pub(crate) fn change_before(&self, first: u64) -> Revision {
         let before = (first - self.first).checked_sub(1).and_then(|at| self.events.get(usize::try_from(at).ok()?));
         before.map_or(self.floor, |event| event.revision())
     }
 
-    /// The number that the next event gets.
+    /// Returns the number of the next event.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.events.len() as u64
     }
 
-    /// The oldest revision that a watch can begin after.
+    /// Returns the oldest revision that a watch can start after.
     pub(crate) fn oldest(&self) -> Revision {
         self.floor
     }
 
-    /// The revision of the newest event, or the one that the row began after.
+    /// Returns the revision of the newest event, or the floor if there is none.
     pub(crate) fn newest(&self) -> Revision {
         self.events.back().map_or(self.floor, |event| event.revision())
     }
@@ -196,7 +197,7 @@ impl Window {
         self.bytes
     }
 
-    /// Whether time alone will drop events.
+    /// Returns true if events will be dropped by age alone.
     pub(crate) fn can_shrink(&self) -> bool {
         self.events.len() > self.limits.min_events
     }

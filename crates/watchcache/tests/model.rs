@@ -1,4 +1,4 @@
-//! Many writers and watchers at random; every stream must be exactly what the store's history says.
+//! Many random writers and watchers; every stream must match the store's history exactly.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test fail as the test does")]
 
@@ -39,7 +39,7 @@ fn random_interest(dice: &mut Dice) -> Interest {
     interest(namespace, labels, fields)
 }
 
-/// Says from the text alone whether an object is wanted, so that the cache's own matching is not its own judge.
+/// Decides from the text alone whether an object is selected, independently of the cache's matching.
 fn wants(interest: &Interest, path: &str, value: &str) -> bool {
     let (namespace, name) = path.split_once('/').unwrap();
     let mut parts = value.split('|');
@@ -94,7 +94,7 @@ async fn run(seed: u64) {
         let (store, cache, mut finished) = (store.clone(), cache.clone(), finished.clone());
         let mut dice = Dice(seed * 7919 + number + 1);
         watchers.push(tokio::spawn(async move {
-            // Some begin at once, some in the middle, some at the end.
+            // Some watches start early, some in the middle, some at the end.
             let begun = begin.0 + dice.roll(WRITERS * WRITES / 2);
             cache.wait_for(Revision(begun), soon()).await.ok();
             let interest = random_interest(&mut dice);
@@ -139,7 +139,7 @@ async fn run(seed: u64) {
                     () = tokio::time::sleep(Duration::from_millis(5)) => {}
                 }
                 bookmark = bookmark.max(watcher.progress());
-                // A bookmark promises that nothing up to it comes any more.
+                // A bookmark means that no more events up to its revision will come.
                 let promised = bookmark;
                 let before = items.len();
                 if let Ok(next) = tokio::time::timeout(Duration::ZERO, watcher.next_batch(max, &mut items)).await {
@@ -159,7 +159,7 @@ async fn run(seed: u64) {
             let all = history(&store.inner, last).await;
             let want = expected(&all, from, |path, value| wants(&interest, path, value));
             assert_eq!(items, want, "{interest:?} from {from:?}");
-            // The state at the beginning and the stream lead to the list at the end.
+            // The initial state and the stream must lead to the final list.
             let before: Vec<Seen> = expected(&all, Revision(0), |path, value| wants(&interest, path, value));
             let earlier: Vec<Seen> = before.into_iter().filter(|seen| seen.revision <= from.0).collect();
             let end_state = replay(replay(Listing::new(), &earlier), &items);
@@ -177,7 +177,7 @@ async fn run(seed: u64) {
     }
 }
 
-/// Clients with hardly any window: each lists, watches, and begins anew when it is told that it is too late.
+/// Clients with a very small window: each lists, watches, and starts again when its revision is too old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_is_ended_lists_again_and_misses_nothing() {
     let store = Faulty::new();
@@ -203,7 +203,7 @@ async fn whoever_is_ended_lists_again_and_misses_nothing() {
                     ended.fetch_add(1, Ordering::Relaxed);
                     continue;
                 };
-                // One sleeps longer than any queue would hold for it.
+                // One client sleeps longer than any queue lasts.
                 if std::mem::take(&mut asleep) {
                     in_bed.notify_one();
                     while cache.progress().0 < from.0 + 1300 {
@@ -224,7 +224,7 @@ async fn whoever_is_ended_lists_again_and_misses_nothing() {
                         () = tokio::time::sleep(Duration::from_millis(5)) => {}
                     }
                 };
-                // What was told until the end is true in any case.
+                // The items sent before the end must be right in any case.
                 let told: Vec<Seen> = items.iter().filter_map(seen).collect();
                 let until = told.iter().map(|seen| seen.revision).max().unwrap_or(0).max(from.0);
                 let all = history(&store.inner, Revision(until)).await;

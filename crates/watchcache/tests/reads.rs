@@ -45,10 +45,10 @@ async fn states_of_the_past() {
         assert_eq!((snapshot.revision(), &listing(&snapshot)), (*revision, then));
         found += 1;
     }
-    // As far back as watches may begin, and no further.
+    // As far back as watches may start, and no further.
     assert!(found > stats.window_events, "{found} states of {} events", stats.window_events);
     assert!(cache.rewound(past[0].0, usize::MAX, soon()).await.is_none());
-    // Not where that takes too long, nor what the store has forgotten.
+    // States that need too many events are not computed, nor those that the store has compacted.
     let (middle, last) = (past[300].0, past[399].0);
     cache.forget_before(middle);
     assert!(cache.rewound(past[299].0, usize::MAX, soon()).await.is_none());
@@ -66,7 +66,7 @@ async fn states_of_the_past() {
     for (revision, most, want) in [(last, usize::MAX, false), (began, 2, false), (began, 3, true)] {
         assert_eq!(cache.rewound(revision, most, soon()).await.is_some(), want, "{revision:?} {most}");
     }
-    // A watch from before brings back the events that lead there.
+    // A watch from an earlier revision restores the events that are needed.
     let (revision, then) = &past[250];
     cache.subscribe(everything.clone(), Start::After(*revision), soon()).await.unwrap();
     let snapshot = cache.rewound(*revision, usize::MAX, soon()).await.unwrap();
@@ -147,7 +147,7 @@ async fn revisions() {
     let first = put(&*store, "a/one", "||1").await;
     let snapshot = cache.wait_consistent(soon()).await.unwrap();
     assert_eq!(snapshot.revision(), first);
-    // The rest of the store moves on; the state of the things stays true.
+    // Other keys of the store change; the state of the things stays valid.
     let elsewhere = put(&*store, "/registry/elsewhere", "").await;
     assert_eq!(cache.wait_for(elsewhere, soon()).await.unwrap().revision(), elsewhere);
     assert_eq!(cache.wait_consistent(soon()).await.unwrap().revision(), elsewhere);
@@ -162,7 +162,7 @@ async fn revisions() {
     let then = cache.snapshot_at(first).unwrap();
     assert_eq!((then.revision(), then.get("a/one").map(|entry| entry.revision())), (first, Some(first)));
     assert!(cache.snapshot_at(Revision(first.0 - 1)).is_none());
-    // What the store forgets, the cache gives up: kept states, and what the present one stands for as well.
+    // The cache drops what the store has compacted: kept states, and revisions that the current state covers.
     cache.forget_before(second);
     assert!(cache.snapshot_at(first).is_none());
     let later = put(&*store, "/registry/elsewhere", "2").await;
@@ -265,7 +265,7 @@ async fn an_index_appears_where_it_is_missed() {
         }
     };
     check(&*store).await;
-    // Every list above asks for one index more, made beside the road.
+    // Every list above requests one more index, which is built in the background.
     let until = soon();
     while cache.stats().indexes < 4 && Instant::now() < until {
         list(&cache, interest("", "app=17", "")).await;
@@ -297,13 +297,13 @@ async fn an_object_that_cannot_be_read_is_not_passed_over() {
         let ruin =
             || Txn { key: key("a/bad"), expect: Expect::Anything, op: Op::Put { value: bad.clone(), lease: None } };
         store.txn(ruin()).await.unwrap();
-        // As the cache reads its range for the first time: nothing is served.
+        // Unreadable when the cache reads its range for the first time: nothing is served.
         let why = cache.snapshot(soon()).await.unwrap_err();
         assert!(matches!(why, CacheError::NotReady(Some(trouble)) if trouble.error.is_unreadable()));
         assert!(cache.is_unreadable() && cache.is_lost());
         put(&*store, "a/bad", "app=web||").await;
         assert_eq!(names(&cache).await, ["a/bad", "a/good"]);
-        // As a change: what was there before it is at hand for a while, and consistent reads are told.
+        // Unreadable as a change: the old state is served for a while, and consistent reads get an error.
         store.txn(ruin()).await.unwrap();
         while !cache.is_unreadable() {
             tokio::task::yield_now().await;
@@ -319,7 +319,7 @@ async fn an_object_that_cannot_be_read_is_not_passed_over() {
     }
 }
 
-/// The objects of a consistent list, once there can be one.
+/// Returns the names in a consistent list, as soon as one is possible.
 async fn names(cache: &Cache) -> Vec<String> {
     loop {
         match cache.wait_consistent(soon()).await {
@@ -347,7 +347,7 @@ async fn what_history_holds_can_be_selected() {
     }
 }
 
-/// A key that is no path of a resource is left out, and nobody waits for it.
+/// A key that is not a valid path is ignored, and blocks no reader.
 #[tokio::test]
 async fn a_key_that_is_not_utf8_holds_up_nobody() {
     let store = Faulty::new();

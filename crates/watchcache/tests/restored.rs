@@ -1,4 +1,4 @@
-//! A store that is restored from a backup: revisions are given again, to another past.
+//! A store that is restored from a backup: revisions are used again, for another history.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
 
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 use crate::support::{PREFIX, Things, interest, list, put, soon};
 
-/// One store before it is restored, and another after.
+/// One store before the restore, and another one after it.
 struct TwoPasts {
     stores: [EmbeddedStore; 2],
     is_restored: AtomicBool,
@@ -98,7 +98,7 @@ impl Store for TwoPasts {
     }
 }
 
-/// The other past has the same revisions, and may be shorter, as long or longer: nothing of the first is shown any more.
+/// The other history has the same revisions, and may be shorter, as long or longer: nothing of the first is shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_another_past_is_shown() {
     for more in 0..4 {
@@ -126,7 +126,7 @@ async fn nothing_of_another_past_is_shown() {
         assert_eq!(revision, last, "{more} more");
         let values: Vec<_> = objects.iter().map(|(path, (_, value))| (path.as_str(), value.as_str())).collect();
         assert_eq!(values, [("a/one", "||new"), ("a/same", "||1"), ("a/two", "||2")], "{more} more");
-        // Somebody who began before would keep what he has read for the next page.
+        // A reader that started before would keep its snapshot for the next page.
         cache.retain(&snapshot);
         for revision in changed.0..last.0 {
             let past = [cache.snapshot_at(Revision(revision)), cache.rewound(Revision(revision), 100, soon()).await];

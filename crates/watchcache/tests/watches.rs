@@ -1,4 +1,4 @@
-//! Watches: where they begin, what they see, how they end.
+//! Watches: their beginnings, their events, their ends.
 
 mod support;
 
@@ -91,7 +91,7 @@ async fn beginnings() {
         assert_eq!(words(&read_until(&mut watcher, third).await), want);
         assert!(watcher.progress() >= third);
     }
-    // Before the cache's beginning the store knows, until it forgets.
+    // Before the cache's start, events come from the store until it compacts them.
     put(&*store, "a/before", "||").await;
     store.compact(first).await.unwrap();
     let too_old = cache.subscribe(everything, Start::After(Revision(first.0 - 1)), soon()).await;
@@ -100,7 +100,7 @@ async fn beginnings() {
     assert_eq!(want.to_string(), format!("too old resource version: {} ({})", first.0 - 1, first.0));
 }
 
-/// A server that starts again has an empty window, and clients come back with what they saw last.
+/// After a restart the window is empty, and clients reconnect with the last revision that they saw.
 #[tokio::test]
 async fn watches_begin_before_the_cache_did() {
     for max_events in [1_000, 20] {
@@ -135,7 +135,7 @@ async fn watches_begin_before_the_cache_did() {
             }
         }
         assert!(cache.stats().window_events <= max_events);
-        // The empty store is no state that anybody was told of.
+        // No client received the state of the empty store.
         let selection = cache.selection(Interest::default());
         let nothing = cache.subscribe(selection, Start::After(Revision(1)), soon()).await;
         assert!(matches!(nothing, Err(WatchError::Expired { .. })));
@@ -247,7 +247,7 @@ async fn a_broken_watch_of_the_store_is_continued() {
     assert_eq!(store.ranges.load(Ordering::Relaxed), 1, "the range was read again without need");
 }
 
-/// A key that is away for a moment costs no watch anything.
+/// An encryption key that is missing for a moment affects no watch.
 #[tokio::test]
 async fn what_could_not_be_read_is_told_when_it_can() {
     let (store, cache) = setup(WindowLimits::default());
@@ -260,7 +260,7 @@ async fn what_could_not_be_read_is_told_when_it_can() {
         while !cache.is_unreadable() {
             tokio::task::yield_now().await;
         }
-        // For a while that is no more than a cache that is behind.
+        // For a while this is the same as a cache that is behind.
         let soon_over = Instant::now() + Duration::from_millis(20);
         match cache.wait_consistent(soon_over).await {
             Err(CacheError::TooLargeRevision { requested, current }) => assert!(requested == last && current < last),
@@ -268,7 +268,7 @@ async fn what_could_not_be_read_is_told_when_it_can() {
         }
         assert!(!cache.is_lost());
         store.sealed.store(false, Ordering::Relaxed);
-        // Either way may be the first to work: going on, or reading all, which is a gap.
+        // Either way may work first: continuing, or reading everything, which is a gap.
         match try_read_until(&mut watcher, last).await {
             Ok(items) => assert_eq!(words(&items), [format!("Modified a/x ||{round}")]),
             Err(WatchError::Expired { .. }) => {
@@ -293,7 +293,7 @@ async fn a_gap_in_history_ends_watches_and_heals_the_cache() {
     let same = cache.get("a/same").unwrap();
     store.down.store(true, Ordering::Relaxed);
     store.cut();
-    // A read of the cache as it was is still served, a consistent one is not.
+    // A read of the old state is still served, a consistent one is not.
     assert_eq!(cache.snapshot(soon()).await.unwrap().len(), 3);
     while cache.is_ready() {
         tokio::task::yield_now().await;
@@ -355,7 +355,7 @@ async fn watchers_leave_no_trace() {
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Writes an object of a megabyte so often.
+/// Writes an object of a megabyte `times` times.
 async fn put_large(store: &Faulty, path: &str, times: usize) -> binnacle_store::Revision {
     let mut last = binnacle_store::Revision(0);
     for number in 0..times {
@@ -364,7 +364,7 @@ async fn put_large(store: &Faulty, path: &str, times: usize) -> binnacle_store::
     last
 }
 
-/// Reads what a watch still has until it ends.
+/// Reads the rest of a watch until it ends.
 async fn drain(watcher: &mut binnacle_watchcache::Watcher) -> (usize, WatchError) {
     let mut read = 0;
     loop {
@@ -379,7 +379,7 @@ async fn drain(watcher: &mut binnacle_watchcache::Watcher) -> (usize, WatchError
     }
 }
 
-/// Nobody reads, and far more is written than a mailbox may hold and the window keeps.
+/// No reader reads, and far more is written than a mailbox and the window may hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mailbox_is_bounded_in_bytes() {
     let limits = WindowLimits { min_events: 2, max_bytes: 4 * MEGABYTE, ..WindowLimits::default() };
@@ -394,7 +394,7 @@ async fn a_mailbox_is_bounded_in_bytes() {
     assert!(read <= 10 * MEGABYTE, "{read} bytes waited for a watcher that does not read");
 }
 
-/// What all mailboxes hold beyond the window is bounded together; whoever reads is not ended.
+/// All mailboxes together may hold a limited amount beyond the window; a watcher that reads is not ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_mailboxes_together_are_bounded_in_bytes() {
     let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
@@ -427,7 +427,7 @@ async fn all_mailboxes_together_are_bounded_in_bytes() {
     assert_eq!(backlog.used(), 0);
 }
 
-/// The state that a watch begins with is not kept for a reader that does not take it.
+/// The initial state of a watch is not kept for a reader that does not read it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_initial_state_that_nobody_reads_is_let_go() {
     let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
@@ -449,7 +449,7 @@ async fn an_initial_state_that_nobody_reads_is_let_go() {
     assert!(matches!(ended, WatchError::Expired { .. }), "{ended:?}");
 }
 
-/// A follower that panics is begun again: the cache goes on, and watches are told of the gap.
+/// A follower that panics is restarted: the cache continues, and watches end because of the gap.
 #[tokio::test]
 async fn a_follower_that_panics_is_begun_again() {
     let (store, cache) = setup(WindowLimits::default());

@@ -1,4 +1,4 @@
-//! Answers of a webhook that still count, a bounded number of them. What is asked and answered is the caller's business.
+//! A bounded cache of a webhook's answers, each with a TTL. Independent of the contents of requests and answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Answers by the question as it was posted.
+/// A cache of answers, by the bytes of the request.
 pub struct Answers<T> {
     most: usize,
     kept: Mutex<Kept<T>>,
@@ -14,7 +14,7 @@ pub struct Answers<T> {
 
 struct Kept<T> {
     by_question: HashMap<Bytes, Answer<T>>,
-    /// The oldest first; a question that was answered again stands here again, with its newer number.
+    /// Oldest first; a repeated question is added again, with a newer number.
     order: VecDeque<(u64, Bytes)>,
     number: u64,
 }
@@ -26,7 +26,7 @@ struct Answer<T> {
 }
 
 impl<T: Clone> Answers<T> {
-    /// Room for so many.
+    /// Creates a cache with at most this number of answers.
     pub fn new(most: usize) -> Self {
         let kept = Kept { by_question: HashMap::new(), order: VecDeque::new(), number: 0 };
         Self { most, kept: Mutex::new(kept) }
@@ -67,7 +67,7 @@ mod tests {
         answers.put(key(0), "yes", hour);
         answers.put(key(1), "yes", Duration::ZERO);
         assert!(answers.get(b"0").is_some() && answers.get(b"1").is_none() && answers.get(b"2").is_none());
-        // One that is answered again stays when the old ones go.
+        // A refreshed answer remains when older ones are evicted.
         for number in 2..=MOST {
             answers.put(key(number), "yes", hour);
             if number == 10 {

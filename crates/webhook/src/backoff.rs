@@ -1,33 +1,33 @@
-//! Trying again what failed for a while, with pauses that grow.
+//! Retries with growing pauses.
 
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 use crate::client::WebhookError;
 
-/// How often something is tried, and how long to wait in between: each pause is longer than the one before, by a part of
-/// its own length at random so that many callers do not come back at once.
+/// The number of attempts and the pauses between them: each pause is longer than the previous one, plus a random part
+/// of its length, so that many callers do not retry at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     pub initial: Duration,
     pub factor: f64,
     pub jitter: f64,
-    /// Attempts in total, at least one.
+    /// The maximum number of attempts, at least one.
     pub steps: u32,
 }
 
 impl Backoff {
-    /// As kube-apiserver calls its webhooks: five attempts.
+    /// Returns the backoff of kube-apiserver's webhook calls: five attempts.
     pub fn starting_at(initial: Duration) -> Self {
         Self { initial, factor: 1.5, jitter: 0.2, steps: 5 }
     }
 
-    /// One attempt.
+    /// Returns a backoff with a single attempt.
     pub fn never() -> Self {
         Self { initial: Duration::ZERO, factor: 1.0, jitter: 0.0, steps: 1 }
     }
 
-    /// Runs `attempt` until it succeeds, fails for good, or all attempts are used up; the last outcome counts.
+    /// Runs `attempt` until it succeeds, fails permanently, or all attempts are used up; returns the last outcome.
     pub async fn run<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, WebhookError>
     where
         F: Future<Output = Result<T, WebhookError>>,
@@ -35,7 +35,7 @@ impl Backoff {
         self.run_while(WebhookError::is_transient, attempt).await
     }
 
-    /// The same for who has an opinion of their own about which failures pass.
+    /// Like [`Backoff::run`], but retries the errors for which `passes` returns true.
     pub async fn run_while<T, F>(
         &self,
         passes: impl Fn(&WebhookError) -> bool,
@@ -60,7 +60,7 @@ impl Backoff {
     }
 }
 
-/// At random from zero to one. Nobody gains anything by guessing it.
+/// Returns a random fraction from zero to one, which need not be unpredictable.
 fn fraction() -> f64 {
     let bits = std::collections::hash_map::RandomState::new().build_hasher().finish();
     (bits >> 11) as f64 / (1u64 << 53) as f64
@@ -76,7 +76,7 @@ mod tests {
     async fn attempts() {
         let transient = || WebhookError::Status { code: 500, message: "x".into(), retry_after: None, forbidden: None };
         let lasting = || WebhookError::Status { code: 404, message: "x".into(), retry_after: None, forbidden: None };
-        // (failures before success, whether they may be retried, attempts made, success)
+        // Failures before success, true if they may be retried, expected attempts, and expected success.
         for (failures, retried, attempts, success) in
             [(0, true, 1, true), (2, true, 3, true), (9, true, 5, false), (1, false, 1, false)]
         {

@@ -1,4 +1,4 @@
-//! One target, called as often as needed over connections that stay open.
+//! A client for one target, with persistent connections.
 
 use std::error::Error as _;
 use std::fmt;
@@ -25,27 +25,27 @@ use crate::connector::{ConnectError, Connector};
 use crate::target::{Credential, Target, TargetError};
 use crate::tls;
 
-/// What is read of an answer.
+/// The maximum size of an answer's body.
 const MAX_ANSWER: usize = 8 << 20;
-/// How long a token from a file is used before the file is read again.
+/// The time after which a token file is read again.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
-/// How long a connection may be unused.
+/// The time after which an unused connection is closed.
 const IDLE: Duration = Duration::from_secs(90);
 const AGENT: &str = concat!("kube-apiserver/v1.36 (binnacle/", env!("CARGO_PKG_VERSION"), ")");
 
-/// Calls one target. Cheap to clone; clones share connections.
+/// A client for one target. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Client {
     pool: Pool<Connector, Full<Bytes>>,
     target: Arc<Target>,
     timeout: Duration,
-    /// The target's URL with the timeout, which servers are told.
+    /// The URL of the target, with the timeout as a query parameter for the server.
     url: Uri,
     agent: HeaderValue,
     token: Arc<Mutex<Option<(HeaderValue, Instant)>>>,
 }
 
-/// An answer that means success.
+/// A successful answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub code: u16,
@@ -53,13 +53,13 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Why a call did not succeed.
+/// Errors of calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookError {
     /// There was no answer: `Post "https://...": dial tcp ...`.
     #[error("{message}")]
     Connection { message: String, reset: bool },
-    /// There was none within the time for it.
+    /// There was no answer within the time for it.
     #[error("{message}")]
     TimedOut { message: String },
     /// The answer was that something is wrong.
@@ -68,7 +68,7 @@ pub enum WebhookError {
         code: u16,
         message: String,
         retry_after: Option<u32>,
-        /// Set when it is that we may not: some who ask pass that on as if it was theirs.
+        /// The Status if the code is 403: some callers return it as their own.
         forbidden: Option<Box<Status>>,
     },
     /// The answer cannot be read.
@@ -77,7 +77,7 @@ pub enum WebhookError {
 }
 
 impl WebhookError {
-    /// Whether the same call may succeed a little later.
+    /// Returns true if a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connection { reset, .. } => *reset,
@@ -86,7 +86,7 @@ impl WebhookError {
         }
     }
 
-    /// The code of the answer, if there was one.
+    /// Returns the code of the answer, if there was one.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Status { code, .. } => Some(*code),
@@ -96,7 +96,7 @@ impl WebhookError {
 }
 
 impl Client {
-    /// `timeout` is for one call, its answer read to the end.
+    /// Creates a client. `timeout` is the time limit of one call, including reading the answer.
     pub fn new(target: Target, timeout: Duration) -> Result<Self, TargetError> {
         let connector = Connector {
             tls: Arc::new(tls::config(&target)?),
@@ -114,7 +114,7 @@ impl Client {
         Ok(Self { pool, target: Arc::new(target), timeout, url, agent, token: Arc::default() })
     }
 
-    /// The same under another name (`User-Agent`).
+    /// Sets another `User-Agent`.
     #[must_use]
     pub fn named(self, agent: &'static str) -> Self {
         Self { agent: HeaderValue::from_static(agent), ..self }
@@ -129,8 +129,8 @@ impl Client {
         self.send(Method::POST, self.url.clone(), json.into(), self.authorization(), self.timeout).await
     }
 
-    /// Posts a JSON document that must be answered earlier than others. The target is told in whole seconds; `None` tells
-    /// it nothing, and it has the time of all calls.
+    /// Posts a JSON document with its own time limit, which is also sent to the target in whole seconds. With `None`
+    /// the target gets no timeout, and the limit is that of all calls.
     pub async fn post_within(&self, json: impl Into<Bytes>, left: Option<Duration>) -> Result<Answer, WebhookError> {
         let Some(left) = left else {
             return self
@@ -143,12 +143,12 @@ impl Client {
         self.send(Method::POST, url, json.into(), self.authorization(), left).await
     }
 
-    /// Gets a document from a server's other URL, or its own.
+    /// Gets a document from another URL of the server, or its own.
     pub async fn get(&self, url: Uri) -> Result<Answer, WebhookError> {
         self.send(Method::GET, url, Bytes::new(), self.authorization(), self.timeout).await
     }
 
-    /// As [`Client::get`], with another credential than the target's.
+    /// Like [`Client::get`], with another credential than the target's.
     pub async fn get_as(&self, url: Uri, authorization: Option<HeaderValue>) -> Result<Answer, WebhookError> {
         let authorization = authorization.map(|mut value| {
             value.set_sensitive(true);
@@ -233,7 +233,7 @@ impl Client {
         value
     }
 
-    /// A token that cannot be read again stays in use: it may still be good.
+    /// Reads a token file. If that fails, the previous token remains in use: it may still be valid.
     fn token_of(&self, path: &Path) -> Option<HeaderValue> {
         let mut kept = self.token.lock();
         if let Some((value, read)) = &*kept
@@ -282,13 +282,13 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
         return Ok(Answer { code, headers: parts.headers, body });
     }
     let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    // What is not text is not for people.
+    // A binary body is not shown.
     let media = parts.headers.get(CONTENT_TYPE).map_or("text/plain", |value| value.to_str().unwrap_or(""));
     let text = if media.starts_with("text/") { String::from_utf8_lossy(&body) } else { "unknown".into() };
     Err(failure(code, &body, text.trim(), retry_after))
 }
 
-/// An answer that is no success; one that says why as a Status is believed.
+/// Returns the error of an unsuccessful answer, from its Status if the body is one.
 fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> WebhookError {
     let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     if let Some(said) = status.as_ref().and_then(said) {
@@ -303,7 +303,7 @@ fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> Webh
     WebhookError::Status { code, message, retry_after, forbidden }
 }
 
-/// Code and message of a Status that tells of a failure, and itself where that is that we may not.
+/// Returns code and message of a failure's Status, and the Status itself if it is Forbidden.
 fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<Status>>)> {
     if status["kind"] != "Status" || status["status"] != "Failure" {
         return None;
@@ -317,7 +317,7 @@ fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<S
 }
 
 impl Answer {
-    /// What a Status in place of the document that was asked for tells of a failure.
+    /// Returns the failure if the body is a Status instead of the requested document.
     pub fn failure(&self) -> Option<WebhookError> {
         let status: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
         let (code, message, forbidden) = said(&status)?;
@@ -325,7 +325,7 @@ impl Answer {
     }
 }
 
-/// The innermost reason.
+/// Returns the text of the innermost error.
 fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

@@ -1,4 +1,4 @@
-//! Opening connections: names, TCP, TLS.
+//! Opening of connections: name resolution, TCP, TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,12 +21,12 @@ use tower_service::Service as Connect;
 
 use crate::service::Service;
 
-/// Why there is no connection, in the words of Go's client.
+/// The error of a connection attempt, in the words of Go's client.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ConnectError {
     pub(crate) message: String,
-    /// Whether the other side broke it off.
+    /// True if the peer reset the connection.
     pub(crate) reset: bool,
 }
 
@@ -34,13 +34,13 @@ pub(crate) struct ConnectError {
 pub(crate) struct Connector {
     pub(crate) tls: Arc<ClientConfig>,
     pub(crate) server_name: Option<String>,
-    /// The service to dial in place of the URL's host.
+    /// The service to dial instead of the URL's host.
     pub(crate) service: Option<Service>,
-    /// The proxy to leave by.
+    /// The proxy to connect through.
     pub(crate) dialer: Option<Arc<Dialer>>,
 }
 
-/// With or without TLS.
+/// A connection with or without TLS.
 pub(crate) enum Stream {
     Plain(Box<dyn Tunnel>),
     Tls(Box<TlsStream<Box<dyn Tunnel>>>),
@@ -105,7 +105,7 @@ impl Connector {
     }
 }
 
-/// Host and port of an address; an IPv6 address stands in brackets.
+/// Splits an address into host and port; an IPv6 address is in brackets.
 fn split(address: &str) -> Option<(&str, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     Some((host.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
@@ -156,7 +156,7 @@ impl Connection for Stream {
     fn connected(&self) -> Connected {
         let Self::Tls(stream) = self else { return Connected::new() };
         let session = stream.get_ref().1;
-        // Each answer on this connection tells of it.
+        // These are attached to each answer on this connection.
         let connected = Connected::new().extra(Flaws::of(session.peer_certificates().unwrap_or_default()));
         match session.alpn_protocol() == Some(b"h2") {
             true => connected.negotiated_h2(),

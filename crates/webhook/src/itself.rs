@@ -1,5 +1,5 @@
-//! This server as a target of its own calls: webhooks may be paths of it (`kubernetes.default.svc`), or of servers that it
-//! hands requests on to.
+//! This server as the target of its own calls: webhooks may be served by it (`kubernetes.default.svc`), or by servers
+//! to which it proxies requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::service::{Service, ServiceResolver};
 use crate::target::{Credential, Target};
 
-/// How a server calls itself. Clones share the bound of calls.
+/// The means of a server to call itself. Clones share the limit on calls.
 #[derive(Clone, Debug)]
 pub struct Itself {
     credential: Credential,
@@ -18,20 +18,20 @@ pub struct Itself {
     calls: Arc<Semaphore>,
 }
 
-/// Tells the certificates that this server shows from all others, whatever names are in them and whoever signed them.
+/// Recognizes this server's own serving certificates, regardless of their names and signers.
 #[derive(Clone)]
 pub struct OwnCertificates(Arc<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>);
 
 impl Itself {
-    /// At most so many calls are made at a time, and others wait: a call may lead to the next one (a webhook about
-    /// connections to a service that is reached through such a connection), and each holds connections and memory.
+    /// At most `calls` calls run at a time, and others wait: a call may cause the next one (a webhook for connections
+    /// to a service that is reached through such a connection), and each holds connections and memory.
     pub fn new(credential: Credential, certificates: OwnCertificates, calls: usize) -> Self {
         Self { credential, certificates, calls: Arc::new(Semaphore::new(calls)) }
     }
 
-    /// Waits until one more call may be made.
+    /// Waits until another call is allowed.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+        // The semaphore is never closed.
         self.calls.acquire().await.ok()
     }
 
@@ -41,7 +41,7 @@ impl Itself {
 }
 
 impl OwnCertificates {
-    /// `is_own` is asked about the certificate of each server that is dialed.
+    /// `is_own` checks the certificate of each server that is dialed.
     pub fn new(is_own: impl Fn(&CertificateDer<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_own))
     }
@@ -54,8 +54,8 @@ impl fmt::Debug for OwnCertificates {
 }
 
 impl Target {
-    /// At a service, at the one that its URL means, or at what else the URL names. Where that is this server, nothing more
-    /// has to be known of it ([`Target::is_itself`]).
+    /// Directs the target to the given service, to the service that its URL names, or to the URL's host. If that is
+    /// this server, no further configuration is needed ([`Target::is_itself`]).
     #[must_use]
     pub fn at(mut self, service: Option<Service>, resolver: &Arc<dyn ServiceResolver>) -> Self {
         self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
@@ -66,12 +66,12 @@ impl Target {
         }
     }
 
-    /// True when the target is this server, which is called with what it knows of itself.
+    /// Returns true if the target is this server, which is called with its own credentials and certificates.
     pub fn is_itself(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Nobody else gets the credential: neither another server nor a proxy in between.
+    /// Restricts the credential to this server: neither another server nor a proxy gets it.
     #[must_use]
     pub fn as_itself(self, itself: Itself) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Kubeconfig files, as far as they say whom to call: the current context's cluster and user.
+//! Kubeconfig files as the configuration of a target: the cluster and user of the current context.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use binnacle_schema::{Limits, Value, yaml};
 
 use crate::target::{Credential, Identity, IdentityFiles, Target, TargetError};
 
-/// Why a file says nothing usable.
+/// Errors of kubeconfig files.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     #[error("stat {0}: no such file or directory")]
@@ -25,7 +25,7 @@ pub enum KubeconfigError {
     Target(#[from] TargetError),
 }
 
-/// Reads a file; relative paths in it are relative to its directory.
+/// Reads a file; its relative paths start at its directory.
 pub fn load(path: &Path) -> Result<Target, KubeconfigError> {
     parse(path, &read(path)?)
 }
@@ -45,7 +45,7 @@ pub(crate) fn tree(path: &Path, text: &[u8]) -> Result<Value, KubeconfigError> {
     yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).map_err(|error| syntax(error.to_string()))
 }
 
-/// The contents of a file whose `path` is for messages and for the paths in it.
+/// Parses the contents of a file; `path` is for messages and relative paths.
 pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
     let config = tree(path, text)?;
     if config.list_at(&["clusters"]).is_empty() && config.list_at(&["users"]).is_empty() {
@@ -77,14 +77,14 @@ pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
     let name = cluster.str_at(&["tls-server-name"]);
     target.server_name = (!name.is_empty()).then(|| name.to_owned());
 
-    // Who is not among the users has no credentials, which client-go accepts as well.
+    // A user name without an entry has no credentials, as in client-go.
     if let Some(user) = named(&config, "users", "user", of("user")) {
         (target.identity, target.credential) = credentials(user, dir)?;
     }
     Ok(target)
 }
 
-/// An entry of one of the lists of names.
+/// Returns an entry of a list by its name.
 fn named<'a>(config: &'a Value, list: &str, member: &str, name: &str) -> Option<&'a Value> {
     let mut entries = config.list_at(&[list]).iter();
     entries.find(|entry| !name.is_empty() && entry.str_at(&["name"]) == name)?.get(member)
@@ -120,7 +120,7 @@ pub(crate) fn credentials(user: &Value, dir: &Path) -> Result<(Option<Identity>,
     Ok((identity, credential))
 }
 
-/// The files of a client certificate and its key, where neither stands in the kubeconfig file itself.
+/// Returns the files of a client certificate and its key, if both are outside the kubeconfig file.
 fn identity_files(user: &Value, dir: &Path) -> Option<IdentityFiles> {
     let [certificate, key] = ["client-certificate", "client-key"].map(|name| {
         let in_file = user.str_at(&[format!("{name}-data").as_str()]).is_empty();
@@ -129,7 +129,7 @@ fn identity_files(user: &Value, dir: &Path) -> Option<IdentityFiles> {
     Some(IdentityFiles { certificate: certificate?, key: key? })
 }
 
-/// `NAME-data` as base64, or else the file that `NAME` names.
+/// Returns `NAME-data`, decoded from base64, or else the contents of the file `NAME`.
 fn data_or_file(of: &Value, name: &str, dir: &Path) -> Result<Option<Vec<u8>>, KubeconfigError> {
     let data = of.str_at(&[format!("{name}-data").as_str()]);
     if !data.is_empty() {

@@ -1,7 +1,7 @@
-//! Calls to webhooks: who is called and how ([`Target`], from a kubeconfig file or made by hand), a [`Client`] that keeps
-//! connections open, retries with growing pauses ([`Backoff`]), and what was answered lately ([`Answers`]).
+//! Calls to webhooks: a [`Target`], from a kubeconfig file or built in code, a [`Client`] with persistent connections,
+//! retries with growing pauses ([`Backoff`]), and a cache of answers ([`Answers`]).
 //!
-//! What is sent and what the answer means is the caller's business; errors are worded as kube-apiserver's client does.
+//! Independent of the contents of requests and answers; errors have the words of kube-apiserver's client.
 
 mod answers;
 mod backoff;

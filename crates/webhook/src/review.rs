@@ -1,13 +1,12 @@
-//! Reviews that webhooks answer with: documents of a kind and version, read as leniently as kube-apiserver reads them, and
-//! refused in its words.
+//! Decoding of webhook answers: reviews of a kind and version, as lenient as in kube-apiserver, with its errors.
 
 use binnacle_meta::{GroupVersion, go_quote};
 use binnacle_schema::{Limits, Object, Value, json, yaml};
 
-/// Where kube-apiserver registers the kinds that an answer may be of.
+/// The place where kube-apiserver registers the kinds of answers.
 const SCHEME: &str = "pkg/util/webhook/client.go:71";
 
-/// The kind of review that a webhook is to answer with.
+/// The expected kind of review.
 #[derive(Clone, Copy, Debug)]
 pub struct ReviewKind<'a> {
     pub group: &'a str,
@@ -16,7 +15,7 @@ pub struct ReviewKind<'a> {
 }
 
 impl ReviewKind<'_> {
-    /// The document in a body, JSON or YAML. What it does not say of its kind is taken for granted here, and not filled in.
+    /// Decodes the body, JSON or YAML. A missing kind or version counts as the expected one, and is not filled in.
     pub fn read(&self, body: &[u8], limits: &Limits) -> Result<Value, String> {
         let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
         let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -38,9 +37,9 @@ impl ReviewKind<'_> {
         Ok(if tree.is_null() { Value::Object(Object::new()) } else { tree })
     }
 
-    /// What is wrong with a document of another kind.
+    /// Returns the error for a document of another kind.
     fn other(&self, given: &GroupVersion, kind: &str) -> String {
-        // Those of `meta.k8s.io/v1` that each API group has.
+        // The kinds of `meta.k8s.io/v1` that each API group has.
         const IN_ALL_GROUPS: [&str; 7] = [
             "WatchEvent",
             "ListOptions",

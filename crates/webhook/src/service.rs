@@ -9,26 +9,26 @@ use http::Uri;
 
 use crate::itself::Itself;
 
-/// Tells where a service of the cluster is reached.
+/// A resolver of services' addresses.
 pub trait ServiceResolver: fmt::Debug + Send + Sync {
-    /// The `host:port` to dial for a port of a service, or in Go's words why there is none. Asked for each connection,
-    /// or for each request: it answers from memory.
+    /// Returns the `host:port` to dial for a port of a service, or an error in Go's words. Called for each connection
+    /// or request, so it must answer from memory.
     fn resolve<'a>(&'a self, namespace: &'a str, name: &'a str, port: u16) -> BoxFuture<'a, Result<String, String>>;
 
-    /// How a port of a service is called that is this server itself; `None` for all others.
+    /// Returns the means to call a service's port that is this server itself; `None` for all others.
     fn itself(&self, namespace: &str, name: &str, port: u16) -> Option<Itself> {
         let _ = (namespace, name, port);
         None
     }
 
-    /// The proxy that connections to services leave by, or those to what a URL names; `None` where they are direct.
+    /// Returns the proxy for connections to services or to the hosts of URLs; `None` for direct ones.
     fn dialer(&self, to_service: bool) -> Option<Arc<Dialer>> {
         let _ = to_service;
         None
     }
 }
 
-/// A port of a service, and who knows where it is.
+/// A port of a service, with the resolver of its address.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub resolver: Arc<dyn ServiceResolver>,
@@ -37,12 +37,12 @@ pub struct Service {
     pub port: u16,
 }
 
-/// The port of webhooks that name none.
+/// The default port of webhooks.
 const DEFAULT_PORT: u16 = 443;
 
 impl Service {
-    /// The service that a URL means which names the servers of the cluster themselves, as Go has it: this name alone, in
-    /// just these letters.
+    /// Returns the service for a URL that names the cluster's API servers: like Go, recognizes only the exact host
+    /// `kubernetes.default.svc`.
     pub fn of_own_url(resolver: &Arc<dyn ServiceResolver>, url: &Uri) -> Option<Self> {
         let is_own = url.scheme_str() == Some("https")
             && url.host() == Some("kubernetes.default.svc")
@@ -55,17 +55,17 @@ impl Service {
         })
     }
 
-    /// How it is called where it is this server itself.
+    /// Returns the means to call the service if it is this server itself.
     pub fn itself(&self) -> Option<Itself> {
         self.resolver.itself(&self.namespace, &self.name, self.port)
     }
 
-    /// The name that the server's certificate must be for.
+    /// Returns the required name of the server's certificate.
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 
-    /// The `host:port` to dial, or in Go's words why there is none.
+    /// Returns the `host:port` to dial, or an error in Go's words.
     pub async fn address(&self) -> Result<String, String> {
         self.resolver.resolve(&self.namespace, &self.name, self.port).await
     }

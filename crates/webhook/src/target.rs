@@ -1,4 +1,4 @@
-//! Who is called, how the other side is known to be the right one, and how we show who we are.
+//! The target of calls: its address, its trusted certificates, and the client's credentials.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,27 +12,26 @@ use http::Uri;
 use crate::itself::Itself;
 use crate::service::Service;
 
-/// A webhook's address and all that a call of it needs.
+/// The address of a webhook, and everything else that calls need.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// With its path and query: calls go to exactly this.
+    /// The exact URL of calls, with its path and query.
     pub url: Uri,
-    /// PEM text of the authorities that may have signed the server's certificate; those of the system if `None`.
+    /// The trusted certificate authorities, as PEM text; those of the system if `None`.
     pub authorities: Option<Vec<u8>>,
-    /// The name that the certificate must be for, if not the host of the URL.
+    /// The required name of the server's certificate, if not the host of the URL.
     pub server_name: Option<String>,
-    /// The service that is dialed in place of the URL's host. Calls of it use HTTP/1.1, as the Go server's do, so that
-    /// they spread over its endpoints.
+    /// The service to dial instead of the URL's host. As in Go, calls use HTTP/1.1, to spread over its endpoints.
     pub service: Option<Service>,
-    /// True when calls use HTTP/1.1 whatever the server offers: then each has a connection for itself while it lasts.
+    /// True if calls always use HTTP/1.1: each then has a connection to itself.
     pub http1: bool,
-    /// True when any certificate will do.
+    /// True if any certificate is accepted.
     pub insecure: bool,
-    /// Set where this server calls itself: no certificates but its own count then.
+    /// Present if this server calls itself: then only its own certificates are accepted.
     pub own: Option<Itself>,
     pub identity: Option<Identity>,
     pub credential: Credential,
-    /// The proxy that connections leave by, if not directly.
+    /// The proxy for connections; direct if absent.
     pub dialer: Option<Arc<Dialer>>,
 }
 
@@ -41,7 +40,7 @@ pub struct Target {
 pub struct Identity {
     pub certificate: Vec<u8>,
     pub key: Vec<u8>,
-    /// Where they were read from, if both stand in files: new connections show what is there by then.
+    /// The files that they were read from, if both are files: new connections use the current contents.
     pub files: Option<IdentityFiles>,
 }
 
@@ -52,13 +51,13 @@ pub struct IdentityFiles {
     pub key: PathBuf,
 }
 
-/// What the `Authorization` header says.
+/// The `Authorization` header of calls.
 #[derive(Clone, Default)]
 pub enum Credential {
     #[default]
     None,
     Bearer(String),
-    /// The token in a file, which is read again from time to time.
+    /// A token in a file, which is read again from time to time.
     BearerFile(PathBuf),
     Basic {
         username: String,
@@ -66,13 +65,13 @@ pub enum Credential {
     },
 }
 
-/// Why a target cannot be called.
+/// The error of an unusable target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TargetError(pub String);
 
 impl Target {
-    /// A server whose certificate one of the system's authorities has signed.
+    /// Creates a target whose certificate must be signed by an authority of the system.
     pub fn new(url: &str) -> Result<Self, TargetError> {
         let url: Uri = url.parse().map_err(|error| TargetError(format!("parse {url:?}: {error}")))?;
         if url.host().is_none() || !matches!(url.scheme_str(), Some("http" | "https")) {
@@ -92,19 +91,19 @@ impl Target {
         })
     }
 
-    /// Trusts the authorities of a `caBundle`; those of the system where it holds none.
+    /// Trusts the authorities of a `caBundle`; those of the system if it has none.
     ///
     /// # Errors
     /// For text that is not base64.
     pub fn trust(&mut self, bundle: &str) -> Result<(), DecodeError> {
         let bundle = BASE64_STANDARD.decode(bundle)?;
-        // Blanks alone are no authorities.
+        // Whitespace counts as no authorities.
         self.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
         Ok(())
     }
 }
 
-// Neither keys nor tokens may end up in a log.
+// Neither keys nor tokens may appear in a log.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity")

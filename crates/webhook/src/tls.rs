@@ -1,4 +1,4 @@
-//! The client's side of TLS.
+//! TLS configuration of the client.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn bundle(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TargetError> {
     Ok(certificates)
 }
 
-/// Without any authority every server is a stranger: that shows when it is called.
+/// Returns the authorities of the system. Without any, calls fail with an untrusted certificate.
 fn roots_of_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

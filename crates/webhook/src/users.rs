@@ -1,5 +1,4 @@
-//! Users of a kubeconfig file by the hosts that they are for: admission webhooks are called as whom the file names for
-//! them.
+//! Users of a kubeconfig file by host: the credentials with which admission webhooks are called.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,16 +6,16 @@ use std::path::Path;
 use crate::kubeconfig::{KubeconfigError, credentials, read, tree};
 use crate::target::{Credential, Identity};
 
-/// As whom servers are called.
+/// The credentials for calls to servers.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     by_name: HashMap<String, (Option<Identity>, Credential)>,
-    /// The user of the current context, for servers that have none of their own.
+    /// The user of the current context, for servers without an entry.
     current: Option<String>,
 }
 
 impl Users {
-    /// Reads the file. Clusters in it count for nothing.
+    /// Reads the file. Its clusters are ignored.
     pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
         Self::parse(path, &read(path)?)
     }
@@ -36,8 +35,8 @@ impl Users {
         Ok(Self { by_name, current: current.filter(|user| !user.is_empty()) })
     }
 
-    /// As whom a server is called: as the user of its name and port, of the nearest domain with `*.` before it, of its name
-    /// alone where the port is 443, then as `*`, as the user of the current context, or as nobody.
+    /// Returns the credentials for a server. The first of these users counts: `HOST:PORT`, its nearest domain
+    /// (`*.DOMAIN:PORT`), the same without port if that is 443, `*`, the user of the current context; else none.
     pub fn of_host(&self, host: &str, port: u16) -> (Option<Identity>, Credential) {
         let with_port = format!("{host}:{port}");
         let found = self.nearest(&with_port).or_else(|| if port == 443 { self.nearest(host) } else { None });

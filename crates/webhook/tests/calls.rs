@@ -1,4 +1,4 @@
-//! Calls of real HTTPS servers that answer, refuse, lie, and keep silent.
+//! Calls of real HTTPS servers that answer, refuse, send malformed answers, or do not answer.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -117,7 +117,7 @@ async fn tried_again() {
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 }
 
-/// Says that every service is one server of this machine.
+/// A resolver with one address for every service.
 #[derive(Debug)]
 struct At(String);
 
@@ -127,7 +127,7 @@ impl ServiceResolver for At {
     }
 }
 
-/// A client for calls of this server itself, which `hook` stands for.
+/// Creates a client for calls of a server to itself, which `hook` represents.
 fn own_client(hook: &Hook, is_own: bool, most: usize) -> Client {
     let resolver: Arc<dyn ServiceResolver> = Arc::new(At(hook.address.to_string()));
     let target = Target::new("https://kubernetes.default.svc/path").unwrap();
@@ -143,12 +143,12 @@ async fn calls_of_itself() {
         Hook::start(|request| async move { Response::new(request.headers()["authorization"].as_bytes().to_vec()) })
             .await;
     assert_eq!(own_client(&hook, true, 1).post("{}").await.unwrap().body, "Bearer own");
-    // Nobody else gets the credential.
+    // Other servers do not get the credential.
     let error = own_client(&hook, false, 1).post("{}").await.unwrap_err().to_string();
     assert!(error.contains("tls: failed to verify certificate"), "{error}");
 }
 
-/// A server that calls itself from calls of itself is held up by their bound: what waits ends by its time.
+/// The limit stops a server that calls itself recursively: waiting calls time out.
 #[tokio::test]
 async fn calls_of_itself_are_bounded() {
     let calls = Arc::new(AtomicU32::new(0));

@@ -1,5 +1,5 @@
-//! Compares the costs of two builds of the server: both are measured in turn, so that what else the machine does
-//! meets both alike, and ratios are told with how far they went apart.
+//! Compares the costs of two builds of the server: both are measured in turn, so that other load of the machine affects
+//! both alike, and ratios are shown with their range.
 
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
@@ -27,7 +27,7 @@ pub(crate) fn command() -> Command {
         )
 }
 
-/// An operation, and what it cost in each round: with the base, with the other.
+/// An operation, and its costs in each round: with the base, with the other.
 #[derive(Debug, PartialEq)]
 struct Operation {
     name: String,
@@ -41,7 +41,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let scenarios = if named.is_empty() { &SCENARIOS[..] } else { &named };
     let mut operations = Vec::new();
     for round in 0..matches.get_one::<u16>("rounds").copied().unwrap_or(1) {
-        // Who is first in one round is second in the next.
+        // The first program of one round is the second of the next.
         let mut tables = [const { Vec::new() }; 2];
         for turn in 0..2 {
             let of = usize::from(round + turn) % 2;
@@ -105,7 +105,7 @@ impl Operation {
         median(self.costs.iter().map(|costs| costs[of]).collect())
     }
 
-    /// How many times as dear as with the base it is: the median of the rounds.
+    /// The cost relative to the base: the median of the rounds.
     fn ratio(&self) -> f64 {
         median(self.costs.iter().map(|[base, other]| other / base).collect())
     }
@@ -123,7 +123,7 @@ impl Operation {
     }
 }
 
-/// Of an even number of values the greater of the two in the middle.
+/// The median; of an even number of values the greater of the two in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,6 +1,6 @@
-//! `cargo xtask dependencies`: where dependencies come from, under which licences, which must not be there, which nobody
-//! uses, and that the crates lean on each other as ARCHITECTURE.md says. `deny.toml` is the list for both this task, which takes a second everywhere, and `cargo deny`, which also
-//! knows advisories where it is installed.
+//! `cargo xtask dependencies`: checks of the sources of dependencies, their licences, bans and unused ones, and of the
+//! crates' dependencies on each other against ARCHITECTURE.md. `deny.toml` is the list for both this task, which takes
+//! a second everywhere, and `cargo deny`, which also knows advisories where it is installed.
 
 mod layers;
 mod licence;
@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// What cargo knows of the packages of this platform: others need not have been fetched.
+/// Cargo's metadata of the packages of this platform: others need not have been fetched.
 fn metadata(root: &PathBuf) -> Result<Value, String> {
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -67,7 +67,7 @@ fn list(rules: &str, name: &str) -> Vec<String> {
     inside.filter_map(|line| Some(line.split('#').next()?.split('"').nth(1)?.to_owned())).collect()
 }
 
-/// Everything comes from the public registry, and as the lock file knows it: nothing from git or elsewhere.
+/// Checks that every package comes from the public registry, as the lock file has it: none from git or elsewhere.
 fn sources(lock: &str) -> Findings {
     let mut findings = Findings::new();
     for package in lock.split("[[package]]").skip(1) {

@@ -77,7 +77,7 @@ struct Inputs {
 }
 
 impl Inputs {
-    /// What the command line names, else what lies beside the project; `None` where there is nothing.
+    /// The inputs that the command line names, else those beside the project; `None` where there are none.
     fn new(matches: &ArgMatches) -> Option<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let shared = env::var_os("BINNACLE_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);

@@ -26,7 +26,7 @@ struct Mutant {
     to: String,
 }
 
-/// What the tests said of a mutant.
+/// The result of a mutant's tests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Passed,
@@ -35,7 +35,7 @@ enum Verdict {
     Hung,
 }
 
-/// At least so long the tests have, and so many times as long as they take without a mutant.
+/// The tests' time limit: at least this long, and so many times as long as they take without a mutant.
 const PATIENCE: Duration = Duration::from_secs(120);
 const TIMES: u32 = 3;
 
@@ -127,15 +127,15 @@ fn try_tests(workspace: &Path, target: &Path, limit: Option<Duration>) -> Result
     run_within(cargo(&["--lib", "--test", "crash", "--test", "bounds", "--test", "disk", "--test", "power"]), limit)
 }
 
-/// Runs a program and what it starts, which are ended together when they take too long.
+/// Runs a program; it and all processes that it starts are ended together when they take too long.
 fn run_within(mut process: Process, limit: Option<Duration>) -> Result<Verdict, String> {
     let failed = |error: std::io::Error| format!("the tests: {error}");
-    // What is started inherits the pipe, so that its end says that all of them have gone.
+    // Started processes inherit the pipe, so that its end says that all of them have gone.
     let mut child = process.process_group(0).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let (sender, ended) = std::sync::mpsc::channel();
     let output = child.stdout.take();
     std::thread::spawn(move || {
-        // What they say is not wanted; whoever waits may have given up.
+        // Their output is not wanted; the receiver may have given up.
         let _ = output.map(|mut output| std::io::copy(&mut output.by_ref(), &mut std::io::sink()));
         let _ = sender.send(());
     });
@@ -153,7 +153,7 @@ fn run_within(mut process: Process, limit: Option<Duration>) -> Result<Verdict, 
     Ok(if status.success() { Verdict::Passed } else { Verdict::Failed })
 }
 
-/// Everything but what is built; only what changed, so that a second run builds little.
+/// Copies all files but build outputs; only changed ones, so that a second run builds little.
 fn copy_sources(from: &Path, to: &Path) -> Result<(), String> {
     let about = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(to).map_err(|error| about(to, error))?;

@@ -1,8 +1,8 @@
-//! The server as it is released: optimized by what counting builds of it were seen doing.
+//! The server as it is released: optimized by the profiles of instrumented builds.
 //!
-//! Counting how often each branch is taken tells the compiler what to inline and what is hardly ever run and may be small: a
-//! create costs a third less. Counting once more in the program that the compiler made tells BOLT where to put what it made:
-//! a create costs a seventh less than that, and what an idle server never runs is not in memory.
+//! Counting how often each branch is taken tells the compiler which code to inline, and which hardly ever runs and may
+//! be small: a create costs a third less. Counting once more in the program that the compiler made tells BOLT where to
+//! put the code: a create costs a seventh less than that, and code that an idle server never runs is not in memory.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -18,14 +18,14 @@ const BENCH: [&str; 14] = [
     "idle", "create", "get", "list", "patch", "apply", "leases", "watch",
 ];
 const SERVER: &str = "kube-apiserver";
-/// What stands between flags in `CARGO_ENCODED_RUSTFLAGS`, so that they may hold spaces.
+/// The separator of flags in `CARGO_ENCODED_RUSTFLAGS`, so that they may hold spaces.
 const FLAG_END: &str = "\x1f";
 
-/// How the program is linked: BOLT needs to know what refers to what. That it stands at a fixed address, as Go's programs
-/// do, takes two megabytes of relocated tables out of the memory of every server, and some instructions out of every call.
+/// The linker's options: BOLT needs relocations. A fixed address, which Go's programs have too, takes two megabytes of
+/// relocated tables out of the memory of every server, and some instructions out of every call.
 const LINKED: [&str; 2] = ["-Clink-arg=-Wl,--emit-relocs", "-Crelocation-model=static"];
-/// What BOLT does with what was counted: blocks in the order in which they run, functions beside those that they call, what
-/// did not run out of the way.
+/// BOLT's options: blocks in the order in which they run, functions beside those that they call, code that did not run
+/// out of the way.
 const LAYOUT: [&str; 7] = [
     "-reorder-blocks=ext-tsp",
     "-reorder-functions=cdsort",
@@ -71,7 +71,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     training.run(&inputs[0], &BENCH)?;
     if !matches.get_flag("without-stories") {
         let stories = counted.join("stories");
-        // Some stories wait for no longer than an optimized server needs: what they counted until then counts.
+        // Some stories wait for no longer than an optimized server needs: their profiles until then count.
         if let Err(problem) = training.run(&stories, &["test", "-p", "binnacle-e2e", "--no-fail-fast"]) {
             eprintln!("warning: {problem}");
         }
@@ -105,14 +105,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets cargo commands use a server that counts.
+/// Runs cargo commands with an instrumented server.
 struct Training<'t> {
     server: PathBuf,
     root: &'t Path,
 }
 
 impl Training<'_> {
-    /// Runs a command; what is counted meanwhile goes into a directory.
+    /// Runs a command; the counts of it go into a directory.
     fn run(&self, counts: &Path, arguments: &[&str]) -> Result<(), String> {
         // Servers that end one after the other add to the same few files.
         let file = counts.join("%4m.profraw");
@@ -122,7 +122,7 @@ impl Training<'_> {
     }
 }
 
-/// What rustc says of itself.
+/// The facts of `rustc -vV`, and its sysroot.
 struct Compiler {
     host: String,
     llvm: String,
@@ -179,7 +179,7 @@ struct Build<'b> {
 }
 
 impl Build<'_> {
-    /// Builds the server with more flags. That a target is named keeps them from what only runs while building.
+    /// Builds the server with more flags. The named target keeps them from programs that only run while building.
     fn server(&self, target: &Path, flags: &[OsString]) -> Result<PathBuf, String> {
         let host = &self.compiler.host;
         let given = env::var("RUSTFLAGS").unwrap_or_default();

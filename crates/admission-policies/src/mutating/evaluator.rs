@@ -57,7 +57,7 @@ impl Mutation {
         Some(Self { how, expression: compiler.compile_mutation(expression, &[ty]) })
     }
 
-    /// What it wants to change.
+    /// The change that it asks for.
     pub(crate) fn evaluate(&self, variables: &Variables, inputs: &Inputs<'_>) -> Result<Change, Failure> {
         if let Some(why) = self.expression.compile_error() {
             return Err(Failure::Message(why.to_owned()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use binnacle_metrics::keep;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
-/// What is counted of mutating policies.
+/// The metric families of mutating policies.
 #[derive(Clone, Debug)]
 pub struct MutatingMetrics {
     checks: IntCounterVec,
@@ -14,7 +14,7 @@ pub struct MutatingMetrics {
 
 impl MutatingMetrics {
     /// # Errors
-    /// Where the registry has the families already.
+    /// If the registry has the families already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const LABELS: [&str; 3] = ["policy", "policy_binding", "error_type"];
         let checks = Opts::new(

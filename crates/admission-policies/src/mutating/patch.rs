@@ -1,4 +1,4 @@
-//! What a mutation makes of its expression's value: a configuration that is merged into the object, or a JSON patch.
+//! Changes made of a mutation's value: a configuration that is merged into the object, or a JSON patch.
 
 use binnacle_cel::{Val, go_double};
 use binnacle_meta::Status;
@@ -15,16 +15,16 @@ pub(crate) enum Change {
     JsonPatch(Vec<Object>),
 }
 
-/// Why a mutation comes to nothing.
+/// The failure of a mutation.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Counts as the failure policy says.
+    /// Treated by the failure policy.
     Message(String),
     /// Refuses the request.
     Status(Status),
 }
 
-/// The largest integer that JSON tells as a number, as the language's conversion has it.
+/// The largest integer that JSON has as a number, as in the language's conversion.
 const MAX_SAFE: i64 = (1 << 53) - 1;
 
 impl Failure {
@@ -37,14 +37,14 @@ impl Failure {
 }
 
 impl Change {
-    /// Of `Object{...}`.
+    /// The change of an `Object{...}`.
     pub(crate) fn configuration(value: &Val<'_>) -> Result<Self, Failure> {
         check_names(value, "Object")?;
         let tree = value.to_tree().map_err(|error| Failure::Message(format!("invalid return type: {error}")))?;
         Ok(Self::Configuration(tree))
     }
 
-    /// Of `[JSONPatch{...}, ...]`.
+    /// The change of a `[JSONPatch{...}, ...]`.
     pub(crate) fn json_patch(value: &Val<'_>) -> Result<Self, Failure> {
         let Val::List(list) = value else {
             let why = "type mismatch: JSONPatchType.expression should evaluate to array";
@@ -135,7 +135,7 @@ fn operation(value: &Val<'_>) -> Result<Object, Failure> {
                 })?;
                 operation.insert("value", as_json(tree));
             }
-            // Without a source there is none, not one of an empty path.
+            // An empty source is absent, not an empty path.
             "from" if value.as_str().is_none_or(str::is_empty) => {}
             name => {
                 operation.insert(name, value.as_str().unwrap_or_default());

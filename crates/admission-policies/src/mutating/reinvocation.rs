@@ -1,4 +1,4 @@
-//! Which policies are asked a second time: those that want to see what others have changed after them.
+//! Reinvocation of policies: those that want to see the changes that others have made after them.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub(crate) fn key(policy: &Policy<Mutating>, binding: &Binding, param: Option<&V
     (policy.name.clone(), binding.name.clone(), param)
 }
 
-/// What is known from the first pass in the second.
+/// The state that the first pass leaves to the second.
 #[derive(Default)]
 struct State {
     /// The object as policies left it.

@@ -23,12 +23,12 @@ impl<'s> Schema<'s> {
         }
     }
 
-    /// A changed object with its defaults; what the schema does not know is dropped.
+    /// A changed object with its defaults; unknown fields are dropped.
     pub(crate) fn accept(&self, changed: Value) -> Result<Value, String> {
         self.complete(changed, false)
     }
 
-    /// As [`Schema::accept`]; what the schema does not know is an error. Custom resources may hold anything here.
+    /// As [`Schema::accept`]; unknown fields are errors. Custom resources may hold anything here.
     pub(crate) fn accept_strictly(&self, changed: Value) -> Result<Value, String> {
         self.complete(changed, true)
     }

@@ -63,23 +63,20 @@ impl<'a, 's> Working<'a, 's> {
     pub(crate) async fn finish(mut self, counts: bool) -> Result<bool, Status> {
         if counts {
             self.put_back().await?;
+            self.subject.check_version(self.object).map_err(unconverted)?;
+            self.subject.check_metadata(self.object)?;
         }
         Ok(self.changed)
     }
 
     async fn put_back(&mut self) -> Result<(), Status> {
         let Some(View { kind, value: Some(value), changed: true }) = self.shown.take() else { return Ok(()) };
-        let original = std::mem::take(self.object);
-        match self.subject.accept(&kind, value, &original).await {
-            Ok(object) => {
-                *self.object = object;
-                self.changed = true;
-                Ok(())
-            }
-            Err(status) => {
-                *self.object = original;
-                Err(Status::internal(format!("failed to convert object: {}", status.message())))
-            }
-        }
+        *self.object = self.subject.accept(&kind, value).await.map_err(unconverted)?;
+        self.changed = true;
+        Ok(())
     }
+}
+
+fn unconverted(status: Status) -> Status {
+    Status::internal(format!("failed to convert object: {}", status.message()))
 }

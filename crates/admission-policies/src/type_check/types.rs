@@ -30,7 +30,7 @@ fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -
     Some(object(name, fields))
 }
 
-/// `None` for what expressions cannot look at: types of which the documents do not say what they are.
+/// `None` for values that expressions cannot look into: types that the documents do not describe.
 fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclType> {
     if let Some(element) = ty.element() {
         return of_ty(element, &format!("{name}.@idx"), around).map(DeclType::list);

@@ -1,11 +1,11 @@
-//! What comes of evaluating a policy.
+//! The result of evaluating a policy.
 
 use std::time::Duration;
 
 use binnacle_admission_expressions::Judged;
 use binnacle_meta::{StatusReason, Text};
 
-/// Everything that a policy says of one request and parameter object.
+/// The result of a policy for one request and parameter object.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluated<'p> {
     /// Absent where the policy has no match conditions.

@@ -99,7 +99,7 @@ impl Validation {
 }
 
 impl Validating {
-    /// All that the policy says of a request. `namespace` is the whole namespace, which only audit annotations see.
+    /// Evaluates the policy for a request. `namespace` is the whole namespace, which only audit annotations see.
     pub(crate) fn evaluate<'p>(&'p self, inputs: &Inputs<'_>, namespace: Option<&Value>) -> Evaluated<'p> {
         let mut evaluated = Evaluated::default();
         if !self.conditions.is_empty() {
@@ -151,7 +151,7 @@ impl Validating {
             let result = scope.evaluate(&validation.expression, budget)?;
             results.push((result, began.elapsed()));
         }
-        // Messages are evaluated for what holds as well: what they cost counts.
+        // Messages are evaluated for validations that hold as well: their cost counts.
         let inputs = Inputs { checks: None, ..*inputs };
         let scope = Scope::new(&self.variables, &inputs);
         let messages = match self.has_messages {

@@ -5,7 +5,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
 use super::decision::{Decision, Evaluation};
 
-/// What is counted of validating policies.
+/// The metric families of validating policies.
 #[derive(Clone, Debug)]
 pub struct ValidatingMetrics {
     checks: IntCounterVec,
@@ -14,7 +14,7 @@ pub struct ValidatingMetrics {
 
 impl ValidatingMetrics {
     /// # Errors
-    /// Where the registry has the families already.
+    /// If the registry has the families already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const LABELS: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
         let checks = Opts::new(
@@ -57,7 +57,7 @@ impl ValidatingMetrics {
     }
 }
 
-/// The message tells, as in kube-apiserver; a refusal counts as an invalid one.
+/// The type follows from the message, as in kube-apiserver; a refusal counts as `invalid_error`.
 fn error_type(decision: &Decision) -> &'static str {
     if decision.evaluation == Evaluation::Admit {
         "no_error"

@@ -1,4 +1,4 @@
-//! AlwaysAdmit and AlwaysDeny, which do what they are called. Both are deprecated.
+//! AlwaysAdmit admits every request, AlwaysDeny refuses every request. Both are deprecated.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::Attributes;

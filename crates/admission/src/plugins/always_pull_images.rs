@@ -1,5 +1,5 @@
-//! AlwaysPullImages: images are pulled with the pod's own credentials each time, so that nobody uses an image that
-//! somebody else's pod brought to the node.
+//! AlwaysPullImages: images are pulled with the pod's own credentials each time, so that no pod uses an image that
+//! another user's pod pulled to the node.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use binnacle_schema::Value;
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const ALWAYS: &str = "Always";
-/// In the order in which they are looked at.
+/// The container lists, in the order in which they are checked.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 pub(crate) struct AlwaysPullImages;
@@ -46,8 +46,7 @@ impl Plugin for AlwaysPullImages {
     }
 }
 
-/// What another plugin made of the pod after this one changed it. kube-apiserver reports these as an error of unknown
-/// kind.
+/// Checks that no later plugin has changed the pull policies; if so, an error of unknown kind, as in kube-apiserver.
 fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     let spec = FieldPath::new("spec");
     let mut wrong: Vec<FieldError> = Vec::new();
@@ -74,7 +73,7 @@ fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     }
 }
 
-/// An update that only repeats images of the pod as it was.
+/// Returns true for an update that adds no image to the pod.
 fn has_no_new_images(request: Request<'_>, pod: &Value) -> bool {
     let Some(old) = request.old.filter(|_| request.is_update()) else { return false };
     let known: HashSet<&str> = images(old).collect();

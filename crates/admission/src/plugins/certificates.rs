@@ -1,6 +1,6 @@
-//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: who may approve
-//! requests for certificates, who may sign them, and who may say which authorities to trust, signer by signer, and what
-//! no request may ask for.
+//! CertificateApproval, CertificateSigning, ClusterTrustBundleAttest and CertificateSubjectRestriction: permission, for
+//! each signer, to approve certificate signing requests, to sign them and to write trust bundles, and the subjects that
+//! no request may have.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
-/// Signs certificates by which clients are known to API servers.
+/// Signs client certificates for API servers.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-/// Approvers need the verb `approve` for the signer, signers the verb `sign`.
+/// Permission for a signer: approvers need the verb `approve`, signers the verb `sign`.
 pub(crate) struct SignerPermission {
     authorizer: Arc<dyn Authorizer>,
     name: &'static str,
@@ -57,7 +57,7 @@ impl Plugin for SignerPermission {
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // The old request counts: its signer is not what the caller says it is.
+            // The signer of the old object counts, since the caller may have changed it in the new one.
             let Some(old) = request.old else { return Ok(()) };
             let part = |object: &Value, member: &str| object.at(&["status", member]).cloned();
             let same = |member: &str| part(old, member) == part(object, member);
@@ -74,7 +74,7 @@ impl Plugin for SignerPermission {
     }
 }
 
-/// Who puts authorities into a bundle of a signer needs the verb `attest` for the signer (KEP-3257).
+/// Permission to write a signer's trust bundle: the verb `attest` for the signer (KEP-3257).
 pub(crate) struct TrustBundleAttest {
     authorizer: Arc<dyn Authorizer>,
     /// True when the feature gate `ClusterTrustBundle` is on.
@@ -101,7 +101,7 @@ impl Plugin for TrustBundleAttest {
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // The new object counts: validation keeps its signer as it was.
+            // The new object counts: validation keeps the signer unchanged.
             let signer = object.str_at(&["spec", "signerName"]);
             let unchanged = request.old.is_some_and(|old| only_for_the_garbage_collector(object, old));
             let user = &request.attributes.user;
@@ -115,7 +115,7 @@ impl Plugin for TrustBundleAttest {
     }
 }
 
-/// Nobody becomes a member of `system:masters` by a certificate that somebody may approve.
+/// Refuses requests for client certificates of members of `system:masters`.
 pub(crate) struct SubjectRestriction;
 
 impl Plugin for SubjectRestriction {
@@ -140,7 +140,7 @@ fn restrict(object: &Value) -> Result<(), String> {
     if object.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
         return Ok(());
     }
-    // What cannot be read cannot be ruled out.
+    // An unreadable organization may be the group.
     let is_masters =
         |organization: &AttributeTypeAndValue<'_>| organization.as_str().map_or(true, |name| name == User::MASTERS);
     let becomes_master = of_subject(object, |subject| subject.iter_organization().any(is_masters));
@@ -150,7 +150,7 @@ fn restrict(object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Tells something of the subject that a CertificateSigningRequest asks a certificate for.
+/// Calls `read` with the certificate subject that a CertificateSigningRequest requests.
 pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T, &'static str> {
     let pem = BASE64_STANDARD.decode(object.str_at(&["spec", "request"])).unwrap_or_default();
     let der =

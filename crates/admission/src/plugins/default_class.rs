@@ -1,4 +1,4 @@
-//! DefaultStorageClass and DefaultIngressClass: claims and ingresses that name no class get the one that is marked as
+//! DefaultStorageClass and DefaultIngressClass: claims and ingresses without a class get the class that is marked as
 //! the default, the newest of several.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct DefaultClass {
@@ -20,11 +20,11 @@ struct Rule {
     plugin: &'static str,
     group: &'static str,
     plural: &'static str,
-    /// An annotation that names the class as well, from before there was a field.
+    /// The deprecated annotation for the class.
     annotation: &'static str,
     field: &'static str,
-    class: Kind,
-    /// What marks a class as the default.
+    class: LookupKind,
+    /// The annotations that mark a class as the default.
     marks: &'static [&'static str],
 }
 
@@ -34,7 +34,7 @@ static STORAGE: Rule = Rule {
     plural: "persistentvolumeclaims",
     annotation: "volume.beta.kubernetes.io/storage-class",
     field: "storageClassName",
-    class: Kind::StorageClass,
+    class: LookupKind::StorageClass,
     marks: &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"],
 };
 
@@ -44,7 +44,7 @@ static INGRESS: Rule = Rule {
     plural: "ingresses",
     annotation: "kubernetes.io/ingress.class",
     field: "ingressClassName",
-    class: Kind::IngressClass,
+    class: LookupKind::IngressClass,
     marks: &["ingressclass.kubernetes.io/is-default-class"],
 };
 
@@ -73,7 +73,7 @@ impl Plugin for DefaultClass {
         Box::pin(async move {
             let rule = self.rule;
             let named = |path: &[&str]| object.at(path).is_some_and(|value| !value.is_null());
-            // The empty name stands for no class at all.
+            // An empty name means no class at all.
             if named(&["spec", rule.field]) || named(&["metadata", "annotations", rule.annotation]) {
                 return Ok(());
             }
@@ -87,11 +87,11 @@ impl Plugin for DefaultClass {
     }
 }
 
-/// The newest class that is marked; of several of one moment the first by name.
+/// Returns the newest class that is marked as default, or the first of them by name.
 fn default_of(classes: &[Arc<Value>], marks: &[&str]) -> Option<Text> {
     let marked =
         |class: &&Arc<Value>| marks.iter().any(|mark| class.str_at(&["metadata", "annotations", mark]) == "true");
-    // Times in this form sort as they follow each other.
+    // Timestamps in this format sort chronologically.
     let key = |class: &&Arc<Value>| {
         let text = |member| class.str_at(&["metadata", member]).to_owned();
         (std::cmp::Reverse(text("creationTimestamp")), text("name"))

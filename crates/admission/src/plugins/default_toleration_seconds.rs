@@ -1,11 +1,11 @@
-//! DefaultTolerationSeconds: for how long pods stay on nodes that are not ready or cannot be reached.
+//! DefaultTolerationSeconds: the time that pods stay on nodes that are not ready or unreachable.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
-use super::Options;
+use super::PluginOptions;
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const NO_EXECUTE: &str = "NoExecute";
@@ -16,7 +16,7 @@ pub(crate) struct DefaultTolerationSeconds {
 }
 
 impl DefaultTolerationSeconds {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &PluginOptions) -> Self {
         Self {
             defaults: [
                 ("node.kubernetes.io/not-ready", options.not_ready_toleration_seconds),
@@ -57,7 +57,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-/// Whether a toleration is about the key; an empty key or effect is about all.
+/// Returns true if a toleration covers the key; an empty key or effect covers all.
 fn tolerates(toleration: &Value, key: &str) -> bool {
     ["", key].contains(&toleration.str_at(&["key"])) && ["", NO_EXECUTE].contains(&toleration.str_at(&["effect"]))
 }

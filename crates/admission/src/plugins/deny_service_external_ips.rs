@@ -1,4 +1,4 @@
-//! DenyServiceExternalIPs: no service claims addresses that are not its own (CVE-2020-8554). Those it has may stay.
+//! DenyServiceExternalIPs: services cannot add external IPs (CVE-2020-8554). Existing ones may stay.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};

@@ -1,5 +1,4 @@
-//! EventRateLimit: how many events may be written in a time, all together, by namespace, by user, or by what they are
-//! about.
+//! EventRateLimit: limits the rate of written events: all together, by namespace, by user, or by source and object.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,22 +11,22 @@ use parking_lot::Mutex;
 
 use crate::plugin::{Plugin, Request, Stage};
 
-/// How many buckets a limit keeps unless it says so.
+/// The default number of buckets of a limit.
 const BUCKETS: usize = 4096;
 
 /// One limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLimit {
     pub kind: EventLimitKind,
-    /// Per second, when the burst is used up. More than 0.
+    /// Sustained rate per second, more than 0.
     pub qps: u32,
     /// More than 0.
     pub burst: u32,
-    /// How many buckets are kept; 0 for 4,096.
+    /// The maximum number of buckets; 0 for 4,096.
     pub cache_size: usize,
 }
 
-/// What shares a bucket.
+/// The requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventLimitKind {
     Server,
@@ -45,7 +44,7 @@ struct Limiter {
     buckets: Mutex<HashMap<String, Bucket>>,
 }
 
-/// Tokens as they were at a time; they grow with the time since.
+/// A token bucket at a point in time; tokens grow with the time since.
 struct Bucket {
     tokens: f64,
     at: Instant,
@@ -84,7 +83,7 @@ impl EventRateLimit {
         Self { limits: limits.map(|limit| Limiter { limit, buckets: Mutex::default() }).collect() }
     }
 
-    /// Every limit is asked, so that each counts what comes, whatever the others say.
+    /// Checks every limit, so that each counts the event even if another refuses it.
     fn check(&self, attributes: &Attributes, event: &Value, now: Instant) -> Result<(), Status> {
         let mut reached = Vec::new();
         for limiter in &self.limits {
@@ -110,7 +109,7 @@ impl Limiter {
         let mut buckets = self.buckets.lock();
         let most = if self.limit.cache_size == 0 { BUCKETS } else { self.limit.cache_size };
         if !buckets.contains_key(key) && buckets.len() >= most {
-            // Those that are full again lose nothing; if none is, the one that was used least recently does.
+            // Full buckets are dropped without loss; if there is none, the least recently used bucket is dropped.
             let whole = Duration::from_secs_f64(burst / qps);
             buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < whole);
             if buckets.len() >= most
@@ -137,7 +136,7 @@ impl Plugin for EventRateLimit {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        // By kind: events of the newer group have another, and are not counted by kube-apiserver either.
+        // Selects by kind: events of `events.k8s.io` have another kind, which kube-apiserver does not count either.
         stage == Stage::Validate
             && matches!(attributes.operation, Operation::Create | Operation::Update)
             && (attributes.kind.group.as_str(), attributes.kind.kind.as_str()) == ("", "Event")
@@ -196,7 +195,7 @@ mod tests {
             assert_eq!(plugin.check(&request("a", "v"), &event("y"), now).is_ok(), second, "{kind:?}");
             assert_eq!(plugin.check(&request("b", "u"), &event("z"), now).is_ok(), third, "{kind:?}");
         }
-        // The third bucket takes the place of the oldest.
+        // The third bucket replaces the oldest.
         let plugin = EventRateLimit::new(&[limit(EventLimitKind::Namespace, 1, 1)]);
         let start = Instant::now();
         let accepted = |(after, namespace): (u64, &str)| {

@@ -1,4 +1,4 @@
-//! ExtendedResourceToleration: who asks for a device tolerates the taint that keeps others off the nodes that have it.
+//! ExtendedResourceToleration: pods that request a device tolerate the taint of the nodes with such devices.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ impl Plugin for ExtendedResourceToleration {
     }
 }
 
-/// Those that are there already, whatever their seconds, are replaced.
+/// Adds tolerations for the resources to a pod, and replaces existing ones, regardless of their seconds.
 fn tolerate(pod: &mut Value, mut resources: BTreeSet<String>) {
     let wanted = |resource: &str| value!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
     let mut all = pod.list_at(&["spec", "tolerations"]).to_vec();

@@ -1,4 +1,4 @@
-//! LimitPodHardAntiAffinityTopology: a pod may keep others from its node, not from a whole zone.
+//! LimitPodHardAntiAffinityTopology: required anti-affinity may keep pods from a node, but not from a whole zone.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};

@@ -1,4 +1,4 @@
-//! ImagePolicyWebhook: a server elsewhere says which images pods may use.
+//! ImagePolicyWebhook: a webhook decides which images pods may use.
 
 mod review;
 mod settings;
@@ -19,9 +19,9 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 use review::{Answer, Review};
 pub use settings::ImagePolicySettings;
 
-/// How many answers are remembered, as many as in kube-apiserver.
+/// The maximum number of cached answers, as in kube-apiserver.
 const MOST_REMEMBERED: usize = 1024;
-/// What audit annotations of this plugin begin with.
+/// The prefix of this plugin's audit annotations.
 const PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
 const EPHEMERAL: &str = "ephemeralcontainers";
 
@@ -47,7 +47,7 @@ impl ImagePolicyWebhook {
                 request.annotate(&format!("{PREFIX}failed-open"), "true");
                 return Ok(());
             }
-            // Who may not ask is told so as if it was about the pod.
+            // A 403 from the webhook's server is returned as if it were about the pod.
             Err(WebhookError::Status { forbidden: Some(status), .. }) => return Err(*status),
             Err(error) => return refused(error.to_string()),
         };

@@ -1,4 +1,4 @@
-//! JobValidation: a job whose pods are scheduled all together or not at all keeps its parallelism (KEP-4671).
+//! JobValidation: a job with gang-scheduled pods keeps its parallelism (KEP-4671).
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct JobValidation {
     lookup: Arc<dyn Lookup>,
-    /// True when there are pod groups (feature gate `GenericWorkload`).
+    /// True if pod groups are enabled (feature gate `GenericWorkload`).
     on: bool,
 }
 
@@ -21,16 +21,16 @@ impl JobValidation {
         Self { lookup, on }
     }
 
-    /// The name of the pod group that schedules the job's pods as a gang: the one that its template names, or else any
-    /// that it controls. What cannot be read holds up nothing.
+    /// Returns the name of the pod group that gang-schedules the job's pods: the group that the pod template names, or
+    /// else one that the job controls. An unreadable group counts as none.
     async fn gang(&self, namespace: &str, job: &Value) -> Option<String> {
         let named = job.str_at(&["spec", "template", "spec", "schedulingGroup", "podGroupName"]);
         let groups = if named.is_empty() {
-            let mut groups = self.lookup.list(Kind::PodGroup, namespace, Freshness::Cached).await.ok()?;
+            let mut groups = self.lookup.list(LookupKind::PodGroup, namespace, Freshness::Cached).await.ok()?;
             groups.retain(|group| is_controlled_by(group, job));
             groups
         } else {
-            vec![self.lookup.get(Kind::PodGroup, namespace, named, Freshness::Cached).await.ok()??]
+            vec![self.lookup.get(LookupKind::PodGroup, namespace, named, Freshness::Cached).await.ok()??]
         };
         let gang =
             |group: &&Arc<Value>| group.at(&["spec", "schedulingPolicy", "gang"]).is_some_and(|gang| !gang.is_null());
@@ -85,7 +85,7 @@ mod tests {
         let group = |name: &str, owner: &str, policy: Value| {
             let owners = value!([{"uid": owner, "controller": true}]);
             let metadata = value!({"name": name, "namespace": "ns", "ownerReferences": owners});
-            (Kind::PodGroup, value!({"metadata": metadata, "spec": {"schedulingPolicy": policy}}))
+            (LookupKind::PodGroup, value!({"metadata": metadata, "spec": {"schedulingPolicy": policy}}))
         };
         let plugin = JobValidation::new(
             Known::new(vec![

@@ -1,4 +1,4 @@
-//! LimitRanger: what containers, pods and claims of a namespace may ask for, and what they get when they ask for nothing.
+//! LimitRanger: limits on the resources of a namespace's containers, pods and claims, and defaults for absent values.
 
 mod constraints;
 
@@ -10,7 +10,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 use super::pod_resources::{Resources, amounts, of_pod};
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 use constraints::Constraint;
 
@@ -25,14 +25,14 @@ impl LimitRanger {
         Self { lookup }
     }
 
-    /// The limit ranges that count for a request; what is being deleted is let go.
+    /// Returns the limit ranges for a request; none for objects that are being deleted.
     async fn ranges(&self, request: Request<'_>, object: &Value) -> Result<Vec<Arc<Value>>, Status> {
         let deleting = |old: &Value| old.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null());
         if request.old.is_some_and(deleting) {
             return Ok(Vec::new());
         }
         let attributes = request.attributes;
-        let listed = self.lookup.list(Kind::LimitRange, &attributes.namespace, Freshness::Cached).await;
+        let listed = self.lookup.list(LookupKind::LimitRange, &attributes.namespace, Freshness::Cached).await;
         listed.map_err(|_| {
             let what = &attributes.resource;
             let operation = if request.is_create() { "CREATE" } else { "UPDATE" };
@@ -59,7 +59,7 @@ impl Plugin for LimitRanger {
                 _ => false,
             };
         }
-        // Claims get no defaults.
+        // Claims have no defaults, so they need no mutation.
         stage == Stage::Validate
             && is_any_of(attributes, "", "persistentvolumeclaims")
             && subresource.is_empty()
@@ -92,7 +92,7 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// Gives containers the defaults of a limit range, and says so in an annotation.
+/// Sets the defaults of a limit range in containers, and lists them in an annotation.
 fn fill_in(pod: &mut Value, range: &Value) {
     let (mut requests, mut limits) = (Object::new(), Object::new());
     for limit in range.list_at(&["spec", "limits"]).iter().filter(|limit| limit.str_at(&["type"]) == "Container") {
@@ -121,14 +121,14 @@ fn fill_in(pod: &mut Value, range: &Value) {
     if !said.is_empty() {
         let text = format!("LimitRanger plugin set: {}", said.join("; "));
         pod.make_at(&["metadata", "annotations"]).insert(ANNOTATION, text);
-        // What the pod asks for as a whole follows from its containers, as kube-apiserver finds when it reads it again.
+        // The pod-level resources follow from the containers, as in kube-apiserver when it reads the pod again.
         if let Some(spec) = pod.at_mut(&["spec"]).and_then(Value::as_object_mut) {
             binnacle_validation::pod_resources::default_pod_resources(spec);
         }
     }
 }
 
-/// The names of what was set, sorted.
+/// Sets missing defaults; returns their names, sorted.
 fn set_missing(container: &mut Value, member: &str, defaults: &Object) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults.iter() {
@@ -176,9 +176,9 @@ fn check(limit: &Value, constraints: &[Constraint], requests: &Resources, limits
     broken
 }
 
-/// An amount and others in units in which all of them can be compared.
+/// Converts the amounts to a common unit, thousandths if all of them fit.
 fn comparable(amounts: [&Quantity; 3]) -> [i64; 3] {
-    /// Beyond this many units, thousandths of them do not fit.
+    /// The largest amount whose thousandths fit into an `i64`.
     const MAX_MILLI: i64 = i64::MAX / 1000;
     if amounts.iter().all(|amount| amount.value() <= MAX_MILLI) {
         amounts.map(Quantity::milli_value)

@@ -1,5 +1,5 @@
-//! NamespaceExists and NamespaceAutoProvision: what happens to requests in a namespace that does not exist: they are
-//! refused, or the namespace is made. NamespaceLifecycle, which is on by default, does what the first does and more.
+//! NamespaceExists and NamespaceAutoProvision: requests in an absent namespace are refused, or the namespace is
+//! created. NamespaceLifecycle, which is on by default, includes NamespaceExists.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Plugin for NamespaceAutoProvision {
     }
 }
 
-/// Whether a request is for something in a namespace.
+/// Returns true if a request is for an object in a namespace.
 fn is_inside(attributes: &Attributes) -> bool {
     let kind = &attributes.kind;
     let is_namespace = kind.group.is_empty() && kind.kind == "Namespace";
@@ -93,13 +93,13 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
-    use crate::lookup::Kind;
+    use crate::lookup::LookupKind;
     use crate::testing::{Known, admit, attributes, pods};
 
     #[tokio::test]
     async fn what_does_not_exist() {
         let pod = value!({"metadata": {"name": "x"}});
-        let there = || Known::new(vec![(Kind::Namespace, value!({"metadata": {"name": "ns"}}))]);
+        let there = || Known::new(vec![(LookupKind::Namespace, value!({"metadata": {"name": "ns"}}))]);
         let absent = Err((404, "namespaces \"ns\" not found".to_owned()));
         for operation in [Operation::Create, Operation::Update, Operation::Delete] {
             let attributes = pods(operation);

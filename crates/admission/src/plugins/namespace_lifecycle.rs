@@ -1,5 +1,5 @@
-//! NamespaceLifecycle: objects are made only in namespaces that exist and stay, and the namespaces that a cluster cannot
-//! do without are not deleted.
+//! NamespaceLifecycle: objects are created only in namespaces that exist and are not terminating, and the system
+//! namespaces cannot be deleted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::plugin::{Plugin, Request, Stage, forbidden};
 
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
-/// For how long after a delete the cache's word that a namespace is active is not believed.
+/// The time after a delete during which the cached state `Active` of a namespace is not trusted.
 const DOUBT: Duration = Duration::from_secs(30);
-/// How many deletes are remembered before old ones are dropped; the cache is never that far behind.
+/// The maximum number of recent deletes that are recorded; the cache is never that far behind.
 const DOUBTED_MAX: usize = 100;
 
 pub(crate) struct NamespaceLifecycle {
     lookup: Arc<dyn Lookup>,
-    /// Namespaces that somebody has asked to delete, and when.
+    /// Namespaces whose deletion was requested, with the time of the request.
     doubted: Mutex<HashMap<Text, Instant>>,
 }
 
@@ -71,7 +71,7 @@ impl Plugin for NamespaceLifecycle {
         }
         match attributes.operation {
             Operation::Delete => is_namespace(attributes),
-            // A review answers about namespaces that are not there as about those that are.
+            // LocalSubjectAccessReviews are answered for absent namespaces too.
             Operation::Create | Operation::Update => {
                 !attributes.namespace.is_empty()
                     && !is_namespace(attributes)

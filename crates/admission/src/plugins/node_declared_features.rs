@@ -1,5 +1,4 @@
-//! NodeDeclaredFeatureValidator: a pod that runs is not changed in a way that its node does not say it supports
-//! (KEP-5328).
+//! NodeDeclaredFeatureValidator: changes of a running pod need features that its node declares (KEP-5328).
 
 use std::sync::Arc;
 
@@ -8,14 +7,13 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
-/// Whether the change from the one pod to the other needs a feature.
+/// Returns true if the change from the first pod to the second needs a feature.
 type Needs = fn(&Value, &Value) -> bool;
 
-/// Features that a change may need, by name, each with what shows that it does. Others that nodes declare only matter
-/// when a pod is placed.
+/// Features that a change may need, each with its check. Other declared features matter only to scheduling.
 const FEATURES: [(&str, Needs); 2] = [
     ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
     ("InPlacePodVerticalScalingInitContainers", resizes_init_containers),
@@ -23,7 +21,7 @@ const FEATURES: [(&str, Needs); 2] = [
 
 pub(crate) struct NodeDeclaredFeatures {
     lookup: Arc<dyn Lookup>,
-    /// True when the feature gate of the same name is on.
+    /// True if the feature gate of the same name is on.
     on: bool,
 }
 
@@ -35,7 +33,7 @@ impl NodeDeclaredFeatures {
     async fn check(&self, pod: &Value, old: &Value) -> Result<(), String> {
         let node = pod.str_at(&["spec", "nodeName"]);
         let generation = |pod: &Value| pod.int_at(&["metadata", "generation"]);
-        // Every change of the spec shows in the generation.
+        // Every change of the spec changes the generation.
         if node.is_empty() || generation(pod) == generation(old) {
             return Ok(());
         }
@@ -44,7 +42,7 @@ impl NodeDeclaredFeatures {
             return Ok(());
         }
         let quoted = go_quote(node);
-        let found = match self.lookup.get(Kind::Node, "", node, Freshness::Cached).await {
+        let found = match self.lookup.get(LookupKind::Node, "", node, Freshness::Cached).await {
             Ok(found) => found.ok_or_else(|| format!("node {quoted} not found"))?,
             Err(status) => return Err(format!("failed to get node {quoted}: {}", status.message())),
         };
@@ -86,7 +84,7 @@ fn resizes_pod(old: &Value, new: &Value) -> bool {
     resources(old) != resources(new)
 }
 
-/// Those that end: the others are containers like any.
+/// Returns true if resources of init containers change; sidecars count as containers.
 fn resizes_init_containers(old: &Value, new: &Value) -> bool {
     let containers = |pod: &Value| pod.list_at(&["spec", "initContainers"]).to_vec();
     let resources = |container: &Value| container.get("resources").cloned().unwrap_or_default();
@@ -114,7 +112,7 @@ mod tests {
         };
         let node = |name: &str, features: &[&str]| {
             let features = features.to_vec();
-            (Kind::Node, value!({"metadata": {"name": name}, "status": {"declaredFeatures": features}}))
+            (LookupKind::Node, value!({"metadata": {"name": name}, "status": {"declaredFeatures": features}}))
         };
         let known = Known::new(vec![
             node("old", &[]),

@@ -1,6 +1,6 @@
-//! NodeRestriction: what kubelets may write. Together with the node authorizer, which knows what a node needs but does not
-//! see objects: a node changes itself, its pods' status and its own lease, and nothing that would draw workloads, rights or
-//! tokens to it.
+//! NodeRestriction: restricts the writes of kubelets. The node authorizer decides by the objects that a node needs, but
+//! does not see contents: here a node may change only itself, the status of its pods and its own lease, and cannot give
+//! itself workloads, rights or tokens.
 
 mod nodes;
 mod pod_certificates;
@@ -20,12 +20,12 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::certificates::of_subject;
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden};
 
 const LEASES: &str = "kube-node-lease";
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// Who signs certificates that kubelets serve with, and those that they show.
+/// The signers of kubelets' serving and client certificates.
 const KUBELET_SIGNERS: [&str; 2] = ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
 pub(crate) struct NodeRestriction {
@@ -34,17 +34,17 @@ pub(crate) struct NodeRestriction {
     features: Arc<Features>,
 }
 
-/// Why not.
+/// The reason of a refusal.
 enum Refusal {
     /// 403 that names the object.
     Forbidden(String),
-    /// As it is.
+    /// The status as it is.
     Status(Status),
 }
 
 type Verdict = Result<(), Refusal>;
 
-/// A request of a node, whose name is known.
+/// A request of a node, with the node's name.
 #[derive(Clone, Copy)]
 struct NodeRequest<'a> {
     node: &'a str,
@@ -70,12 +70,12 @@ fn no(why: impl Into<Refusal>) -> Verdict {
     Err(why.into())
 }
 
-/// An error without a code of its own. Clients try again: what is known here may be older than what the node knows.
+/// Returns an error without a code of its own, so that clients retry: this server's cache may lag behind the node's.
 fn not_yet(why: impl AsRef<str>) -> Refusal {
     Refusal::Status(Status::unknown(500, why.as_ref()))
 }
 
-/// As Go shows an operation.
+/// Returns the operation in Go's spelling.
 fn shown(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -123,15 +123,15 @@ impl NodeRestriction {
         }
     }
 
-    /// An object as the cache knows it. `singular` is what errors call its kind.
-    async fn known(&self, kind: Kind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
-        let group = if kind == Kind::CsiDriver { "storage.k8s.io" } else { "" };
+    /// Returns an object of the cache. `singular` is the name of its kind in errors.
+    async fn known(&self, kind: LookupKind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
+        let group = if kind == LookupKind::CsiDriver { "storage.k8s.io" } else { "" };
         let found = self.lookup.get(kind, namespace, name, Freshness::Cached).await?;
         found.ok_or_else(|| Status::not_found(&GroupResource::new(group, singular), name))
     }
 }
 
-/// Where an object is new, its name is only its own.
+/// Checks that the request is for an object with the node's name; on create, the name in the object counts.
 fn own_name(asked: NodeRequest<'_>, why: &str) -> Verdict {
     let name = match asked.attributes.operation {
         Operation::Create => asked.object.str_at(&["metadata", "name"]),
@@ -147,7 +147,7 @@ fn lease(asked: NodeRequest<'_>) -> Verdict {
     own_name(asked, "can only access node lease with the same name as the requesting node")
 }
 
-/// Updates are for the authorizer to judge, which knows whose slice it is.
+/// Checks creates and deletes of a ResourceSlice; for updates the node authorizer checks the slice's node.
 fn slice(asked: NodeRequest<'_>) -> Verdict {
     let (slice, verb) = match asked.attributes.operation {
         Operation::Create => (Some(asked.object), "create"),
@@ -169,7 +169,7 @@ fn csr(features: &Features, asked: NodeRequest<'_>) -> Verdict {
         return Ok(());
     }
     let wanted = format!("system:node:{}", asked.node);
-    // Go takes the last one for the name.
+    // Go uses the last common name.
     let is_own = of_subject(asked.object, |subject| {
         subject.iter_common_name().last().is_some_and(|name| name.as_str().is_ok_and(|name| name == wanted))
     });
@@ -185,7 +185,7 @@ impl Plugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    /// Before anything else is decided about the object, as in kube-apiserver.
+    /// Handles the mutating stage, to precede all other decisions about the object, as in kube-apiserver.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
         stage == Stage::Mutate
             && attributes.operation != Operation::Connect

@@ -1,5 +1,5 @@
-//! OwnerReferencesPermissionEnforcement: who changes the owners of an object must be allowed to delete it, and who lets
-//! it hold up the deletion of an owner must be allowed to set that owner's finalizers.
+//! OwnerReferencesPermissionEnforcement: changing the owners of an object requires permission to delete it, and setting
+//! `blockOwnerDeletion` requires permission to set the owner's finalizers.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl OwnerReferences {
         Self { lookup, authorizer }
     }
 
-    /// Whether somebody may; if not, the reason and the error, as kube-apiserver writes them one behind the other.
+    /// Checks an access; if it is not allowed, returns the reason and the error in kube-apiserver's notation.
     async fn ask(&self, access: &Access<'_>) -> Result<(), String> {
         match self.authorizer.authorize(access).await {
             Ok(Decision::Allow(_)) => Ok(()),
@@ -82,7 +82,7 @@ impl OwnerReferences {
             unknown(format!("no matches for kind {} in version {}", go_quote(kind), go_quote(api_version)))
         })?;
         let finalize = Access {
-            // An owner in a namespace is in that of its dependent.
+            // A namespaced owner is in the namespace of its dependent.
             namespace: if mapping.namespaced { &attributes.namespace } else { "" },
             api_group: &version.group,
             api_version: &version.version,
@@ -102,7 +102,7 @@ impl Plugin for OwnerReferences {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        // The status of a pod cannot change its owners, and old kubelets garbled them on the way.
+        // A write of a pod's status cannot change its owners, and old kubelets sent garbled ones.
         let resource = &attributes.resource;
         let pod_status = resource.group.is_empty() && resource.resource == "pods" && attributes.subresource == "status";
         stage == Stage::Validate && matches!(attributes.operation, Operation::Create | Operation::Update) && !pod_status
@@ -123,7 +123,7 @@ fn owners(object: &Value) -> &[Value] {
     object.list_at(&["metadata", "ownerReferences"])
 }
 
-/// The owners that hold up a deletion and did not before.
+/// Returns the owners whose `blockOwnerDeletion` is newly set.
 fn newly_blocking<'a>(object: &'a Value, old: Option<&Value>) -> Vec<&'a Value> {
     let blocks = |owner: &Value| owner.at(&["blockOwnerDeletion"]).and_then(Value::as_bool) == Some(true);
     let blocked = |uid: &str| {

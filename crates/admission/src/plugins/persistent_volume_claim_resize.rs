@@ -1,4 +1,4 @@
-//! PersistentVolumeClaimResize: claims grow only when they are bound and their class can make volumes grow.
+//! PersistentVolumeClaimResize: a claim can grow only if it is bound and its class allows volume expansion.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct PersistentVolumeClaimResize {
@@ -24,7 +24,7 @@ impl PersistentVolumeClaimResize {
         if class.is_empty() || class != old_class {
             return Ok(false);
         }
-        let class = get_surely(&*self.lookup, Kind::StorageClass, "", class).await?;
+        let class = get_surely(&*self.lookup, LookupKind::StorageClass, "", class).await?;
         Ok(class.is_some_and(|class| class.bool_at(&["allowVolumeExpansion"])))
     }
 }
@@ -59,7 +59,7 @@ impl Plugin for PersistentVolumeClaimResize {
     }
 }
 
-/// Nothing asked for is none, as zero is, which is less than anything.
+/// Returns the requested storage; zero counts as `None`, which is less than any amount.
 fn requested(claim: &Value) -> Option<Quantity> {
     claim.str_at(&["spec", "resources", "requests", "storage"]).parse().ok().filter(|size: &Quantity| !size.is_zero())
 }

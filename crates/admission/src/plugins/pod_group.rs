@@ -1,5 +1,5 @@
-//! PodGroupProtection and PodGroupWorkloadExists: a pod group stays while pods are in it, and follows a template of a
-//! workload that exists (KEP-4671).
+//! PodGroupProtection and PodGroupWorkloadExists: a pod group is not deleted while it has pods, and its workload
+//! template must exist (KEP-4671).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
@@ -17,9 +17,9 @@ fn is_new_group(attributes: &Attributes) -> bool {
     attributes.operation == Operation::Create && is_resource(attributes, "scheduling.k8s.io", "podgroups")
 }
 
-/// Its finalizer is removed by a controller when no pod refers to the group any more.
+/// Adds a finalizer, which a controller removes when no pod refers to the group any more.
 pub(crate) struct PodGroupProtection {
-    /// True when there are pod groups (feature gate `GenericWorkload`).
+    /// True if pod groups are enabled (feature gate `GenericWorkload`).
     on: bool,
 }
 
@@ -50,7 +50,7 @@ impl Plugin for PodGroupProtection {
 
 pub(crate) struct PodGroupWorkloadExists {
     lookup: Arc<dyn Lookup>,
-    /// True when there are pod groups (feature gate `GenericWorkload`).
+    /// True if pod groups are enabled (feature gate `GenericWorkload`).
     on: bool,
 }
 
@@ -67,7 +67,7 @@ impl PodGroupWorkloadExists {
         };
         let (name, template) = (reference.str_at(&["workloadName"]), reference.str_at(&["podGroupTemplateName"]));
         let quoted = go_quote(name);
-        let workload = get_surely(&*self.lookup, Kind::Workload, namespace, name).await;
+        let workload = get_surely(&*self.lookup, LookupKind::Workload, namespace, name).await;
         let workload = workload.map_err(|status| Status::internal(status.message()))?;
         let Some(workload) = workload else {
             return Ok(Err(format!("PodGroup rejected: Workload {quoted} not found")));
@@ -134,7 +134,7 @@ mod tests {
         let mut going = workload("going");
         going.make_at(&["metadata"]).insert("deletionTimestamp", "2026-01-01T00:00:00Z");
         let plugin = PodGroupWorkloadExists::new(
-            Known::new(vec![(Kind::Workload, workload("w")), (Kind::Workload, going)]),
+            Known::new(vec![(LookupKind::Workload, workload("w")), (LookupKind::Workload, going)]),
             true,
         );
         for (name, template, want) in [

@@ -1,4 +1,4 @@
-//! PodNodeSelector: the pods of a namespace only go to the nodes that are meant for it.
+//! PodNodeSelector: pods run only on the nodes that their namespace's node selector selects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 use binnacle_validation::names::{label_key, label_value};
 
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
-/// The entry for namespaces without the annotation.
+/// The key of the selector for namespaces without the annotation.
 const DEFAULT: &str = "clusterDefaultNodeSelector";
 
 type Selector = BTreeMap<String, String>;
 
-/// Selectors as text (`a=b,c=d`): what the nodes of a namespace's pods may be selected by, under its name, and what they
-/// are selected by where the namespace does not say, under `clusterDefaultNodeSelector`.
+/// Selectors as text (`a=b,c=d`): by name of namespace, the labels that its pods may select nodes by; under
+/// `clusterDefaultNodeSelector`, the selector for namespaces without one.
 pub type NodeSelectors = BTreeMap<String, String>;
 
 pub(crate) struct PodNodeSelector {
@@ -33,7 +33,7 @@ impl PodNodeSelector {
     }
 
     async fn of_namespace(&self, name: &str) -> Result<Selector, Status> {
-        let found = get_surely(&*self.lookup, Kind::Namespace, "", name).await;
+        let found = get_surely(&*self.lookup, LookupKind::Namespace, "", name).await;
         let namespace = match found.map_err(|status| Status::internal(status.message()))? {
             Some(namespace) => namespace,
             None => return Err(Status::internal(format!("namespace {name} does not exist"))),
@@ -43,11 +43,11 @@ impl PodNodeSelector {
     }
 
     fn parsed(&self, text: Option<&str>) -> Result<Selector, Status> {
-        // An error that is no Status of kube-apiserver is one of unknown kind.
+        // kube-apiserver reports an error that is not a Status as one of unknown kind.
         parse(text.unwrap_or("")).map_err(|why| Status::unknown(500, &why))
     }
 
-    /// Whether what a pod selects by itself goes with what its namespace does.
+    /// Checks that the pod's own selector does not contradict its namespace's selector.
     fn compare(&self, wanted: &Selector, pod: &Value) -> Result<(), Status> {
         let own = selector_of(pod);
         if wanted.iter().any(|(key, value)| own.get(key).is_some_and(|own| own != value)) {
@@ -105,7 +105,7 @@ fn selector_of(pod: &Value) -> Selector {
     members.map(|(key, value)| (key.to_string(), value.as_str().unwrap_or("").to_owned())).collect()
 }
 
-/// Keys with values, which must be equal.
+/// Parses a selector: equality requirements only.
 fn parse(text: &str) -> Result<Selector, String> {
     let mut selector = Selector::new();
     if text.is_empty() {
@@ -170,7 +170,7 @@ mod tests {
                 namespace.make_at(&["metadata", "annotations"]).insert(ANNOTATION, annotation);
             }
             let told = format!("{annotation:?} {configured:?} {own:?}");
-            let plugin = PodNodeSelector::new(Known::new(vec![(Kind::Namespace, namespace)]), configured);
+            let plugin = PodNodeSelector::new(Known::new(vec![(LookupKind::Namespace, namespace)]), configured);
             let pod = value!({"metadata": {"name": "p"}, "spec": {"nodeSelector": own}});
             let made = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
             let made = made.map(|pod| pod.at(&["spec", "nodeSelector"]).cloned().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! PodResizeValidator: a running pod is only resized where its node can do so and has room for it at all (KEP-1287).
+//! PodResizeValidator: a running pod is resized only if its node supports it and is large enough (KEP-1287).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::pod_resources::{amounts, of_pod_with_overhead};
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 pub(crate) struct PodResizeValidator {
@@ -41,7 +41,7 @@ impl Plugin for PodResizeValidator {
                 return Ok(());
             }
             let refused = |why: String| forbidden(request.attributes, object, why);
-            let node = match get_surely(&*self.lookup, Kind::Node, "", name).await {
+            let node = match get_surely(&*self.lookup, LookupKind::Node, "", name).await {
                 Ok(Some(node)) => node,
                 Ok(None) => return Err(refused(format!("node {} not found", go_quote(name)))),
                 Err(status) => {
@@ -66,14 +66,14 @@ impl Plugin for PodResizeValidator {
     }
 }
 
-/// What a pod asks for beyond all that a node has.
+/// Returns the error if the pod's requests exceed the node's allocatable resources.
 fn lacks(pod: &Value, node: &Value) -> Option<String> {
     let requests = of_pod_with_overhead(pod, "requests");
     let allocatable = amounts(node, &["status", "allocatable"]);
     let zero = Quantity::new(0, Format::DecimalSI);
     let mut lacks = Vec::new();
     for name in ["cpu", "memory"] {
-        // Processors are told in thousandths.
+        // CPUs are shown in thousandths.
         let unit = |amount: &Quantity| if name == "cpu" { amount.milli_value() } else { amount.value() };
         let (asked, has) = (requests.get(name).unwrap_or(&zero), allocatable.get(name).unwrap_or(&zero));
         if asked > has {

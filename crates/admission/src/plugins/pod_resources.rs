@@ -1,5 +1,5 @@
-//! What a pod asks for as a whole: the sum of its containers, or the most that its start needs (KEP-753), or what the
-//! pod says for itself (KEP-2837).
+//! The total resources of a pod: the sum over its containers, or the peak during startup if that is more (KEP-753), or
+//! the pod-level resources (KEP-2837).
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use binnacle_schema::{Object, Value};
 
 pub(crate) type Resources = BTreeMap<String, Quantity>;
 
-/// The amounts at a path.
+/// Returns the amounts at a path.
 pub(crate) fn amounts(object: &Value, path: &[&str]) -> Resources {
     let members = object.object_at(path).into_iter().flat_map(Object::iter);
     members.filter_map(|(name, value)| Some((name.to_string(), value.as_str()?.parse().ok()?))).collect()
 }
 
-/// `member` is `requests` or `limits`.
+/// Returns the pod's total `requests` or `limits`, by `member`.
 pub(crate) fn of_pod(pod: &Value, member: &str) -> Resources {
     let mut sum = Resources::new();
     for container in pod.list_at(&["spec", "containers"]) {
         add(&mut sum, &amounts(container, &["resources", member]));
     }
-    // Those that go on running count for all that start after them, and at last with the rest.
+    // Sidecars count for all init containers that start after them, and then with the containers.
     let mut running = Resources::new();
     let mut start = Resources::new();
     for container in pod.list_at(&["spec", "initContainers"]) {
@@ -45,7 +45,7 @@ pub(crate) fn of_pod(pod: &Value, member: &str) -> Resources {
     sum
 }
 
-/// [`of_pod`] with the overhead of the pod's runtime, which counts towards limits where there is one.
+/// Returns [`of_pod`] with the overhead of the pod's runtime class, which is added only to limits that are set.
 pub(crate) fn of_pod_with_overhead(pod: &Value, member: &str) -> Resources {
     let mut sum = of_pod(pod, member);
     for (name, amount) in amounts(pod, &["spec", "resources", member]) {

@@ -1,5 +1,4 @@
-//! PodSecurity (KEP-2579): namespaces say by labels which pod security standard their pods must keep, and of which
-//! violations to warn.
+//! PodSecurity (KEP-2579): labels of a namespace name the pod security standards to enforce, to audit and to warn of.
 
 mod baseline;
 mod checks;
@@ -21,7 +20,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Labels, Lookup};
+use crate::lookup::{Freshness, Labels, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 use checks::{Evaluations, Violations, evaluate};
 use metrics::Mode;
@@ -30,14 +29,14 @@ use policy::{Level, LevelVersion, Policy};
 pub use settings::PodSecuritySettings;
 use subject::Subject;
 
-/// How many of a namespace's pods are looked at when it demands more of them, and for how long.
+/// The maximum number of pods to check when the policy of a namespace becomes stricter, and the maximum time for it.
 const PODS_MAX: usize = 3000;
 const PODS_TIME: Duration = Duration::from_secs(1);
 
-/// Subresources of pods that do not change what a pod is.
+/// Subresources of pods that do not change their specs.
 const IGNORED: [&str; 8] = ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
 
-/// Resources with a pod template, and where it is.
+/// Resources with a pod template, and its path.
 const TEMPLATES: [(&str, &str, &[&str]); 8] = [
     ("", "podtemplates", &["template"]),
     ("", "replicationcontrollers", &["spec", "template"]),
@@ -59,7 +58,7 @@ pub(crate) struct PodSecurity {
     lookup: Arc<dyn Lookup>,
     settings: PodSecuritySettings,
     metrics: PodSecurityMetrics,
-    /// The minor release that the server acts as: what came later is not known yet.
+    /// The newest minor release whose standards are known: the one that the server emulates.
     newest: u32,
 }
 
@@ -85,7 +84,7 @@ impl PodSecurity {
             return Ok(());
         };
         let (old_policy, old_errors) = Policy::of_object(old, defaults);
-        // Labels that were wrong before keep nobody from changing something else.
+        // Labels that were already invalid do not prevent other changes.
         let shown = |errors: &FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
         if !errors.is_empty() && shown(&errors) != shown(&old_errors) {
             return self.refuse_labels(request, object, errors);
@@ -98,7 +97,7 @@ impl PodSecurity {
             self.warn_of_exemption(request, object, &policy);
             return Ok(());
         }
-        match self.lookup.list(Kind::Pod, name, Freshness::Cached).await {
+        match self.lookup.list(LookupKind::Pod, name, Freshness::Cached).await {
             Ok(mut pods) => {
                 pods.retain(|pod| !self.settings.exempts_runtime_class_of(pod));
                 warn_of_pods(request, name, (new, self.newest), prioritized(pods));
@@ -167,7 +166,7 @@ impl PodSecurity {
         let labels = match self.labels(&attributes.namespace).await {
             Ok(labels) => labels,
             Err(why) => {
-                // What is only warned about goes on where the namespace cannot be found.
+                // A check that only warns does not refuse the request if the namespace is not found.
                 self.metrics.failed(attributes, true);
                 let name = binnacle_meta::go_quote(&attributes.namespace);
                 request.annotate(ERROR, format_args!("failed to lookup namespace {name}: {}", why.message()));
@@ -189,7 +188,7 @@ impl PodSecurity {
         self.warn(request, policy.warn, &mut found);
     }
 
-    /// Puts violations into the audit events.
+    /// Adds the violations to the audit events.
     fn audit(&self, request: Request<'_>, policy: LevelVersion, found: &mut Evaluations<'_>) {
         let violations = found.against(policy);
         if !violations.is_empty() {
@@ -207,7 +206,7 @@ impl PodSecurity {
         }
     }
 
-    /// Labels that cannot be read keep nobody from anything but what the strictest level forbids.
+    /// Records unreadable labels, which do not refuse a request: the strictest level is enforced instead.
     fn note_errors(&self, request: Request<'_>, errors: &FieldErrors) {
         if !errors.is_empty() {
             let errors = aggregate(errors.iter().map(ToString::to_string));
@@ -216,7 +215,7 @@ impl PodSecurity {
         }
     }
 
-    /// Whether nothing is asked of this request for where it goes or whose it is.
+    /// Returns true if the request's namespace or user is exempt.
     fn exempts_caller(&self, request: Request<'_>) -> bool {
         let attributes = request.attributes;
         let why = if self.settings.exempts_namespace(&attributes.namespace) {
@@ -230,7 +229,7 @@ impl PodSecurity {
         true
     }
 
-    /// Whether nothing is asked of a pod for its runtime class.
+    /// Returns true if the pod's runtime class is exempt.
     fn exempts_class(&self, request: Request<'_>, pod: &Value) -> bool {
         let exempt = self.settings.exempts_runtime_class_of(pod);
         if exempt {
@@ -244,7 +243,7 @@ impl PodSecurity {
         request.annotate(EXEMPT, why);
     }
 
-    /// Labels that have no effect on an exempt namespace.
+    /// Warns that the labels have no effect on an exempt namespace.
     fn warn_of_exemption(&self, request: Request<'_>, namespace: &Value, policy: &Policy) {
         if policy.is_fully_privileged() || policy.is_like(&self.settings.defaults) {
             return;
@@ -256,7 +255,7 @@ impl PodSecurity {
 
     async fn labels(&self, namespace: &str) -> Result<Labels, Status> {
         for freshness in [Freshness::Cached, Freshness::Consistent] {
-            if let Some(labels) = self.lookup.labels(Kind::Namespace, "", namespace, freshness).await? {
+            if let Some(labels) = self.lookup.labels(LookupKind::Namespace, "", namespace, freshness).await? {
                 return Ok(labels);
             }
         }
@@ -300,7 +299,7 @@ fn template_path(attributes: &Attributes) -> Option<&'static [&'static str]> {
     found.map(|(_, _, path)| *path)
 }
 
-/// Whether an update gives a pod other containers or images.
+/// Returns true if an update changes a pod's containers or images.
 fn is_significant(pod: &Value, old: &Value) -> bool {
     let list = |pod: &'_ Value, member: &str| pod.list_at(&["spec", member]).to_vec();
     let differs = |a: &Value, b: &Value| a.str_at(&["image"]) != b.str_at(&["image"]);
@@ -317,7 +316,7 @@ fn is_significant(pod: &Value, old: &Value) -> bool {
     })
 }
 
-/// One pod of each controller first: the others are most likely like it.
+/// Sorts the first pod of each controller before the others, which are most likely like it.
 fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     let mut seen: HashSet<Text> = HashSet::new();
     let mut later = Vec::new();
@@ -338,11 +337,11 @@ fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     first
 }
 
-/// Tells which existing pods a namespace's new level would not have let in.
+/// Warns of existing pods that violate a namespace's new level.
 fn warn_of_pods(request: Request<'_>, namespace: &str, (enforce, newest): (LevelVersion, u32), pods: Vec<Arc<Value>>) {
     let began = Instant::now();
     let mut checked = 0;
-    // The first pod by name, and how many there are.
+    // For each reason, the first pod by name, and the number of pods.
     let mut by_reason: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(PODS_MAX) {
         let violations: Violations = evaluate(enforce, &Subject::of(pod), newest);

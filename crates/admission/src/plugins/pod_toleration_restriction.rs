@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: what the pods of a namespace tolerate by default, and what they may tolerate at all.
+//! PodTolerationRestriction: default tolerations for a namespace's pods, and the tolerations that are allowed at all.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Object, Value, json, value};
 
 use super::tolerations::{self, Tolerations};
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 const WHITELIST: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 
-/// What holds for namespaces that do not say.
+/// The tolerations for namespaces without annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterTolerations {
     pub default: Vec<Value>,
@@ -32,9 +32,9 @@ impl PodTolerationRestriction {
         Self { lookup, cluster }
     }
 
-    /// `None` where the namespace does not say.
+    /// Returns the tolerations of a namespace's annotation; `None` without one.
     async fn of_namespace(&self, name: &str, annotation: &str) -> Result<Option<Vec<Value>>, Status> {
-        let found = get_surely(&*self.lookup, Kind::Namespace, "", name).await;
+        let found = get_surely(&*self.lookup, LookupKind::Namespace, "", name).await;
         let namespace = found
             .map_err(|status| Status::internal(status.message()))?
             .ok_or_else(|| Status::not_found(&GroupResource::new("", "namespaces"), name))?;
@@ -108,13 +108,13 @@ impl Plugin for PodTolerationRestriction {
     }
 }
 
-/// What is known of tolerations; the rest of an annotation is nobody's.
+/// Returns the known members of a toleration, without all others.
 fn toleration(given: &Value) -> Value {
     let members = ["key", "operator", "value", "effect", "tolerationSeconds"];
     members.into_iter().filter_map(|member| Some((member, given.get(member)?.clone()))).collect::<Object>().into()
 }
 
-/// What the status says already counts.
+/// Returns the QoS class of the status, or else the computed one.
 fn qos_class(pod: &Value) -> &str {
     match pod.str_at(&["status", "qosClass"]) {
         "" => binnacle_validation::pod_resources::qos_class_of_pod(pod),
@@ -172,7 +172,8 @@ mod tests {
                 }
             }
             let told = format!("{defaults:?} {whitelist:?} {own:?}");
-            let plugin = PodTolerationRestriction::new(Known::new(vec![(Kind::Namespace, namespace)]), cluster.clone());
+            let plugin =
+                PodTolerationRestriction::new(Known::new(vec![(LookupKind::Namespace, namespace)]), cluster.clone());
             let pod = value!({"spec": {"containers": [{"resources": {"requests": requests}}], "tolerations": own}});
             let made = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
             assert_eq!(made.map(|pod| pod.list_at(&["spec", "tolerations"]).to_vec()), want, "{told}");

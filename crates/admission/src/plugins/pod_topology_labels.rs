@@ -1,4 +1,4 @@
-//! PodTopologyLabels: pods tell in which zone and region their node is (KEP-4742).
+//! PodTopologyLabels: sets labels of a pod to the zone and region of its node (KEP-4742).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, is_any_of};
 
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
@@ -46,7 +46,9 @@ impl Plugin for PodTopologyLabels {
             if node.is_empty() {
                 return Ok(());
             }
-            let Some(node) = self.lookup.get(Kind::Node, "", node, Freshness::Cached).await? else { return Ok(()) };
+            let Some(node) = self.lookup.get(LookupKind::Node, "", node, Freshness::Cached).await? else {
+                return Ok(());
+            };
             for label in LABELS {
                 if let Some(value) = node.at(&["metadata", "labels", label]).and_then(Value::as_str) {
                     object.make_at(&["metadata", "labels"]).insert(label, Text::from(value));

@@ -1,4 +1,4 @@
-//! Priority: the number behind a pod's priority class, and at most one default class.
+//! Priority: resolves a pod's priority class to its number, and allows at most one default class.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Lookup, get_surely};
+use crate::lookup::{Freshness, Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const PREEMPT_LOWER_PRIORITY: &str = "PreemptLowerPriority";
@@ -16,7 +16,7 @@ pub(crate) struct Priority {
     lookup: Arc<dyn Lookup>,
 }
 
-/// What a class gives to its pods.
+/// The fields that pods take from their class.
 struct Class {
     name: Text,
     value: i64,
@@ -61,7 +61,7 @@ impl Priority {
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Class, Status> {
         let name = pod.str_at(&["spec", "priorityClassName"]);
         if !name.is_empty() {
-            return match get_surely(&*self.lookup, Kind::PriorityClass, "", name).await? {
+            return match get_surely(&*self.lookup, LookupKind::PriorityClass, "", name).await? {
                 Some(class) => Ok(Class::of(&class)),
                 None => Err(forbidden(attributes, pod, format!("no PriorityClass with name {name} was found"))),
             };
@@ -74,9 +74,9 @@ impl Priority {
         })
     }
 
-    /// The lowest of the default classes, should a race have made several.
+    /// Returns the default class with the lowest priority: a race may have created several.
     async fn default_class(&self, freshness: Freshness) -> Result<Option<Arc<Value>>, Status> {
-        let classes = self.lookup.list(Kind::PriorityClass, "", freshness).await?;
+        let classes = self.lookup.list(LookupKind::PriorityClass, "", freshness).await?;
         let defaults = classes.into_iter().filter(|class| class.bool_at(&["globalDefault"]));
         Ok(defaults.min_by_key(|class| class.int_at(&["value"]).unwrap_or(0)))
     }
@@ -109,7 +109,7 @@ impl Plugin for Priority {
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return self.create_pod(request.attributes, object).await };
-            // Clients that know nothing of what was computed leave it out.
+            // Clients that do not know the computed members omit them.
             for member in ["priority", "preemptionPolicy"] {
                 let kept = old.at(&["spec", member]).filter(|value| !value.is_null());
                 let spec = object.make_at(&["spec"]);

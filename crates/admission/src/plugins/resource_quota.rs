@@ -1,5 +1,5 @@
-//! ResourceQuota: what a namespace may use in all. A request is charged before its object is written; what it did not
-//! come to use, or no longer uses, the quota controller gives back.
+//! ResourceQuota: limits on a namespace's total usage. A request is charged before its object is written; the quota
+//! controller releases amounts that are not used or no longer used.
 
 mod check;
 mod claims;
@@ -19,15 +19,15 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use parking_lot::Mutex;
 
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage};
 use check::check;
 pub use limited::LimitedResource;
 
-/// How often a request is charged anew when others were charged meanwhile.
+/// The number of further attempts to charge a request after conflicts with other writers.
 const RETRIES: usize = 3;
 
-/// What is not stored, and events, which were never counted.
+/// Resources that are not stored, and events, which are not counted.
 const IGNORED: [(&str, &str); 10] = [
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -44,7 +44,7 @@ const IGNORED: [(&str, &str); 10] = [
 pub(crate) struct ResourceQuota {
     lookup: Arc<dyn Lookup>,
     limited: Vec<LimitedResource>,
-    /// Requests of one namespace are charged one after the other, or they would only meet each other's conflicts.
+    /// Locks by namespace: concurrent charges in one namespace would only conflict.
     turns: Mutex<HashMap<Text, Weak<Turn>>>,
 }
 
@@ -63,16 +63,16 @@ impl ResourceQuota {
             return Ok(());
         }
         if self.limited.is_empty()
-            && self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Cached).await?.is_empty()
+            && self.lookup.list(LookupKind::ResourceQuota, namespace, Freshness::Cached).await?.is_empty()
         {
             return Ok(());
         }
         let turn = self.turn(namespace);
         let _turn = turn.lock().await;
-        // Those that could not be charged; all at first.
+        // The quotas that are not yet charged; `None` for all.
         let mut left: Option<Vec<Text>> = None;
         for retry in 0.. {
-            let mut quotas = self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Consistent).await?;
+            let mut quotas = self.lookup.list(LookupKind::ResourceQuota, namespace, Freshness::Consistent).await?;
             if let Some(left) = &left {
                 quotas.retain(|quota| left.contains(&name(quota)));
             }
@@ -102,7 +102,7 @@ impl ResourceQuota {
         if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
             return turn;
         }
-        // Whoever comes first to a namespace clears away what nobody waits for any more.
+        // The first request in a namespace also drops the locks that are no longer in use.
         turns.retain(|_, turn| turn.strong_count() > 0);
         let turn = Arc::new(Turn::default());
         turns.insert(namespace.into(), Arc::downgrade(&turn));

@@ -1,4 +1,4 @@
-//! RuntimeClass: what running a pod in its class costs beside its containers, and where that is possible.
+//! RuntimeClass: the overhead of a pod's runtime class, and the nodes that support it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 use super::tolerations;
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const OVERHEAD_DIFFERS: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -23,14 +23,14 @@ impl RuntimeClass {
         Self { lookup }
     }
 
-    /// The class that a pod names, if it names one.
+    /// Returns the runtime class of a pod, if it names one.
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(name) = pod.at(&["spec", "runtimeClassName"]).and_then(Value::as_str) else { return Ok(None) };
         if name.is_empty() {
-            // What kube-apiserver's client says of a class without a name.
+            // The error of kube-apiserver's client for a class without a name.
             return Err(Status::unknown(500, "resource name may not be empty"));
         }
-        match get_surely(&*self.lookup, Kind::RuntimeClass, "", name).await? {
+        match get_surely(&*self.lookup, LookupKind::RuntimeClass, "", name).await? {
             Some(class) => Ok(Some(class)),
             None => {
                 let why = format!("pod rejected: RuntimeClass {} not found", binnacle_meta::go_quote(name));
@@ -123,7 +123,7 @@ fn has(object: &Value, path: &[&str]) -> bool {
     object.at(path).is_some_and(|value| !value.is_null())
 }
 
-/// Equal as amounts, however they are written.
+/// Returns the amounts, which compare regardless of their notation.
 fn quantities(object: &Value, path: &[&str]) -> BTreeMap<String, Option<Quantity>> {
     let members = object.object_at(path).into_iter().flat_map(Object::iter);
     members.map(|(name, value)| (name.to_string(), value.as_str().and_then(|text| text.parse().ok()))).collect()

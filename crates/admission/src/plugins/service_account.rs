@@ -1,5 +1,4 @@
-//! ServiceAccount: pods run as a service account that exists, find its token where clients look for it, and pull images
-//! with its secrets.
+//! ServiceAccount: pods run as an existing service account, mount its token, and pull images with its secrets.
 
 mod secrets;
 
@@ -12,7 +11,7 @@ use binnacle_registry::generate_name;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 const DEFAULT: &str = "default";
@@ -20,12 +19,12 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const VOLUME_PREFIX: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
-/// Kubelets renew tokens of this life after most of an hour; clients too old to read them again still have an hour of
-/// grace, of which they are warned.
+/// The lifetime of mounted tokens. Kubelets renew them before it ends; for old clients, which never reread them,
+/// they stay valid for a year.
 const TOKEN_SECONDS: i64 = 3607;
 
-/// The account `default` is made by a controller that may not have seen the namespace yet: it is waited for, about as
-/// long as kube-apiserver does.
+/// The time to wait for the account `default`, about as long as in kube-apiserver: the controller that creates it may
+/// not have seen a new namespace yet.
 const DEFAULT_PATIENCE: Duration = Duration::from_millis(1350);
 const DEFAULT_POLL: Duration = Duration::from_millis(50);
 
@@ -38,13 +37,13 @@ impl ServiceAccount {
         Self { lookup }
     }
 
-    /// The account that a pod names.
+    /// Returns the account that a pod names.
     async fn account(&self, attributes: &Attributes, pod: &Value) -> Result<Arc<Value>, Status> {
         let (namespace, name) = (attributes.namespace.as_str(), account_name(pod));
         let patience = if name == DEFAULT { DEFAULT_PATIENCE } else { Duration::ZERO };
         let until = tokio::time::Instant::now() + patience;
         loop {
-            let why = match get_surely(&*self.lookup, Kind::ServiceAccount, namespace, name).await {
+            let why = match get_surely(&*self.lookup, LookupKind::ServiceAccount, namespace, name).await {
                 Ok(Some(account)) => return Ok(account),
                 Ok(None) if tokio::time::Instant::now() < until => {
                     tokio::time::sleep(DEFAULT_POLL).await;
@@ -53,7 +52,8 @@ impl ServiceAccount {
                 Ok(None) => Status::not_found(&GroupResource::new("", "serviceaccount"), name),
                 Err(status) => status,
             };
-            // kube-apiserver asks itself for what its cache lacks, and its client refuses names that are no part of a path.
+            // kube-apiserver reads accounts that its cache lacks through its own API, whose client refuses names that
+            // are not path segments.
             let why = match binnacle_validation::names::path_segment(name, false).as_slice() {
                 [] => why.message().to_owned(),
                 wrong => format!("invalid resource name {}: [{}]", go_quote(name), wrong.join(" ")),
@@ -107,7 +107,7 @@ impl Plugin for ServiceAccount {
             if account_name(object).is_empty() {
                 let spec = object.make_at(&["spec"]);
                 spec.insert("serviceAccountName", DEFAULT);
-                // The field's former name.
+                // The deprecated name of the field.
                 spec.insert("serviceAccount", DEFAULT);
             }
             let account = self.account(request.attributes, object).await?;
@@ -132,7 +132,7 @@ fn account_name(pod: &Value) -> &str {
     pod.str_at(&["spec", "serviceAccountName"])
 }
 
-/// Mirror pods stand for what a kubelet runs from its own files.
+/// Returns true for mirror pods, which represent the static pods of a kubelet.
 fn is_mirror(pod: &Value) -> bool {
     pod.at(&["metadata", "annotations", MIRROR]).is_some()
 }
@@ -151,7 +151,7 @@ fn check_mirror(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     Err(forbidden(attributes, pod, why))
 }
 
-/// The pod's word counts before the account's.
+/// Returns true if the token is mounted: the pod's field takes precedence over the account's.
 fn automounts(account: &Value, pod: &Value) -> bool {
     let said = |value: Option<&Value>| value.and_then(Value::as_bool);
     said(pod.at(&["spec", "automountServiceAccountToken"]))
@@ -159,7 +159,7 @@ fn automounts(account: &Value, pod: &Value) -> bool {
         .unwrap_or(true)
 }
 
-/// Mounts the account's token in each container that has nothing at its place.
+/// Mounts the account's token in each container without a mount at its path.
 fn mount_token(pod: &mut Value) {
     let volumes = pod.list_at(&["spec", "volumes"]);
     let there = volumes.iter().map(|volume| volume.str_at(&["name"])).find(|name| name.starts_with(VOLUME_PREFIX));
@@ -202,7 +202,7 @@ fn token_volume(name: &str) -> Value {
     })
 }
 
-/// Go's `strconv.ParseBool`.
+/// Parses a bool like Go's `strconv.ParseBool`; errors count as false.
 fn is_true(text: &str) -> bool {
     ["1", "t", "T", "TRUE", "true", "True"].contains(&text)
 }

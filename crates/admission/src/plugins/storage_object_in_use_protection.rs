@@ -1,4 +1,4 @@
-//! StorageObjectInUseProtection: volumes, claims and classes of volume attributes are not deleted while in use.
+//! StorageObjectInUseProtection: volumes, claims and volume attributes classes are not deleted while in use.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};
@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
-/// Group, resource, and the finalizer that its controller removes.
+/// Group, resource, and the finalizer that protects it until its controller removes it.
 const PROTECTED: [(&str, &str, &str); 3] = [
     ("", "persistentvolumes", "kubernetes.io/pv-protection"),
     ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),

@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a node gets no pods before somebody has found it ready.
+//! TaintNodesByCondition: taints a new node, so that no pods are scheduled to it before it is ready.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};

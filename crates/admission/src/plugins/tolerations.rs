@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 const EXISTS: &str = "Exists";
 const EQUAL: &str = "Equal";
 
-/// Both sets as one, without those that another of them includes.
+/// Merges both sets, without tolerations that another one includes.
 pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<&Value> = first.iter().chain(second).collect();
     let mut later = Tolerations::default();
@@ -27,11 +27,11 @@ pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Tolerations by what they tolerate: whether one is included is answered without looking at all of them.
+/// Tolerations by class, so that a check for inclusion does not visit all of them.
 #[derive(Default)]
 pub(crate) struct Tolerations<'a>(HashMap<Class<'a>, BTreeMap<Seconds, Values<'a>>>);
 
-/// Tolerations that differ in their seconds only; the value of those that need none is not looked at.
+/// The class of tolerations that differ in their seconds only; the value is ignored for `Exists`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Class<'a> {
     key: &'a str,
@@ -40,14 +40,14 @@ struct Class<'a> {
     value: &'a str,
 }
 
-/// For how long, the shortest first.
+/// The seconds of a toleration, in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Seconds {
     Some(i64),
     Forever,
 }
 
-/// The values of the tolerations of one class and time.
+/// The values of the tolerations with the same class and seconds.
 struct Values<'a> {
     first: &'a str,
     has_others: bool,
@@ -67,13 +67,13 @@ impl<'a> Tolerations<'a> {
         values.has_others |= values.first != value;
     }
 
-    /// True when one of them tolerates all that this one does.
+    /// Returns true if a toleration of the set tolerates all that `narrow` does.
     pub(crate) fn include(&self, narrow: &Value) -> bool {
         let same = self.0.get(&class(narrow)).is_some_and(|times| times.contains_key(&seconds(narrow)));
         same || !self.matching(narrow).is_empty()
     }
 
-    /// True when one of them that is not the same tolerates all that this one does.
+    /// Returns true if a toleration of the set other than `narrow` itself tolerates all that `narrow` does.
     fn others_include(&self, narrow: &Value) -> bool {
         let (own, own_seconds, value) = (class(narrow), seconds(narrow), narrow.str_at(&["value"]));
         self.matching(narrow).into_iter().any(|(class, seconds, values)| {
@@ -81,7 +81,7 @@ impl<'a> Tolerations<'a> {
         })
     }
 
-    /// Those that include a toleration, of each class at most the two first.
+    /// Returns tolerations that include `narrow`, the first two of each class.
     fn matching<'s>(&'s self, narrow: &'s Value) -> Vec<(Class<'s>, Seconds, &'s Values<'s>)> {
         let (own, least) = (class(narrow), seconds(narrow));
         // An empty key with Exists stands for all keys, an empty effect for all effects.
@@ -94,7 +94,7 @@ impl<'a> Tolerations<'a> {
         classes
             .filter_map(|class| self.0.get_key_value(&class))
             .flat_map(|(class, times)| {
-                // Seconds count only for those that are evicted.
+                // Seconds matter only for the effect NoExecute.
                 let from = if class.effect == "NoExecute" { least } else { Seconds::Some(i64::MIN) };
                 times.range(from..).take(2).map(|(seconds, values)| (*class, *seconds, values))
             })
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn as_comparing_all_with_all() {
-        // Every pair and a walk over many triples of tolerations that differ in each member.
+        // All pairs and a walk over many triples of tolerations that differ in each member.
         let mut some = Vec::new();
         for (key, effect) in [("", ""), ("a", ""), ("a", "NoExecute"), ("b", "NoSchedule"), ("", "NoExecute")] {
             for (operator, value) in [("Exists", ""), ("Exists", "v"), ("Equal", "v"), ("", "v"), ("Lt", "1")] {
@@ -174,7 +174,7 @@ mod tests {
         merged
     }
 
-    /// Whether `wide` tolerates all that `narrow` does.
+    /// Returns true if `wide` tolerates all that `narrow` does.
     fn includes(wide: &Value, narrow: &Value) -> bool {
         if wide == narrow {
             return true;

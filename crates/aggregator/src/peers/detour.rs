@@ -1,6 +1,7 @@
-//! Requests for what another server of the cluster has.
+//! Requests for resources that another server of the cluster has.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use binnacle_endpoints::failure_response;
 use binnacle_meta::{Status, Text};
@@ -17,7 +18,7 @@ use crate::proxy::error_text;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Detour for Peers {
-    /// A request that comes from another server is answered here, whatever becomes of it.
+    /// A request that another server has handed on is always answered here.
     fn takes(&self, request: &Request) -> bool {
         self.lacks(&request.info)
             && request.headers.get(PEER_PROXIED).is_none_or(|value| value != "true")
@@ -59,7 +60,7 @@ impl Peers {
     }
 
     async fn hand_on(&self, mut request: Request, address: &str) -> Result<Response, String> {
-        let connections = &self.0.connections;
+        let connections = self.0.trust.connections(Instant::now());
         identity::set(&mut request.headers, &request.user)
             .map_err(|why| format!("error trying to reach service: {why}"))?;
         request.headers.insert(PEER_PROXIED, HeaderValue::from_static("true"));

@@ -4,7 +4,7 @@ use binnacle_metrics::keep;
 use binnacle_request::RequestInfo;
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// How many requests other servers got, and what went wrong with them.
+/// Counters of requests that went to other servers, and of their errors.
 #[derive(Clone, Debug)]
 pub struct PeerMetrics {
     rerouted: IntCounterVec,
@@ -45,18 +45,18 @@ impl PeerMetrics {
         self.rerouted.with_label_values(&labels).inc();
     }
 
-    /// Another server was asked what it serves.
+    /// Counts a request to another server for its discovery documents.
     pub(super) fn asked(&self, code: u16) {
         self.rerouted.with_label_values(&[&code.to_string(), "", "", ""]).inc();
     }
 
-    /// It is not known where the server is reached.
+    /// Counts a server whose address is not known.
     pub(super) fn unresolved(&self, info: &RequestInfo) {
         let labels = ["endpoint_resolution", info.api_group.as_str(), &info.api_version, &info.resource];
         self.errors.with_label_values(&labels).inc();
     }
 
-    /// It was not learnt what a server serves.
+    /// Counts a failed reading of a server's discovery documents.
     pub(super) fn sync_failed(&self, why: SyncFailure) {
         let kind = match why {
             SyncFailure::Address => "hostport_resolution",
@@ -66,7 +66,7 @@ impl PeerMetrics {
     }
 }
 
-/// Why it is not known what another server serves.
+/// The reason why another server's resources are not known.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SyncFailure {
     Address,

@@ -1,7 +1,7 @@
 //! Group versions that all servers of a cluster have alike: those of definitions and of APIServices with a service.
 //!
-//! What other servers serve is not read again when one of these goes away. So they are never looked for there, nor for a
-//! while after they are gone, until all servers have noticed.
+//! The resources of other servers are not read again when one of these group versions goes away. So they are never
+//! looked for there, nor for a while after they are gone, until all servers have noticed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::Peers;
 
-/// How long a group version that is gone is not looked for.
+/// The time for which a group version that is gone is not looked for.
 const GRACE: Duration = Duration::from_secs(300);
 
 type GroupVersion = (Text, Text);
@@ -23,19 +23,19 @@ type GroupVersion = (Text, Text);
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Told when one went away.
+    /// Notified when one went away.
     pub(super) went: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// By the kind and name of the object that brings them.
-    by_object: HashMap<(Kind, Text), Vec<GroupVersion>>,
+    /// The shared group versions by the kind and name of the object that brings them.
+    by_object: HashMap<(SourceKind, Text), Vec<GroupVersion>>,
     gone: HashMap<GroupVersion, Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum SourceKind {
     Definition,
     Service,
 }
@@ -59,7 +59,7 @@ impl Shared {
     }
 
     /// True when this changes anything.
-    fn put(&self, kind: Kind, name: &str, brought: Vec<GroupVersion>) -> bool {
+    fn put(&self, kind: SourceKind, name: &str, brought: Vec<GroupVersion>) -> bool {
         let mut state = self.state.lock();
         let before = state.by_object.get(&(kind, name.into())).cloned().unwrap_or_default();
         if before == brought {
@@ -79,24 +79,24 @@ impl Shared {
         true
     }
 
-    fn names(&self, kind: Kind) -> Vec<Text> {
+    fn names(&self, kind: SourceKind) -> Vec<Text> {
         self.state.lock().by_object.keys().filter(|(known, _)| *known == kind).map(|(_, name)| name.clone()).collect()
     }
 }
 
 /// Follows the definitions of custom resources.
 pub(super) fn definitions(peers: &Peers) -> impl Handler + use<> {
-    Follower { peers: peers.clone(), kind: Kind::Definition, brought: of_definition }
+    Follower { peers: peers.clone(), kind: SourceKind::Definition, brought: of_definition }
 }
 
 /// Follows APIServices.
 pub(super) fn services(peers: &Peers) -> impl Handler + use<> {
-    Follower { peers: peers.clone(), kind: Kind::Service, brought: of_service }
+    Follower { peers: peers.clone(), kind: SourceKind::Service, brought: of_service }
 }
 
 struct Follower {
     peers: Peers,
-    kind: Kind,
+    kind: SourceKind,
     brought: fn(&Value) -> Vec<GroupVersion>,
 }
 
@@ -129,7 +129,7 @@ fn of_definition(definition: &Value) -> Vec<GroupVersion> {
     versions.map(|version| (group.clone(), version.str_at(&["name"]).into())).collect()
 }
 
-/// Nothing for what each server serves itself.
+/// The group version of an APIService with a service; none for those that each server serves itself.
 fn of_service(service: &Value) -> Vec<GroupVersion> {
     match service.at(&["spec", "service"]).is_some_and(|reference| !reference.is_null()) {
         true => vec![(service.str_at(&["spec", "group"]).into(), service.str_at(&["spec", "version"]).into())],
@@ -156,11 +156,11 @@ mod tests {
     fn gone_ones_are_remembered() {
         let shared = Shared::default();
         let version = |version: &str| (Text::from("a.test"), Text::from(version));
-        assert!(shared.put(Kind::Definition, "x", vec![version("v1"), version("v2")]));
-        assert!(!shared.put(Kind::Definition, "x", vec![version("v1"), version("v2")]));
-        assert!(shared.put(Kind::Service, "v1.a.test", vec![version("v1")]));
+        assert!(shared.put(SourceKind::Definition, "x", vec![version("v1"), version("v2")]));
+        assert!(!shared.put(SourceKind::Definition, "x", vec![version("v1"), version("v2")]));
+        assert!(shared.put(SourceKind::Service, "v1.a.test", vec![version("v1")]));
         assert_eq!(shared.reap(), (None, false));
-        assert!(shared.put(Kind::Definition, "x", Vec::new()));
+        assert!(shared.put(SourceKind::Definition, "x", Vec::new()));
         // The first is still there by its APIService.
         let (next, reaped) = shared.reap();
         assert!(next.is_some() && !reaped);

@@ -1,8 +1,8 @@
-//! What the other servers of the cluster serve, read when one comes, goes or begins anew.
+//! The resources of the other servers of the cluster, read when a server comes, goes or starts anew.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_meta::Text;
@@ -18,7 +18,7 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
                       application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 impl Peers {
-    /// Goes on for ever. `asked` is called when every server was asked that is known at the start.
+    /// Never returns. `asked` is called when every server that is known at the start was asked.
     pub(super) async fn keep_in_step(&self, asked: impl Fn() -> bool) {
         let mut retry = RETRY;
         loop {
@@ -40,7 +40,7 @@ impl Peers {
         }
     }
 
-    /// Waits until the servers are to be asked again, and sees to it meanwhile that what is gone is forgotten in time.
+    /// Waits until the servers are to be asked again, and meanwhile forgets group versions that are gone in time.
     async fn wait(&self, pause: Option<Duration>) {
         let sleep = async |until: Option<tokio::time::Instant>| match until {
             Some(until) => tokio::time::sleep_until(until).await,
@@ -61,7 +61,7 @@ impl Peers {
         }
     }
 
-    /// True when every server has said what it serves.
+    /// Reads the resources of all servers; true when all have answered.
     async fn read_all(&self) -> bool {
         let names: Vec<Text> = self.0.leases.lock().keys().cloned().collect();
         let mut is_whole = true;
@@ -80,7 +80,7 @@ impl Peers {
         is_whole
     }
 
-    /// What a server serves, and true when it has told everything.
+    /// Reads the resources of a server; true when its documents are complete.
     async fn read(&self, name: &str) -> (PeerServed, bool) {
         let address = match self.0.addresses.address_of(name).await {
             Ok(address) => address,
@@ -116,7 +116,7 @@ impl Peers {
             limit: Some(LIMIT),
             is_for_peer: true,
         };
-        let answer = ask(&self.0.connections, address, &question).await;
+        let answer = ask(&self.0.trust.connections(Instant::now()), address, &question).await;
         self.0.metrics.asked(answer.as_ref().map_or(503, |answer| answer.code));
         let answer = answer?;
         if answer.code != 200 {

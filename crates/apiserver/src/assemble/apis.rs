@@ -1,12 +1,10 @@
-//! The built-in APIs with what stands behind them.
+//! The built-in APIs and their implementation.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use binnacle_admission::{
-    Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
-};
+use binnacle_admission::{Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
 use binnacle_aggregator::Aggregator;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
@@ -33,24 +31,24 @@ use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::settings::{Settings, SettingsError};
 
-/// How many bytes of wire forms are kept beside the stored objects.
+/// The maximum bytes of encoded forms that are cached beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
 
-/// Who is calling, what they may do, and what that is decided by.
+/// Authentication, authorization and admission, and the data that they decide by.
 pub(super) struct Access {
     pub(super) authenticator: Arc<dyn Authenticator>,
     pub(super) authorizer: Arc<dyn Authorizer>,
     pub(super) roles: Arc<RolesFeed>,
     pub(super) token_issuer: TokenIssuer,
-    /// The PEM text of the authorities whose client certificates count.
+    /// The PEM text of the authorities whose client certificates are accepted.
     pub(super) client_ca: String,
     pub(super) request_header: Option<RequestHeader>,
-    pub(super) admission: AdmissionOptions,
+    pub(super) admission: PluginOptions,
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) admission_policies: AdmissionPolicies,
     pub(super) webhooks: AdmissionWebhooks,
     pub(super) conversions: ConversionMetrics,
-    /// Where services of the cluster are reached.
+    /// The resolver of the addresses of the cluster's services.
     pub(super) services: Arc<dyn ServiceResolver>,
     pub(super) aggregator: Aggregator,
     pub(super) availability: AvailabilityMetrics,
@@ -58,8 +56,8 @@ pub(super) struct Access {
     pub(super) discovery_metrics: DiscoveryMetrics,
 }
 
-/// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
-/// the cluster's own objects.
+/// Creates the built-in resources in the served versions, with their admission, and the loops that maintain the
+/// cluster's own objects.
 pub(super) fn built_in(
     storage: StorageOptions,
     set: Catalog,
@@ -119,7 +117,7 @@ pub(super) fn built_in(
     Ok((api, control_plane, resources))
 }
 
-/// What is served: what the release has, the flags let through and the emulated version knows.
+/// Returns the APIs to serve: those that the flags enable and the emulated version has.
 fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
     let served = config.served()?;
     Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
@@ -127,7 +125,7 @@ fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
     }))
 }
 
-/// What resources do beside the store, by group and kind.
+/// Returns the hooks of resources that need more than the store, by group and kind.
 fn hooks(
     resources: &Catalog,
     config: &binnacle_controlplane::Config,
@@ -149,7 +147,7 @@ fn hooks(
 }
 
 fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
-    // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
+    // Endpoints cannot be loopback addresses: a server that listens only there advertises the machine's own address.
     let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
     let advertised = config
         .generic
@@ -174,7 +172,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served)
     }
 }
 
-/// The group versions for which APIServices are kept.
+/// Returns the group versions that get APIServices.
 fn local_apis(served: &Served) -> Vec<LocalApi> {
     let apis = served.groups().into_iter().flat_map(|group| {
         group.versions.iter().map(|version| LocalApi {

@@ -1,4 +1,4 @@
-//! What the server shows of itself: its certificate, and files that tell clients how to reach it.
+//! Access to the server for clients: its certificate, and files with the data that clients need.
 
 use std::path::{Path, PathBuf};
 
@@ -14,27 +14,27 @@ use crate::pki::{Clock, Files, Names, Pki};
 use crate::renewal::Own;
 use crate::settings::Settings;
 
-/// What the server shows of itself, and how clients reach it.
+/// The server's certificate, and the files and commands for clients.
 pub(super) struct ClientAccess {
     pub(super) tls: DefaultCertificate,
-    /// Whose client certificates are accepted.
+    /// The authorities whose client certificates are accepted.
     pub(super) clients: Bundle,
-    /// The command that begins every example.
+    /// The kubectl command with the flags to reach this server.
     pub(super) kubectl: String,
-    /// The administrator's, when the server has one of its own.
+    /// The administrator's kubeconfig, if client certificates are of the server's own authority.
     pub(super) kubeconfig: Option<PathBuf>,
-    /// The command that brings controllers.
+    /// The command that starts controllers.
     pub(super) controllers: String,
     /// The server's own key for service account tokens, as PEM.
     pub(super) service_account: String,
-    /// Where the file for kubectl is when there is no data directory; it goes away with the server.
+    /// The temporary directory of kubectl's file if there is no data directory; it is removed with the server.
     pub(super) place: Option<DataDir>,
-    /// What is renewed while the server runs.
+    /// The certificates and files that are renewed while the server runs.
     pub(super) own: Own,
 }
 
 impl ClientAccess {
-    /// Takes what was named, makes the rest, and writes the file that kubectl needs.
+    /// Uses the given files, creates the others, and writes the file for kubectl.
     pub(super) fn prepare(
         named_tls: Option<(DefaultCertificate, String)>,
         named_clients: Option<Bundle>,
@@ -53,7 +53,7 @@ impl ClientAccess {
         let files = Files::new(directory, durability);
         let pki = Pki::open(&files, &names, clock())?;
         let given = config.serving.tls_files.is_some();
-        // What an earlier start put into `--cert-dir` is the server's own, and renewed like it.
+        // A certificate that an earlier start wrote to `--cert-dir` is the server's own, and is renewed like it.
         let named_tls = named_tls.filter(|(_, text)| given || !pki.has_signed(text));
         let (tls, foreign) = match named_tls {
             Some((files, text)) => (files, Some(text)),
@@ -66,7 +66,7 @@ impl ClientAccess {
                 let path = home.join("admin.kubeconfig");
                 (own, format!("kubectl --kubeconfig {}", quoted(&path)), Shape::Kubeconfig(path))
             }
-            // The named authority's administrators bring their own certificates.
+            // Administrators have certificates of the given authority.
             Some(clients) => {
                 let path = home.join("server-ca.crt");
                 let kubectl = format!("kubectl --server {url} --certificate-authority {}", quoted(&path));
@@ -80,7 +80,7 @@ impl ClientAccess {
         let own_key = files.path("sa.key");
         let accounts = &config.authentication.service_accounts;
         let signing = match accounts.signing_endpoint {
-            // Nobody has the key but the signer.
+            // Only the signer has the key.
             Some(_) => String::new(),
             None => {
                 let key = accounts.signing_key_file.as_deref().unwrap_or(&own_key);
@@ -112,13 +112,13 @@ impl ClientAccess {
     }
 }
 
-/// The files that tell clients how to reach the server.
+/// The files with the data that clients need to reach the server.
 pub(crate) struct Told {
     url: String,
     shape: Shape,
-    /// A serving certificate that is not the server's own: clients trust just that.
+    /// A serving certificate that is not the server's own: clients trust only this one.
     foreign: Option<Foreign>,
-    /// Where the operator wants a copy of the serving certificate.
+    /// The directory that gets a copy of the serving certificate.
     cert_dir: Option<PathBuf>,
     durability: Durability,
 }
@@ -129,26 +129,26 @@ struct Foreign {
     text: String,
 }
 
-/// What clients get.
+/// The kind of the file for clients.
 enum Shape {
-    /// All that kubectl needs.
+    /// A complete kubeconfig.
     Kubeconfig(PathBuf),
-    /// Whom to trust: who they are, they know themselves.
+    /// The authority to trust; clients have their own credentials.
     Authority(PathBuf),
 }
 
 impl Told {
-    /// True when administrators come with certificates of the server's own authority.
+    /// Returns true if administrators use certificates of the server's own authority.
     pub(crate) fn has_administrator(&self) -> bool {
         matches!(self.shape, Shape::Kubeconfig(_))
     }
 
-    /// True when somebody else replaces the certificate that clients trust.
+    /// Returns true if the operator replaces the certificate that clients trust.
     pub(crate) fn follows_others(&self) -> bool {
         self.foreign.is_some()
     }
 
-    /// Reads a certificate of the operator again. Half of a file is none.
+    /// Reads a certificate of the operator again. An incomplete file is ignored.
     pub(crate) fn read_again(&mut self) {
         if let Some(foreign) = &mut self.foreign
             && let Ok(text) = std::fs::read_to_string(&foreign.path)
@@ -181,14 +181,14 @@ impl Told {
     }
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// Keys that flags name are not the server's to close.
+/// Warns of keys that others can read: the server does not change the permissions of files in flags.
 fn warn_of_open_keys(config: &Settings) {
     let serving = config.serving.tls_files.iter().chain(config.serving.named.iter().map(|named| &named.files));
     let etcd = config.storage.etcd.as_ref().and_then(|etcd| etcd.key_file.as_deref());
@@ -196,7 +196,7 @@ fn warn_of_open_keys(config: &Settings) {
     serving.map(|files| files.key.as_path()).chain(etcd).chain(signing).for_each(warn_if_open);
 }
 
-/// Where `--cert-dir` has the serving certificate.
+/// Returns the paths of the serving certificate in `--cert-dir`.
 pub(super) fn serving_pair(directory: &Path) -> CertificateFiles {
     CertificateFiles { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") }
 }

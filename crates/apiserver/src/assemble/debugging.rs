@@ -1,4 +1,4 @@
-//! Profiles and flags for those who look into the process: on paths of the server, and on a socket of their own.
+//! Profiles and flags for debugging the process: on paths of the server, and on a separate socket.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use crate::settings::Settings;
 
-/// Adds the links that the settings want, and listens on the socket that they name. A socket that cannot be had is no
-/// reason not to serve, as with the Go server.
+/// Adds the links that the settings enable, and listens on the socket in the settings. If the socket fails, the server
+/// runs without it, as kube-apiserver does.
 pub(super) fn serve(
     config: &Settings,
     links: &mut Vec<Arc<dyn Link>>,

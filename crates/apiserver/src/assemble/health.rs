@@ -1,4 +1,4 @@
-//! The health checks of all parts, in the order in which the Go server lists them.
+//! The health checks of all components, in kube-apiserver's order.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::settings::Storage;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
-/// What is looked at.
+/// The components with health checks.
 pub(super) struct Checked<'a> {
     pub(super) features: &'a Features,
     pub(super) stores: &'a Stores,
@@ -28,9 +28,9 @@ pub(super) struct Checked<'a> {
     pub(super) fairness: Option<&'a Arc<FlowControl>>,
     pub(super) upkeep: &'a Upkeep,
     pub(super) lost: &'a Lost,
-    /// What is done at the start.
+    /// The steps of the start.
     pub(super) steps: Vec<&'a Step>,
-    /// Until then `/livez` takes what is done at the start for done.
+    /// The time until which `/livez` treats steps of the start as done.
     pub(super) livez_grace: Option<Instant>,
     pub(super) terminating: Shutdown,
 }
@@ -50,7 +50,7 @@ impl Checked<'_> {
         self.started(health).ready(Arc::new(ShutdownCheck(self.terminating.clone()))).in_order(&ORDER)
     }
 
-    /// False for steps of what is switched off.
+    /// Returns false for steps of disabled features.
     fn lists(&self, step: &Step) -> bool {
         match step.name() {
             "priority-and-fairness-config-consumer" => self.fairness.is_some(),
@@ -70,7 +70,7 @@ impl Checked<'_> {
         }
     }
 
-    /// What tells by itself that it was begun.
+    /// Adds the checks of components that report whether they have started.
     fn started(&self, health: Health) -> Health {
         let (hooks, policies) = (self.access.webhooks.sources(), self.access.admission_policies.policies.clone());
         let initialized = move || policies.are_read() && hooks.iter().all(|hooks| hooks.are_read());
@@ -78,7 +78,7 @@ impl Checked<'_> {
         let counted = self.upkeep.counted();
         let last = match self.fairness.cloned() {
             Some(fairness) => StartedCheck::new("priority-and-fairness-filter", move || fairness.is_running()),
-            // It counts from its first request on, and keeps nothing in step.
+            // The filter has nothing to start: it counts from its first request on.
             None => StartedCheck::new("max-in-flight-filter", || true),
         };
         [

@@ -1,11 +1,11 @@
-//! Webhooks and policies in files of the server.
+//! Admission webhooks and policies in manifest files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_admission_manifests::{Directory, Followed, LoadError, Loaded, Manifests, Metrics, StoredTypes};
 use binnacle_admission_policies::Policies;
-use binnacle_admission_webhooks::{Kind, Webhooks};
+use binnacle_admission_webhooks::{WebhookKind, Webhooks};
 use binnacle_builtin::Releases;
 use binnacle_features::Features;
 use binnacle_request::Shutdown;
@@ -16,11 +16,11 @@ use tokio::task::JoinSet;
 use super::{StartFailure, not_registered};
 use crate::identity::identity;
 
-/// The directories that plugins were told, in force and followed.
+/// The manifest directories of admission plugins, loaded and followed.
 pub(super) struct AdmissionManifests(Vec<Followed>);
 
 impl AdmissionManifests {
-    /// Reads them all for the first time. Their metrics are there only if there are any.
+    /// Loads all directories. The metrics are registered only if there are any.
     pub(super) fn begin(
         told: &[(&'static str, PathBuf)],
         features: &Arc<Features>,
@@ -43,13 +43,22 @@ impl AdmissionManifests {
         Ok(Self(followed?))
     }
 
-    /// Begins to follow them; the tasks end with the shutdown signal.
+    /// Starts to follow the directories; the tasks end with the shutdown signal.
     pub(super) fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.0.into_iter().for_each(|followed| followed.follow(tasks, shutdown));
     }
 }
 
-/// The kinds of manifests, whether the group is served or not.
+/// Reads the directories without using their contents.
+pub(super) fn check(named: &[(&'static str, PathBuf)], features: &Arc<Features>) -> Result<(), StartFailure> {
+    for (plugin, path) in named {
+        let Some(sort) = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin) else { continue };
+        Directory { sort, path: path.clone() }.load(&types(features))?;
+    }
+    Ok(())
+}
+
+/// Returns the kinds of manifests, even if the group is not served.
 fn types(features: &Arc<Features>) -> StoredTypes {
     let of_admission = |description: &&Arc<ResourceDescription>| {
         let is_of = |sort: Manifests| sort.kind() == description.kind || sort.binding() == Some(&*description.kind);
@@ -69,10 +78,10 @@ fn put_in_force(
     webhooks: &[Arc<Webhooks>],
     policies: &Arc<Policies>,
 ) -> impl Fn(&Loaded) + Send + Sync + 'static {
-    let of = |kind: Kind| webhooks.iter().find(|webhooks| webhooks.kind() == kind).cloned();
+    let of = |kind: WebhookKind| webhooks.iter().find(|webhooks| webhooks.kind() == kind).cloned();
     let webhooks = match sort {
-        Manifests::MutatingWebhooks => of(Kind::Mutating),
-        Manifests::ValidatingWebhooks => of(Kind::Validating),
+        Manifests::MutatingWebhooks => of(WebhookKind::Mutating),
+        Manifests::ValidatingWebhooks => of(WebhookKind::Validating),
         Manifests::MutatingPolicies | Manifests::ValidatingPolicies => None,
     };
     let policies = policies.clone();

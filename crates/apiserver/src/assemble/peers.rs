@@ -1,4 +1,4 @@
-//! The way to other servers of the same cluster, where `--peer-ca-file` says whom to believe.
+//! The proxy to other servers of the same cluster, whose authority is in `--peer-ca-file`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rustls::client::ResolvesClientCert;
 use super::StartFailure;
 use crate::settings::Settings;
 
-/// `None` where requests are not handed on to other servers of the cluster.
+/// Creates the proxy; `None` if requests are not forwarded to other servers of the cluster.
 pub(super) fn make(
     config: &Settings,
     identity: Option<Arc<dyn ResolvesClientCert>>,
@@ -19,15 +19,13 @@ pub(super) fn make(
     metrics: PeerMetrics,
 ) -> Result<Option<Peers>, StartFailure> {
     let (Some(path), Some(identity)) = (&config.misc.peer_ca, identity) else { return Ok(None) };
-    let authorities =
-        std::fs::read(path).map_err(|error| StartFailure::Peers(format!("open {}: {error}", path.display())))?;
     let options = PeerOptions {
         name: identity_lease_name(config.misc.hostname.as_deref()).into(),
         catalog: resources.clone(),
         aggregator: aggregator.clone(),
         addresses: PeerAddresses::new(resources.clone()),
         identity,
-        authorities,
+        authorities: path.clone(),
         metrics,
     };
     Peers::new(options).map(Some).map_err(StartFailure::Peers)

@@ -1,4 +1,4 @@
-//! Admission policies: what they look at, and the plugins that ask them.
+//! Admission policies: their data, and the plugins that evaluate them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use binnacle_authz::Authorizer;
 use binnacle_registry::Catalog;
 use prometheus::Registry;
 
-/// All policies of the server, and what is counted of them.
+/// All policies of the server, and their metrics.
 pub(super) struct AdmissionPolicies {
     pub(super) policies: Arc<Policies>,
     match_conditions: MatchConditionMetrics,
@@ -20,7 +20,7 @@ pub(super) struct AdmissionPolicies {
 }
 
 impl AdmissionPolicies {
-    /// Match conditions of policies are counted beside those of webhooks.
+    /// Creates the policies; their match conditions share metrics with those of webhooks.
     pub(super) fn new(conditions: &MatchConditionMetrics, registry: &Registry) -> Result<Self, prometheus::Error> {
         Ok(Self {
             policies: Policies::new(),

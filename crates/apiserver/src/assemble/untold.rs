@@ -1,11 +1,11 @@
-//! Writes wait until StorageVersions tell in which versions this server stores.
+//! Makes writes wait until StorageVersions have this server's storage versions.
 
 use binnacle_controlplane::StorageVersions;
 use binnacle_endpoints::failure_response;
 use binnacle_meta::Status;
 use binnacle_request::{BoxFuture, Detour, Preferences, Request, Response};
 
-/// Refuses what has to wait.
+/// A link that refuses requests that must wait.
 pub(super) struct Untold(pub(super) StorageVersions);
 
 impl Detour for Untold {
@@ -15,7 +15,7 @@ impl Detour for Untold {
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            // What was told meanwhile is refused all the same: the client comes back.
+            // A write whose resource was published meanwhile is refused as well: the client retries.
             let refusal = self.0.refusal(&request.info, &request.user);
             let refusal = refusal
                 .unwrap_or_else(|| Status::service_unavailable("wait for storage version registration to complete"));

@@ -1,11 +1,11 @@
-//! The plugins of admission webhooks, and the configurations that they follow.
+//! The plugins of admission webhooks, and the configurations that they use.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_admission::{Lookup, Options, Plugin};
+use binnacle_admission::{Lookup, Plugin, PluginOptions};
 use binnacle_admission_expressions::MatchConditionMetrics;
-use binnacle_admission_webhooks::{Backends, Kind, Metrics, Mutating, Surroundings, Validating, Webhooks};
+use binnacle_admission_webhooks::{Backends, Metrics, Mutating, Surroundings, Validating, WebhookKind, Webhooks};
 use binnacle_authz::Authorizer;
 use binnacle_controlplane::follow_webhooks;
 use binnacle_registry::Catalog;
@@ -14,30 +14,30 @@ use binnacle_server::{Certificates, DebugTextLink};
 use binnacle_webhook::{Credential, Itself, OwnCertificates, ServiceResolver, Users};
 use tokio::task::JoinSet;
 
-/// How many calls of webhooks this server makes of itself at a time: what two limits of requests in flight are by default.
+/// The maximum number of concurrent webhook calls to itself: the sum of the default in-flight limits.
 const MOST_OWN_CALLS: usize = 600;
 
-/// Both plugins, as far as they are asked.
+/// The enabled ones of the two plugins.
 pub(super) struct AdmissionWebhooks {
     sources: Vec<Arc<Webhooks>>,
     surroundings: Surroundings,
 }
 
 impl AdmissionWebhooks {
-    /// Nothing is followed before [`AdmissionWebhooks::follow`].
+    /// Creates the plugins. They follow nothing before [`AdmissionWebhooks::follow`].
     pub(super) fn new(
-        options: &Options,
+        options: &PluginOptions,
         is_asked: &dyn Fn(&str) -> bool,
         services: &Arc<dyn ServiceResolver>,
         surroundings: Surroundings,
     ) -> Self {
-        let source = |kind: Kind, users: &Users| {
+        let source = |kind: WebhookKind, users: &Users| {
             let backends = Backends::new(users.clone(), services.clone(), &surroundings.metrics);
             Arc::new(Webhooks::new(kind, Arc::new(backends)))
         };
         let plugins = [
-            ("MutatingAdmissionWebhook", Kind::Mutating, &options.mutating_webhook_users),
-            ("ValidatingAdmissionWebhook", Kind::Validating, &options.validating_webhook_users),
+            ("MutatingAdmissionWebhook", WebhookKind::Mutating, &options.mutating_webhook_users),
+            ("ValidatingAdmissionWebhook", WebhookKind::Validating, &options.validating_webhook_users),
         ];
         let asked = plugins.into_iter().filter(|(name, ..)| is_asked(name));
         Self { sources: asked.map(|(_, kind, users)| source(kind, users)).collect(), surroundings }
@@ -46,37 +46,37 @@ impl AdmissionWebhooks {
     pub(super) fn plugins(&self) -> impl Iterator<Item = Arc<dyn Plugin>> {
         self.sources.iter().map(|source| -> Arc<dyn Plugin> {
             match source.kind() {
-                Kind::Mutating => Arc::new(Mutating::new(source.clone(), self.surroundings.clone())),
-                Kind::Validating => Arc::new(Validating::new(source.clone(), self.surroundings.clone())),
+                WebhookKind::Mutating => Arc::new(Mutating::new(source.clone(), self.surroundings.clone())),
+                WebhookKind::Validating => Arc::new(Validating::new(source.clone(), self.surroundings.clone())),
             }
         })
     }
 
-    /// Begins to keep the webhooks in step with the store; the tasks end with the shutdown signal.
+    /// Starts to follow the webhook configurations; the tasks end with the shutdown signal.
     pub(super) fn follow(&self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.sources.iter().for_each(|source| follow_webhooks(source, resources, tasks, shutdown));
     }
 
-    /// The table of webhooks for who looks into the server.
+    /// Returns the debug page with the table of webhooks.
     pub(super) fn page(&self) -> DebugTextLink {
         let sources = self.sources();
         DebugTextLink::new("/debug/admission_webhooks", move || Webhooks::table(&sources, Instant::now()))
     }
 
-    /// What health checks ask whether it has been read.
+    /// Returns the webhooks of the enabled plugins, for health checks.
     pub(super) fn sources(&self) -> Vec<Arc<Webhooks>> {
         self.sources.clone()
     }
 }
 
-/// How this server is called as a webhook: as itself, by a token that nobody else knows.
+/// Returns the client identity for calls of this server as a webhook: itself, by a token that no other client has.
 pub(super) fn itself(token: &str, certificates: &Arc<Certificates>) -> Itself {
     let shown = certificates.clone();
     let certificates = OwnCertificates::new(move |certificate| shown.shows(certificate));
     Itself::new(Credential::Bearer(token.to_owned()), certificates, MOST_OWN_CALLS)
 }
 
-/// What plugins need of the server around them, with families of metrics of its own.
+/// Returns the components that plugins need, with metrics of its own.
 pub(super) fn surroundings(
     catalog: &Catalog,
     lookup: Arc<dyn Lookup>,

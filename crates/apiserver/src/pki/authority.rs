@@ -1,4 +1,4 @@
-//! The authorities of a server: the first one, and those that succeed it.
+//! The authorities of a server: the first one, and its successors.
 
 use rcgen::{Issuer, KeyPair};
 use rustls_pki_types::CertificateDer;
@@ -8,15 +8,15 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{Files, Pair, PkiError, making, own_id, validity};
 
-/// How long before the end of the newest authority the next one joins it: longer than any certificate that it signs,
-/// so that everybody who is given a certificate in that time is told of both.
+/// The time before the newest authority's end at which its successor is added: longer than the life of any certificate
+/// that it signs, so that clients with a certificate from that time know both authorities.
 const OVERLAP: Duration = Duration::days(400);
-/// Clocks differ: so long before its end an authority signs no more.
+/// The time before its end at which an authority stops signing, since clocks differ.
 const SKEW: Duration = Duration::hours(1);
-/// A clock that runs wild makes no more than these.
+/// The maximum number of authorities, even with a wrong clock.
 const MOST: usize = 16;
 
-/// All authorities of a directory, the oldest first, never none: `ca.crt`, `ca-2.crt` and so on.
+/// All authorities of a directory, the oldest first, at least one: `ca.crt`, `ca-2.crt` and so on.
 pub(super) struct Authorities(Vec<Authority>);
 
 /// A certificate that signs others, with its key.
@@ -25,18 +25,18 @@ pub(super) struct Authority {
     der: CertificateDer<'static>,
     pub(super) begins: OffsetDateTime,
     pub(super) ends: OffsetDateTime,
-    /// By what the certificates that it signed name it.
+    /// The key identifier, by which its certificates reference it.
     pub(super) id: Option<Vec<u8>>,
 }
 
 impl Authorities {
-    /// Reads what is there, makes the first one, and a successor when it is time.
+    /// Reads the authorities, creates the first one if there is none, and a successor when it is due.
     pub(super) fn open(files: &Files, now: OffsetDateTime) -> Result<Self, PkiError> {
         let mut all = Vec::new();
         for n in 1..=MOST {
             match read(files, n)? {
                 Some(authority) => all.push(authority),
-                // A certificate is written after its key: it was removed by somebody who wants a new one.
+                // A certificate is written after its key: if it is missing, it was removed in order to get a new one.
                 None if n == 1 => all.push(make(files, n, now)?),
                 None => break,
             }
@@ -65,14 +65,14 @@ impl Authorities {
         Ok(all)
     }
 
-    /// The one that signs: the oldest that is valid, since most clients know it. A clock that is before all of them does
-    /// not count.
+    /// Returns the authority that signs: the oldest valid one, since most clients trust it. If the clock is before all
+    /// of them, the first that has not ended.
     pub(super) fn issuer(&self, now: OffsetDateTime) -> &Authority {
         let valid = self.0.iter().find(|authority| authority.begins <= now && now < authority.usable_until());
         valid.or_else(|| self.0.iter().find(|authority| now < authority.usable_until())).unwrap_or(&self.0[0])
     }
 
-    /// When another one signs, or a successor has to be made.
+    /// Returns the time at which another authority signs, or at which a successor must be created.
     pub(super) fn due(&self, now: OffsetDateTime) -> OffsetDateTime {
         let issuer = self.issuer(now);
         let turn = if issuer.begins > now { issuer.begins } else { issuer.usable_until() };

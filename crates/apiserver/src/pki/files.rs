@@ -1,4 +1,4 @@
-//! The files of certificates and keys: written as a whole or not at all, and for their owner only.
+//! The files of certificates and keys: written atomically, and readable only by their owner.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::{Pair, PkiError, fs, io};
 use crate::data_dir::{Durability, close_to_others, sync_directory_of, write_private};
 
-/// The directory of all of them.
+/// The directory of all files.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     directory: PathBuf,
     durability: Durability,
 }
 
-/// `NAME.crt` and `NAME.key`.
+/// The files `NAME.crt` and `NAME.key`.
 pub(super) struct PairFiles {
     certificate: PathBuf,
     key: PathBuf,
@@ -48,7 +48,7 @@ impl Files {
 }
 
 impl PairFiles {
-    /// What is there: nothing, or a certificate and the key that belongs to it.
+    /// Reads the files: none, or a certificate and its key.
     pub(super) fn read(&self) -> Result<Option<Pair>, PkiError> {
         let Some(certificate) = read(&self.certificate)? else { return Ok(None) };
         let Some(key) = read_key(&self.key)? else { return Ok(None) };
@@ -81,7 +81,7 @@ impl PairFiles {
     }
 
     pub(super) fn write(&self, pair: &Pair) -> Result<(), PkiError> {
-        // Before anything goes, it is known that there is room for both.
+        // Both are written under other names first, so that a full disk loses nothing.
         let [key, certificate] = [&self.key, &self.certificate].map(|path| {
             let mut next = path.clone().into_os_string();
             next.push(".next");
@@ -89,7 +89,7 @@ impl PairFiles {
         });
         write(&key, &pair.key, self.durability)?;
         write(&certificate, &pair.certificate, self.durability)?;
-        // A stop between the two must not leave a certificate with the key of another.
+        // An interruption between the two must not leave a certificate with another one's key.
         match fs::remove_file(&self.certificate) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file_error(&self.certificate, error)),
             _ => {}
@@ -127,7 +127,7 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
     }
 }
 
-/// Reads a file that nobody else may read, and sees to that.
+/// Reads a key file and removes other users' permissions for it.
 fn read_key(path: &Path) -> Result<Option<String>, PkiError> {
     let text = read(path)?;
     if text.is_some() {

@@ -1,8 +1,8 @@
-//! How certificates are made so that a wrong clock does no lasting harm.
+//! Creation of certificates so that a wrong clock does no lasting harm.
 //!
-//! An authority begins long ago and not now, and what it signs begins with it: what is made while the clock is ahead is
-//! valid as well when it is right again. A clock that is obviously behind (a board without a battery starts in 1970)
-//! makes certificates as if it were [`EARLIEST`], so that they have not ended when it is right.
+//! An authority begins in the past, and its certificates begin with it: those created while the clock is ahead are
+//! valid after it has been corrected. If the clock is obviously behind (a board without a battery starts in 1970),
+//! certificates are created as if it were [`EARLIEST`], so that they have not expired after the correction.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -13,7 +13,7 @@ use time::{Duration, OffsetDateTime};
 use super::authority::Authority;
 use super::{Names, Pair, PkiError};
 
-/// No right clock that this server sees is before that.
+/// The earliest time that a correct clock can show.
 pub(super) const EARLIEST: OffsetDateTime = match OffsetDateTime::from_unix_timestamp(1_767_225_600) {
     Ok(new_year_of_2026) => new_year_of_2026,
     Err(_) => OffsetDateTime::UNIX_EPOCH,
@@ -25,7 +25,7 @@ const SKEW: Duration = Duration::hours(1);
 const ADMIN_NAME: &str = "kubernetes-admin";
 const ADMIN_GROUP: &str = "system:masters";
 
-/// All authorities have one name: clients choose their certificate by the names that the server tells.
+/// Creates an authority. All have the same name: clients choose their certificate by the names that the server sends.
 pub(super) fn authority(now: OffsetDateTime) -> Result<Pair, PkiError> {
     let mut params = params("binnacle-ca", (now - SKEW).min(EARLIEST), now.max(EARLIEST) + AUTHORITY_LIFETIME);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

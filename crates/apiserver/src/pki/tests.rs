@@ -1,4 +1,4 @@
-//! Certificates by the clock: what is kept, what is made, and who still trusts it.
+//! Certificates at different times: the kept ones, the new ones, and clients that still trust them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,12 +43,12 @@ impl Place {
     }
 }
 
-/// A time at which nothing is special.
+/// Returns a time at which nothing is due.
 fn usual() -> OffsetDateTime {
     making::EARLIEST + Duration::days(200)
 }
 
-/// True when a client with this clock that trusts these authorities accepts the server.
+/// Returns true if a client with this clock and these trusted authorities accepts the server.
 fn accepts(trusted: &str, pki: &Pki, at: OffsetDateTime) -> bool {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(trusted.as_bytes()) {
@@ -73,13 +73,13 @@ fn reused_and_made_anew() {
     let first = open([0, 0, 0, 0]);
     assert_eq!(open([127, 0, 0, 1]), first);
 
-    // Another address needs another serving certificate, and nothing else.
+    // A new address needs only a new serving certificate.
     let moved = open([192, 0, 2, 1]);
     assert_eq!((&moved.bundle, &moved.admin), (&first.bundle, &first.admin));
     assert_ne!(moved.serving, first.serving);
     assert!(first.has_signed(&moved.serving.certificate) && first.has_signed(&first.admin.certificate));
 
-    // Another authority, which somebody asks for by removing the first, signs everything anew.
+    // A new authority, created after the first one was removed, signs all certificates again.
     fs::remove_file(place.files.path("ca.crt")).unwrap();
     let other = open([127, 0, 0, 1]);
     assert!(!first.has_signed(&other.serving.certificate) && !first.has_signed(&other.admin.certificate));
@@ -122,7 +122,7 @@ fn broken_files_stop_the_start() {
     assert_eq!(place.contents(), before);
 }
 
-/// The server starts with a wrong clock, before or after it has started with a right one.
+/// The server starts with a wrong clock, before or after a start with a correct one.
 #[test]
 fn wrong_clocks_cost_nothing() {
     let right = usual();
@@ -135,7 +135,7 @@ fn wrong_clocks_cost_nothing() {
         (right + Duration::days(3640), "at the authority's end"),
         (right + Duration::days(9000), "decades ahead"),
     ] {
-        // First wrong, then right: nothing is made anew, and everybody accepts it.
+        // First wrong, then correct: nothing is created again, and all clients accept it.
         let place = Place::new();
         let first = place.open(wrong);
         let then = place.open(right);
@@ -143,7 +143,7 @@ fn wrong_clocks_cost_nothing() {
         assert!(accepts(&first.bundle, &then, right), "{what}");
         assert_eq!(then.service_account, first.service_account);
 
-        // First right, then wrong, then right again: who trusts the first authority goes on.
+        // First correct, then wrong, then correct again: clients that trust the first authority still accept it.
         let place = Place::new();
         let first = place.open(right);
         let astray = place.open(wrong);
@@ -166,7 +166,7 @@ fn an_authority_near_its_end_is_joined_by_another() {
     assert_eq!(count(&place.open(day(3240)).bundle), 1);
     let old = place.open(day(3240));
 
-    // Both are trusted, and the server shows what those who know only the first one trust.
+    // Both are trusted, and clients that know only the first one accept the server's certificate.
     let joined = place.open(day(3260));
     assert_eq!(count(&joined.bundle), 2);
     assert!(joined.bundle.starts_with(&first.bundle));
@@ -177,7 +177,7 @@ fn an_authority_near_its_end_is_joined_by_another() {
         assert!(accepts(&first.bundle, &pki, day(n)) && accepts(&joined.bundle, &pki, day(n)), "{n}");
         assert!(pki.due > day(n) && pki.due <= day(3650), "{n}: {}", pki.due);
     }
-    // After its end, the second one: whoever fetched the bundle in more than a year goes on.
+    // After its end the second one signs: clients that fetched the bundle in the overlap accept the server.
     for n in [3650, 3651, 5000, 6800] {
         let pki = place.open(day(n));
         assert!(pki.bundle.starts_with(&joined.bundle));
@@ -187,7 +187,7 @@ fn an_authority_near_its_end_is_joined_by_another() {
     assert_eq!(count(&place.open(day(6600)).bundle), 3);
 }
 
-/// Renewed a month before their end, whoever looks at the right time.
+/// Certificates are renewed a month before their end.
 #[test]
 fn certificates_are_renewed_before_they_end() {
     let place = Place::new();

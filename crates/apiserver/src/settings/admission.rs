@@ -1,20 +1,20 @@
-//! Which admission plugins are asked, and what some of them are told.
+//! The admission plugins that are enabled, and their options.
 
 use std::path::PathBuf;
 
-use binnacle_admission::{ORDER, Options, is_default};
+use binnacle_admission::{ORDER, PluginOptions, is_default};
 
 #[derive(Clone, Debug)]
 pub struct Admission {
-    pub options: Options,
-    /// What plugins are told beside that.
+    pub options: PluginOptions,
+    /// The file with the configuration of plugins.
     pub config_file: Option<PathBuf>,
-    /// The names of the plugins that are asked.
+    /// The names of the enabled plugins.
     pub enabled: Vec<&'static str>,
 }
 
 impl Admission {
-    /// Whether a plugin is asked.
+    /// Returns true if a plugin is enabled.
     pub fn enables(&self, plugin: &str) -> bool {
         self.enabled.contains(&plugin)
     }
@@ -23,6 +23,6 @@ impl Admission {
 impl Default for Admission {
     fn default() -> Self {
         let enabled = ORDER.iter().copied().filter(|name| is_default(name)).collect();
-        Self { options: Options::default(), config_file: None, enabled }
+        Self { options: PluginOptions::default(), config_file: None, enabled }
     }
 }

@@ -1,4 +1,4 @@
-//! Which of the built-in APIs are served.
+//! The built-in APIs that are served.
 
 use binnacle_resources::Enabled;
 

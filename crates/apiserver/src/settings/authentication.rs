@@ -1,4 +1,4 @@
-//! How callers prove who they are.
+//! Settings of authentication.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use binnacle_jwt::Algorithm;
 #[derive(Clone, Debug)]
 pub struct Authentication {
     pub anonymous: bool,
-    /// Whether the command line says so, which the configuration file then must not.
+    /// True when the command line sets `anonymous`; then the configuration file must not set it.
     pub anonymous_given: bool,
     pub api_audiences: Vec<String>,
     pub client_ca_file: Option<PathBuf>,
@@ -17,28 +17,28 @@ pub struct Authentication {
     pub bootstrap_tokens: bool,
     pub webhook: Option<Webhook>,
     pub issuers: Issuers,
-    /// When there are authorities for proxies.
+    /// `Some` if there are authorities for proxies.
     pub request_header: Option<RequestHeader>,
     pub service_accounts: ServiceAccounts,
 }
 
-/// The values for service account tokens.
+/// The settings of service account tokens.
 #[derive(Clone, Debug)]
 pub struct ServiceAccounts {
-    /// At least one.
+    /// The issuers, at least one.
     pub issuers: Vec<String>,
     pub key_files: Vec<PathBuf>,
     pub signing_key_file: Option<PathBuf>,
-    /// The socket of another process that signs, which has the keys then.
+    /// The socket of an external signer, which then has the keys.
     pub signing_endpoint: Option<String>,
     pub jwks_uri: Option<String>,
     pub lookup: bool,
     pub extends: bool,
-    /// Zero for no limit.
+    /// Zero means no limit.
     pub max_expiration: Duration,
 }
 
-/// The values for the token webhook.
+/// The settings of the token webhook.
 #[derive(Clone, Debug)]
 pub struct Webhook {
     pub config_file: PathBuf,
@@ -47,7 +47,7 @@ pub struct Webhook {
     pub cache_ttl: Duration,
 }
 
-/// Whose ID tokens are accepted.
+/// The source of the issuers whose ID tokens are accepted.
 #[derive(Clone, Debug)]
 pub enum Issuers {
     None,
@@ -57,16 +57,16 @@ pub enum Issuers {
     File(PathBuf),
 }
 
-/// The values for one OpenID provider.
+/// The settings of one OpenID provider.
 #[derive(Clone, Debug)]
 pub struct Oidc {
-    /// Without the authorities.
+    /// The authenticator without its authorities.
     pub jwt: JwtAuthenticator,
     pub ca_file: Option<PathBuf>,
     pub algorithms: Vec<Algorithm>,
 }
 
-/// The values for proxies in front; header names as they were given.
+/// The settings of front proxies; header names are unchanged.
 #[derive(Clone, Debug)]
 pub struct RequestHeader {
     pub client_ca_file: PathBuf,
@@ -78,7 +78,7 @@ pub struct RequestHeader {
 }
 
 impl Default for Authentication {
-    /// By certificates of the server's own authority and by tokens of service accounts.
+    /// Accepts certificates of the server's own authority and tokens of service accounts.
     fn default() -> Self {
         let service_accounts = ServiceAccounts::default();
         Self {

@@ -1,4 +1,4 @@
-//! How the server decides what callers may do.
+//! Settings of authorization.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use binnacle_authz::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode};
 #[derive(Clone, Debug)]
 pub struct Authorization {
     pub source: Source,
-    /// For ABAC, in a configuration file too.
+    /// The policy file of ABAC, also if a configuration file enables ABAC.
     pub policy_file: Option<PathBuf>,
     pub always_allow_paths: Vec<String>,
 }
 
-/// What says which authorizers there are.
+/// The source of the list of authorizers.
 #[derive(Clone, Debug)]
 pub enum Source {
     Flags(AuthorizationConfig),
@@ -20,7 +20,7 @@ pub enum Source {
 }
 
 impl Authorization {
-    /// Whether a flag lets everybody do everything.
+    /// Returns true if flags allow all requests of all users.
     pub fn allows_everything(&self) -> bool {
         match &self.source {
             Source::Flags(config) => {
@@ -32,7 +32,7 @@ impl Authorization {
 }
 
 impl Default for Authorization {
-    /// Nodes by what their pods need, everybody else by roles.
+    /// Authorizes nodes by their pods, and all other users by roles.
     fn default() -> Self {
         let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();
         Self {

@@ -1,13 +1,13 @@
-//! What is served for those who look into the server, and where its traces go.
+//! Settings of profiles, debug flags, traces and egress.
 
 use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
 pub struct Debugging {
-    /// True when `/debug/pprof` serves profiles, and `/debug/flags` the flags that the host lets be set
+    /// True when `/debug/pprof` serves profiles, and `/debug/flags` the host's settable flags
     /// ([`Host::debug_flags`](super::Host::debug_flags)).
     pub profiling: bool,
-    /// A socket on which both are served to who may open it.
+    /// A socket that serves both to users who may open it.
     pub socket: Option<PathBuf>,
     /// A file with a TracingConfiguration.
     pub tracing_config: Option<PathBuf>,

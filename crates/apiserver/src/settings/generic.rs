@@ -1,5 +1,4 @@
-//! How the server treats requests, whatever they are about; which version of Kubernetes it is, and which of its features
-//! are on.
+//! Settings for all kinds of requests, the emulated version of Kubernetes, and feature gates.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,12 +11,12 @@ pub struct Generic {
     pub advertise_address: Option<IpAddr>,
     pub cors: Option<Cors>,
     pub gates: Gates,
-    /// Later versions of what the emulated release serves are served too.
+    /// True when versions of APIs that are newer than the emulated release are served too.
     pub forward_compatible: bool,
-    /// What `--runtime-config` names is served even where the emulated release does not know it.
+    /// True when APIs in `--runtime-config` are served even if the emulated release does not have them.
     pub named_forward_compatible: bool,
     pub livez_grace_period: Duration,
-    /// Requests are sent away until the server has been ready once.
+    /// True when requests are refused until the server has been ready once.
     pub refuses_until_ready: bool,
     pub priority_and_fairness: bool,
     pub external_hostname: Option<String>,
@@ -26,12 +25,12 @@ pub struct Generic {
     pub max_requests: i64,
     pub min_request_timeout: Duration,
     pub request_timeout: Duration,
-    /// How long the start waits for caches to be filled.
+    /// The maximum time that the start waits for caches.
     pub storage_initialization: Duration,
     pub shutdown_delay: Duration,
     pub shutdown_send_retry_after: bool,
     pub watch_grace_period: Duration,
-    /// The value of the header.
+    /// The value of the `Strict-Transport-Security` header.
     pub hsts: Option<String>,
 }
 

@@ -1,27 +1,27 @@
-//! What a server may use of the process that it runs in, and do to it.
+//! Settings of the process that a server runs in.
 
 use binnacle_server::{DebugFlag, HeapProfile};
 
-/// What is left to whoever owns the process.
+/// Settings that the owner of the process chooses.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// How many files and sockets the process may have open; connections leave the store its own. `None` asks the system
-    /// for the limit in force.
+    /// The maximum number of open files and sockets of the process; connections leave some for the store. `None` uses
+    /// the system's current limit.
     pub descriptors: Option<u64>,
     pub on_disk_failure: DiskFailure,
-    /// Names and values of the program's flags, as `/flagz` shows them.
+    /// Names and values of the program's flags, for `/flagz`.
     pub flags: Vec<(String, String)>,
-    /// What can be set while the server runs, at `/debug/flags`.
+    /// The values that can be changed while the server runs, at `/debug/flags`.
     pub debug_flags: Vec<DebugFlag>,
-    /// Makes profiles of the memory in use, at `/debug/pprof/heap`: only the process knows its allocator.
+    /// The source of memory profiles, at `/debug/pprof/heap`: the process provides it, as it chooses the allocator.
     pub heap_profile: Option<HeapProfile>,
 }
 
-/// What happens when the disk of an embedded store fails: nothing may be written on top of what may or may not be there,
-/// and only another start reads what is.
+/// The reaction to a failed disk of an embedded store. Nothing may be written after data whose durability is unknown,
+/// and only another start reads what the disk has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskFailure {
-    /// The server stops, which [`Handle::ended`](crate::Handle::ended) tells.
+    /// The server stops, and [`Handle::ended`](crate::Handle::ended) returns.
     #[default]
     StopServer,
     /// The process ends with this status.

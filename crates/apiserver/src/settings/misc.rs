@@ -1,4 +1,4 @@
-//! Settings of the cluster that single resources ask for.
+//! Settings of the cluster for single resources.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
@@ -15,22 +15,22 @@ pub struct Misc {
     pub service_cluster_ip_ranges: Vec<Cidr>,
     pub service_node_port_range: PortRange,
     pub leadership: Leadership,
-    /// The files of `/var/log` are served.
+    /// True when the files of `/var/log` are served.
     pub serves_logs: bool,
-    /// The most of a connection that was upgraded, each way.
+    /// The maximum rate of an upgraded connection, in each direction.
     pub connection_bytes_per_second: Option<NonZeroU64>,
     pub kubelet: binnacle_kubelet::Config,
     pub endpoint_reconciler: EndpointReconciler,
     pub service_routing: ServiceRouting,
-    /// Certificate and key by which servers of aggregated APIs know this one.
+    /// The client certificate and key for servers of aggregated APIs.
     pub proxy_client: Option<(PathBuf, PathBuf)>,
-    /// Where other servers of the cluster reach this one, if not where clients do.
+    /// The address of this server for other servers of the cluster, if it differs from the one for clients.
     pub peer_advertised: Option<SocketAddr>,
-    /// Who signs the certificates of the other servers of the cluster.
+    /// The file with the authority of the other servers of the cluster.
     pub peer_ca: Option<PathBuf>,
-    /// The name of this machine, if not its own.
+    /// The name to use instead of this machine's.
     pub hostname: Option<String>,
-    /// Redirects of servers of aggregated APIs are refused.
+    /// True when redirects of servers of aggregated APIs are refused.
     pub rejects_redirects: bool,
     /// 0 for none.
     pub kubernetes_service_node_port: u16,

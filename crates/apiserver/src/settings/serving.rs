@@ -1,4 +1,4 @@
-//! Where the server listens and what it shows.
+//! Settings of the listener and its certificates.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub struct Serving {
     pub cert_dir: Option<PathBuf>,
     pub tls: TlsSettings,
     pub named: Vec<NamedCertificate>,
-    /// None for the default.
+    /// `None` means the default.
     pub max_streams: Option<u32>,
     pub sharing: PortSharing,
 }
@@ -26,7 +26,7 @@ impl Serving {
 }
 
 impl Default for Serving {
-    /// On the port of kube-apiserver, for this machine only.
+    /// Listens on kube-apiserver's port, for this machine only.
     fn default() -> Self {
         Self {
             bind_address: Ipv4Addr::LOCALHOST.into(),

@@ -1,4 +1,4 @@
-//! Where objects are kept.
+//! Settings of the store.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -9,14 +9,14 @@ use binnacle_registry::{MediaType, Uncached};
 
 #[derive(Clone, Debug)]
 pub struct Storage {
-    /// As it was given; none means the default place, or none at all when everything is ephemeral.
+    /// The directory as given; `None` means the default one, or none if everything is ephemeral.
     pub data_dir: Option<PathBuf>,
     pub ephemeral: bool,
     pub etcd: Option<Etcd>,
     pub encryption_file: Option<PathBuf>,
-    /// Read the file again when it changes.
+    /// True when the file is read again after changes.
     pub encryption_reload: bool,
-    /// None for never.
+    /// `None` means never.
     pub compaction_interval: Option<Duration>,
     pub count_metric_interval: Option<Duration>,
     pub size_metric_interval: Option<Duration>,
@@ -25,13 +25,13 @@ pub struct Storage {
     pub media_type: MediaType,
     pub uncached: Uncached,
     pub delete_workers: usize,
-    /// Deletes set the finalizers that a garbage collector takes away again.
+    /// True when deletes set the finalizers that a garbage collector removes.
     pub garbage_collector: bool,
     pub event_ttl: Duration,
     pub lease_reuse: Duration,
 }
 
-/// What is to be known of etcd.
+/// The settings of etcd.
 #[derive(Clone, Debug)]
 pub struct Etcd {
     pub servers: Vec<String>,
@@ -39,12 +39,12 @@ pub struct Etcd {
     pub ca_file: Option<PathBuf>,
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
-    /// How all keys begin; ends with a slash.
+    /// The prefix of all keys; ends with a slash.
     pub root: String,
 }
 
 impl Default for Storage {
-    /// In the default data directory.
+    /// Uses the default data directory.
     fn default() -> Self {
         Self {
             data_dir: None,

@@ -1,10 +1,10 @@
-//! Values of flags that are more than text: address ranges and port ranges.
+//! Typed values of flags: address ranges and port ranges.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A range of addresses, `10.0.0.0/24`. The address is the first of the range.
+/// A range of addresses, such as `10.0.0.0/24`. The address is the first of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     pub address: IpAddr,
@@ -16,7 +16,7 @@ impl Cidr {
         if self.address.is_ipv4() { 32 } else { 128 }
     }
 
-    /// The address at a distance from the first.
+    /// Returns the address at a distance from the first.
     pub fn nth(&self, distance: u32) -> IpAddr {
         match self.address {
             IpAddr::V4(address) => IpAddr::from((u32::from(address).wrapping_add(distance)).to_be_bytes()),
@@ -65,7 +65,7 @@ pub struct PortRange {
 impl FromStr for PortRange {
     type Err = String;
 
-    /// `low-high`, `low+count` or one port.
+    /// Parses `low-high`, `low+count` or one port.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let number = |text: &str| -> Result<i64, String> {

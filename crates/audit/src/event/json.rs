@@ -6,21 +6,21 @@ use binnacle_schema::json::write_string;
 
 use super::{Event, ObjectReference, ResponseStatus, micro_time};
 
-/// One event as a line of a log.
+/// Encodes an event as a line of a log.
 pub(crate) fn encode_line(event: &Event, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","#);
     members(event, out);
     out.extend_from_slice(b"}\n");
 }
 
-/// How many bytes [`encode_line`] writes.
+/// Returns the number of bytes that [`encode_line`] writes.
 pub(crate) fn encoded_size(event: &Event) -> usize {
     let mut out = Vec::with_capacity(1024);
     encode_line(event, &mut out);
     out.len()
 }
 
-/// Several events as an `EventList`, which is what webhooks are sent. The items do not repeat their kind.
+/// Encodes events as an `EventList`, the body of calls to webhooks. Items have no kind and apiVersion.
 pub(crate) fn encode_list<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     out.extend_from_slice(br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#);
@@ -108,7 +108,7 @@ fn write_reference(reference: &ObjectReference, object: &mut Members<'_>) {
     object.some_text("subresource", &reference.subresource);
 }
 
-/// Only what is bounded is taken over from a Status, as in kube-apiserver.
+/// Writes the members of a Status whose size is limited, as kube-apiserver does.
 fn write_status(status: &ResponseStatus, object: &mut Members<'_>) {
     object.nested("metadata", |_| {});
     match status {
@@ -159,7 +159,7 @@ fn write_details(details: &StatusDetails, object: &mut Members<'_>) {
     }
 }
 
-/// An object whose braces the caller writes.
+/// A writer of members; the caller writes the braces of the object.
 struct Members<'a> {
     out: &'a mut Vec<u8>,
     first: bool,

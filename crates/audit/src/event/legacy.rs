@@ -1,4 +1,4 @@
-//! Events as one line of text (`--audit-log-format=legacy`) with a part of what they tell.
+//! Events as one line of text (`--audit-log-format=legacy`), with some of their members.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use binnacle_meta::{Text, Time, go_quote};
 
 use super::Event;
 
-/// The line, without its end.
+/// Formats the line, without the newline.
 pub(crate) fn line(event: &Event) -> String {
     let user = event.user.as_deref().filter(|user| !user.name.is_empty());
     let name = user.map_or("<none>", |user| user.name.as_str());
@@ -37,7 +37,7 @@ pub(crate) fn line(event: &Event) -> String {
     )
 }
 
-/// RFC 3339 with as many digits behind the second as it needs.
+/// Formats a time by RFC 3339, with as many fractional digits as it needs.
 fn with_nanos(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = Time::from_unix(since.as_secs() as i64, 0).to_string();

@@ -1,7 +1,7 @@
-//! A file that is put aside when it is full; old ones are compressed and removed by number and age.
+//! A log file that is rotated by size; backups are compressed, and removed by number and age.
 //!
-//! Names are those of kube-apiserver's library (lumberjack): `audit-2026-01-02T15-04-05.000.log` beside `audit.log`, in
-//! UTC, with `.gz` when compressed, so that either server tidies up behind the other.
+//! Backups have the names of kube-apiserver's library (lumberjack), so that each server also removes those of the
+//! other: `audit-2026-01-02T15-04-05.000.log` beside `audit.log`, in UTC, with `.gz` if compressed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -22,21 +22,21 @@ const MEGABYTE: u64 = 1024 * 1024;
 
 pub(super) struct Rotating {
     path: PathBuf,
-    /// Bytes; none when the file is never put aside.
+    /// In bytes; `None` to never rotate the file.
     max_size: Option<u64>,
-    /// Absent after it could not be opened; the next line tries again.
+    /// `None` after it could not be opened; the next line opens it again.
     file: Option<File>,
     size: u64,
     tidier: Arc<Tidier>,
 }
 
-/// What happens to files that were put aside, on a thread of its own.
+/// Compresses and removes backups, on a thread of its own.
 struct Tidier {
     path: PathBuf,
     max_backups: usize,
     max_age: Option<Duration>,
     compress: bool,
-    /// One at a time.
+    /// Ensures that only one thread runs.
     running: Mutex<()>,
 }
 
@@ -59,8 +59,8 @@ impl Rotating {
         Ok(Self { path, max_size, file: Some(file), size, tidier })
     }
 
-    /// Appends a line, after putting the file aside if the line does not fit into it any more. A line that could only be
-    /// written in part is taken back, so that the next one does not continue it.
+    /// Appends a line, after rotating the file if the line does not fit. A partially written line is removed, so that
+    /// the next one does not continue it.
     pub(super) fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         let length = line.len() as u64;
         if let Some(max) = self.max_size {
@@ -85,7 +85,7 @@ impl Rotating {
                 Ok(())
             }
             Err(error) => {
-                // Of no use on what is no file (a pipe, a device), and not needed there.
+                // Fails for pipes and devices, which need no truncation.
                 let _ = file.set_len(self.size);
                 Err(error)
             }
@@ -97,7 +97,7 @@ impl Rotating {
         let backup = backup_path(&self.path, SystemTime::now());
         match fs::rename(&self.path, &backup) {
             Ok(()) => {}
-            // Somebody took it away already, which is what was wanted.
+            // The file is already gone.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(io::Error::new(error.kind(), format!("can't rename log file: {error}"))),
         }
@@ -117,7 +117,7 @@ impl Tidier {
     fn tidy(&self, now: SystemTime) -> io::Result<()> {
         let _one = self.running.lock();
         let mut backups = self.backups()?;
-        // The newest first; a file and its compressed form count once.
+        // Newest first; a file and its compressed form count once.
         backups.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
         let oldest = self.max_age.and_then(|age| now.checked_sub(age));
         let (mut kept, mut counted) = (Vec::new(), Vec::new());
@@ -142,7 +142,7 @@ impl Tidier {
         Ok(())
     }
 
-    /// The files that were put aside, with the time in their names.
+    /// Returns the backups, with the time in their names.
     fn backups(&self) -> io::Result<Vec<(SystemTime, PathBuf)>> {
         let (prefix, suffix) = affixes(&self.path);
         let mut found = Vec::new();
@@ -166,7 +166,7 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// What stands before and behind the time in the name of a file that was put aside.
+/// Returns the parts of a backup's name before and after the time.
 fn affixes(path: &Path) -> (String, String) {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
@@ -183,7 +183,7 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// `2026-01-02T15-04-05.000`: no colons, which not every file system has.
+/// Formats a time as `2026-01-02T15-04-05.000`: without colons, which some file systems do not allow.
 fn write_time(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let text = MicroTime::from_unix(since.as_secs() as i64, since.subsec_nanos()).to_string();
@@ -196,7 +196,7 @@ fn read_time(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::new(u64::try_from(time.unix_seconds()).ok()?, time.nanos()))
 }
 
-/// Replaces a file by its compressed form, which appears under its name only when it is complete.
+/// Replaces a file by its compressed form, which gets its final name only when it is complete.
 fn compress(path: &Path) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(COMPRESSED);
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().len(), line.len() as u64);
         let error = log.write_line(&vec![b'x'; 2 << 20]).unwrap_err();
         assert_eq!(error.to_string(), "write length 2097152 exceeds maximum file size 1048576");
-        // A second server, or the next start, goes on where this one was.
+        // A second server, or the next start, continues the file.
         let mut again = Rotating::open(&options).unwrap();
         again.write_line(b"y").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), line.len() as u64 + 1);

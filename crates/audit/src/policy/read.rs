@@ -1,4 +1,4 @@
-//! Reads and checks policy files. What kube-apiserver warns about (unknown fields, fields given twice) is warned about.
+//! Reading and validation of policy files. Unknown and duplicate fields cause warnings, as in kube-apiserver.
 
 use binnacle_config::{Format, Types, check_type, list, text};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupVersion, aggregate};
@@ -33,7 +33,7 @@ pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
         return Err(PolicyError("loaded illegal policy with 0 rules".to_owned()));
     }
     let rules = raw.rules.into_iter().map(|raw| Rule {
-        // Both were checked above.
+        // Level and stages are already validated.
         level: level(&raw.level).unwrap_or(AuditLevel::None),
         omit_stages: stages(&raw.omit_stages),
         users: raw.users,
@@ -54,7 +54,7 @@ pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
 fn check_kind(value: &Value) -> Result<(), PolicyError> {
     let (api_version, kind) = (value.str_at(&["apiVersion"]), value.str_at(&["kind"]));
     let internal = || {
-        // A file that does not say what it is, is taken for the internal version, which files cannot have.
+        // A file without a kind counts as the internal version, which is invalid in files.
         let kind = if kind.is_empty() { "Policy" } else { kind };
         let about = format!("audit.k8s.io/__internal, Kind={kind}");
         Err(PolicyError(format!("unknown group version field {about} in policy")))
@@ -155,7 +155,7 @@ fn fields(types: Types) -> Vec<Field> {
     ]
 }
 
-/// Nothing of it means anything here, but files have it, and what is misspelled in it is told.
+/// Returns the type of a policy's metadata, which is ignored, but unknown fields in it are reported.
 fn metadata(types: Types) -> Ty {
     let texts = |name: &'static str| Field::new(name, Ty::Map(Box::new(Ty::String)));
     let time = |name: &'static str| Field::new(name, Ty::Time);
@@ -180,7 +180,7 @@ fn metadata(types: Types) -> Ty {
     types.object("ObjectMeta", names.chain(others).collect())
 }
 
-/// Some texts have types of their own in Go, which the schema does not know.
+/// Replaces the types of some members in an error by Go's named types, which the schema does not have.
 fn with_go_types(error: String) -> String {
     let named = [
         (".level of type string", "v1.Level"),
@@ -256,7 +256,7 @@ fn check_stages(stages: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A list of texts as field errors show it.
+/// Formats a list of texts for field errors.
 fn shown(texts: &[String]) -> ErrorValue {
     let items = texts.iter().map(|text| Value::Str(text.as_str().into())).collect();
     ErrorValue::raw(json::to_string(&Value::List(items)))

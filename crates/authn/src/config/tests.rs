@@ -4,7 +4,7 @@ use super::AuthenticationConfig;
 
 const V1: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
 
-/// A file with one issuer, lines of it in place of those that begin like them.
+/// Returns a file with one issuer; each of `lines` replaces the usual line of the same key.
 fn file(lines: &[&str]) -> String {
     let usual =
         ["issuer: {url: 'https://issuer.test', audiences: [a]}", "claimMappings: {username: {claim: sub, prefix: ''}}"];

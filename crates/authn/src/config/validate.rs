@@ -40,7 +40,7 @@ pub(super) fn validate(config: &AuthenticationConfig, disallowed: &[String]) -> 
         && !anonymous.enabled
         && !anonymous.paths.is_empty()
     {
-        // kube-apiserver shows its internal type, whose members have capitals.
+        // kube-apiserver shows its internal type, whose field names are capitalized.
         let shown = anonymous.paths.iter().map(|path| value!({"Path": (path.as_str())})).collect();
         errors.push(FieldError::invalid(
             &FieldPath::new("anonymous").child("conditions"),
@@ -144,7 +144,8 @@ fn audiences(issuer: &Issuer, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Go passes over what is no certificate, but not over a broken one, nor over there being none.
+/// Validates a bundle. As in Go, other PEM blocks are ignored, but an invalid certificate is an error, and so is having
+/// none.
 fn authorities(pem: &str) -> Result<(), &'static str> {
     let mut any = false;
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {

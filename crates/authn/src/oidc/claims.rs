@@ -1,4 +1,4 @@
-//! Claims as expressions see them: a map whose members can also be selected where no identifier could name them
+//! Claims as values for expressions: maps, whose members can also be selected by escaped names
 //! (`claims.example__dot__com` for `example.com`), at any depth.
 
 use binnacle_cel::{Error, Fields, Map, Val, escape};
@@ -12,7 +12,7 @@ pub(super) struct Claims(Part);
 
 #[derive(Debug)]
 enum Part {
-    /// A value in which every member can be named as it is.
+    /// A value in which no member's name needs escapes.
     Plain(Tree),
     List(Vec<Part>),
     Escaped(Escaped),

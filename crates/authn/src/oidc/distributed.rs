@@ -1,5 +1,5 @@
-//! Claims that a token does not hold itself but says where to get: distributed claims (OpenID Connect Core, section 5.6.2).
-//! The response is a token as well, perhaps of another issuer; audience, expiry and signature are checked all the same.
+//! Distributed claims, which a token only names the sources of (OpenID Connect Core, section 5.6.2). The response of a
+//! source is a token as well, perhaps of another issuer; its audience, expiry and signature are checked all the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::config::Issuer;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The largest response of a source: as large as a token in a header can be.
 const MAX_TOKEN: usize = 1 << 20;
-/// Issuers of claims that are known at a time. They are named by what sources send, and usually there is one.
+/// The limit of known issuers of claims. They are named by the responses of sources, and usually there is one.
 const MAX_ISSUERS: usize = 32;
 
 /// Fetches one claim of an issuer's tokens from the source that they name.
 pub(super) struct Resolver {
     claim: String,
-    /// The issuer of the tokens; those of claims are trusted by the same authorities and meant for the same audiences.
+    /// The issuer of the tokens. Issuers of claims have the same authorities and audiences.
     issuer: Issuer,
     algorithms: Vec<Algorithm>,
     dialer: Option<Arc<Dialer>>,
@@ -60,7 +60,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// Returns the source of the claim, unless the token holds the claim or says nothing of it.
+    /// Returns the source of the claim, unless the token has the claim itself or names no source for it.
     fn source(&self, claims: &Map<String, Value>) -> Result<Option<Source>, String> {
         if claims.contains_key(&self.claim) {
             return Ok(None);
@@ -142,7 +142,7 @@ impl Resolver {
             return Some(known.clone());
         }
         if verifiers.len() >= MAX_ISSUERS {
-            // Those whose provider was not found make room.
+            // Verifiers whose provider was not found make room.
             verifiers.retain(|_, verifier| verifier.is_found());
         }
         if verifiers.len() >= MAX_ISSUERS {

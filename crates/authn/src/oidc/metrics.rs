@@ -1,4 +1,5 @@
-//! Metrics of issuers' tokens and keys, under kube-apiserver's names. Issuers and servers are named by hashes.
+//! Metrics of issuers' tokens and keys, under kube-apiserver's names. The labels are hashes of the issuers' and
+//! servers' names.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +27,7 @@ pub(super) struct IssuerMetrics {
 }
 
 impl JwtMetrics {
-    /// `server` is this server's name among those of a cluster.
+    /// `server` is this server's name in its cluster.
     pub fn register(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let name = |of: &str| format!("apiserver_authentication_jwt_authenticator_{of}");
         let latency = HistogramOpts::new(
@@ -64,7 +65,7 @@ impl JwtMetrics {
     pub(crate) fn forget(&self, issuer: &str) {
         let issuer = hash(issuer.as_bytes());
         for result in ["success", "failure"] {
-            // It may never have been fetched.
+            // The keys may never have been fetched.
             let _ = self.fetched.remove_label_values(&[result, &issuer, &self.server]);
         }
         self.forget_key_set(&issuer);
@@ -91,7 +92,7 @@ impl IssuerMetrics {
         latency.observe(took.as_secs_f64());
     }
 
-    /// Keys were fetched: the document, or `None` for a failure.
+    /// Records that keys were fetched: their document, or `None` for a failure.
     pub(super) fn fetched(&self, key_set: Option<&[u8]>) {
         let result = if key_set.is_some() { "success" } else { "failure" };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

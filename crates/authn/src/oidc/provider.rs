@@ -1,4 +1,5 @@
-//! A provider: its discovery document says where its keys are, and these are fetched again when a token names another.
+//! A provider of tokens: its discovery document has the URL of its keys, which are fetched again when a token names an
+//! unknown key.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::config::Issuer;
 
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Keys are not fetched more often than this, whatever tokens name.
+/// The least time between two requests for the keys.
 const REFRESH: Duration = Duration::from_secs(1);
 
 pub(super) struct Provider {
@@ -67,7 +68,7 @@ impl Provider {
         let document: Value = serde_json::from_slice(&document)
             .map_err(|error| format!("oidc: failed to decode provider discovery object: {error}"))?;
         let issuer = document["issuer"].as_str().unwrap_or_default();
-        // A document from elsewhere must still be about the issuer.
+        // A document at another URL must still name the issuer.
         if issuer != self.issuer {
             return Err(format!(
                 "oidc: issuer did not match the issuer returned by provider, expected {} got {}",
@@ -102,7 +103,7 @@ impl Provider {
         Some(outcome.map_err(|why| format!("failed to verify signature: {why}")))
     }
 
-    /// The keys that the provider has now; `None` when that was asked just before.
+    /// Fetches the provider's keys; `None` if they were fetched less than [`REFRESH`] ago.
     async fn refresh(&self, found: &Found) -> Result<Option<Vec<PublicKey>>, String> {
         {
             let mut refreshed = self.refreshed.lock();

@@ -25,7 +25,7 @@ pub(crate) struct Rules {
     pub(crate) username: Option<Expression>,
     pub(crate) groups: Option<Expression>,
     pub(crate) uid: Option<Expression>,
-    /// By the key of `extra` that they make.
+    /// Keys of `extra` and their expressions.
     pub(crate) extra: Vec<(Text, Expression)>,
     /// The rules for the claims and for the user, each with the message for when it is false.
     pub(crate) claims: Vec<(Expression, String)>,

@@ -67,7 +67,7 @@ fn username(
         return if name.is_empty() { Err(empty) } else { Ok(name) };
     }
     let claim = &mapping.claim;
-    // Nobody is named by nothing; kube-apiserver takes null for an empty name.
+    // A user needs a name; kube-apiserver reads null as an empty one.
     let value = raw.get(claim).filter(|value| !value.is_null());
     let name = value.map_or_else(|| Err("claim not present".to_owned()), text);
     let name = name.map_err(|why| format!("oidc: parse username claims {}: {why}", go_quote(claim)))?;
@@ -101,7 +101,7 @@ fn groups(
     let prefixed = |group: &str| Text::from(format!("{prefix}{group}"));
     match value {
         Value::Null => Ok(Vec::new()),
-        // Some providers have but one role for each.
+        // Some providers send a single group as a string.
         Value::String(one) => Ok(vec![prefixed(one)]),
         Value::Array(many) if many.iter().all(Value::is_string) => {
             Ok(many.iter().filter_map(Value::as_str).map(prefixed).collect())
@@ -140,7 +140,7 @@ fn extra(rules: &Rules, raw: &Map<String, Value>, shown: &Claims) -> Result<BTre
     Ok(extra)
 }
 
-/// A claim that must be a text. Go takes null for an empty one.
+/// Returns a claim that must be a string. Go reads null as an empty one.
 fn text(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),

@@ -44,7 +44,7 @@ impl Verifier {
         self.provider.is_found()
     }
 
-    /// Finds the provider's keys, however long it takes until it can be reached: it may run in this very cluster.
+    /// Finds the provider's keys, with retries until it can be reached: it may run in this very cluster.
     pub(super) async fn discover(&self) {
         while !self.provider.is_found() {
             match self.provider.find().await {
@@ -55,8 +55,8 @@ impl Verifier {
         }
     }
 
-    /// Finds the provider's keys for a token that needs them now. All who wait are served by one attempt, and after a
-    /// failed one the next comes only after a while.
+    /// Finds the provider's keys for a token that needs them now. All waiting requests share one attempt, and after a
+    /// failure there is no other for [`RETRY`].
     pub(super) async fn discover_once(&self) -> bool {
         let mut missed = self.missed.lock().await;
         if self.is_found() {
@@ -74,7 +74,7 @@ impl Verifier {
         found.is_ok()
     }
 
-    /// Verifies a token, in Go's order: what costs nothing comes first. `None` while the provider's keys are not known.
+    /// Verifies a token, in Go's order: the signature last. `None` while the provider's keys are unknown.
     pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
         if let Err(why) = self.check(token) {
             return Some(Err(why));
@@ -135,7 +135,7 @@ fn check_time(claims: &Value) -> Result<(), String> {
     }
 }
 
-/// Checks that each distributed claim has a source: all of them, not only those that are wanted.
+/// Checks that each distributed claim has a source: all claims, not only the configured one.
 fn check_sources(claims: &Value) -> Result<(), String> {
     let none = Map::new();
     let object = |claim: &str| match &claims[claim] {

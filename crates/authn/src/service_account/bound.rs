@@ -1,4 +1,4 @@
-//! Tokens that are bound: to a time, and to a pod, a node, a secret or nothing but their account.
+//! Tokens that are bound to a time, and to a pod, a node, a secret or only their account.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,7 +90,8 @@ impl ServiceAccountTokens {
     }
 }
 
-/// The objects that must exist, in the order in which they are looked up. The node of a pod's token is not looked up.
+/// Returns the objects that must exist, in the order in which they are looked up. The node of a pod's token is not
+/// looked up.
 fn parts(claims: &Bound) -> impl Iterator<Item = (BoundKind, &Reference)> {
     let node = claims.node.as_ref().filter(|_| claims.pod.is_none());
     let bound =

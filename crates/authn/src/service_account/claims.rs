@@ -1,4 +1,4 @@
-//! The claims of service account tokens, in both their shapes.
+//! The claims of bound and of legacy service account tokens.
 
 use std::sync::Arc;
 

@@ -1,18 +1,18 @@
-//! Keys that service account tokens are verified by: those of files, or those of a process that signs.
+//! Keys that verify service account tokens: from files, or from an external signer.
 
 use binnacle_jwt::PublicKey;
 use binnacle_request::BoxFuture;
 
 /// Keys that may change while the server runs.
 pub trait TokenKeys: Send + Sync {
-    /// The keys that a token may mean that names one, or all for an empty name; and their generation.
+    /// Returns the keys with this id, or all keys for an empty id; and their generation.
     fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, (u64, Vec<PublicKey>)>;
 
-    /// Changes whenever the keys do: what was verified before is then verified again.
+    /// Returns the generation of the keys; tokens are verified again when it changes.
     fn generation(&self) -> u64;
 }
 
-/// Keys that stay.
+/// Keys that do not change.
 pub struct FixedKeys(pub Vec<PublicKey>);
 
 impl TokenKeys for FixedKeys {

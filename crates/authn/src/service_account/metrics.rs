@@ -1,4 +1,4 @@
-//! Counts of the service account tokens that are used, by sort.
+//! Metrics of the service account tokens that are used.
 
 use binnacle_metrics::keep;
 use prometheus::{IntCounter, Registry};

@@ -55,9 +55,9 @@ pub trait BoundObjects: Send + Sync {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<LegacySecret>, AuthnError>>;
 
-    /// Returns true if a service account names a secret as one that was made for it.
+    /// Returns true if a service account lists the secret in `secrets`, as it does with auto-generated ones.
     fn owns_secret<'a>(&'a self, namespace: &'a str, account: &'a str, secret: &'a str) -> BoxFuture<'a, bool>;
 
-    /// Notes that the token in a secret was used on a day (`2026-11-21`).
+    /// Records that the token in a secret was used on a day (`2026-11-21`).
     fn note_use<'a>(&'a self, namespace: &'a str, secret: &'a str, uid: &'a str, day: &'a str) -> BoxFuture<'a, ()>;
 }

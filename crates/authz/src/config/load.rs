@@ -1,4 +1,4 @@
-//! `AuthorizationConfiguration` of the group `apiserver.config.k8s.io`, read strictly.
+//! Strict decoding of `AuthorizationConfiguration` of the group `apiserver.config.k8s.io`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +33,7 @@ const FORMAT: Format = Format {
 const AUTHORIZED_TTL: Duration = Duration::from_secs(300);
 const UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
 
-/// An authorizer as it stands in the file, with defaults; times in nanoseconds.
+/// An authorizer in the file, with defaults; times in nanoseconds.
 pub(super) struct Written {
     pub(super) kind: String,
     pub(super) name: String,

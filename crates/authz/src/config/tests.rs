@@ -9,7 +9,7 @@ fn file(authorizers: &str) -> String {
     format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n{authorizers}")
 }
 
-/// A webhook, with lines in place of those that begin like them.
+/// Returns a webhook; lines in `other` replace those with the same key.
 fn webhook(kubeconfig: &str, other: &[&str]) -> String {
     let mut text = String::from("- type: Webhook\n  name: w\n  webhook:\n");
     let kubeconfig = format!("connectionInfo: {{type: KubeConfigFile, kubeConfigFile: {kubeconfig}}}");

@@ -1,4 +1,4 @@
-//! The rules of an authorization configuration, in kube-apiserver's words.
+//! Validation of an authorization configuration, in kube-apiserver's words.
 
 use std::path::Path;
 
@@ -67,7 +67,7 @@ fn name(authorizer: &Written, earlier: &[Written], path: &FieldPath, errors: &mu
     }
 }
 
-/// kube-apiserver leaves `webhook` out of these paths.
+/// Validates a webhook. kube-apiserver omits `webhook` from these paths.
 fn webhook(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors) {
     let timeout = path.child("timeout");
     if hook.timeout == 0 {
@@ -113,7 +113,7 @@ fn connection(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors)
                 Some(given) => {
                     errors.push(FieldError::invalid(&file, given, "can only be set when type=KubeConfigFile"));
                 }
-                // kube-apiserver takes it and then fails to start: a server of the API has no cluster to be in.
+                // kube-apiserver accepts it and then fails to start, as an API server does not run in its cluster.
                 None => {
                     errors.push(FieldError::forbidden(&path.child("type"), "kube-apiserver needs a KubeConfigFile"))
                 }

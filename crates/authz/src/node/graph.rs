@@ -1,5 +1,5 @@
-//! The graph of objects that each node needs: from pods that are bound to nodes to what they refer to, and on through
-//! claims and volumes. A question costs a few look-ups however many pods there are.
+//! The graph of objects that each node needs: from the pods on a node to the objects that they refer to, and further
+//! through claims and volumes. A query costs a few look-ups, whatever the number of pods.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::references::{Referent, of_pod, secrets_of_volume};
 use crate::by_name::{ByName, take};
 use crate::{Metrics, Ready};
 
-/// The relations of a cluster.
+/// The graph of a cluster.
 pub struct NodeGraph {
     state: RwLock<State>,
     /// Ready when each kind has been read once.
@@ -31,7 +31,7 @@ pub enum GraphKind {
     ResourceSlice,
 }
 
-/// The kinds of objects that a node may ask for.
+/// The kinds of objects that the graph authorizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vertex {
     Pod,
@@ -44,12 +44,12 @@ pub(super) enum Vertex {
 #[derive(Default)]
 struct State {
     pods: ByName<Pod>,
-    /// By kind: the number of pods, by node, that need an object.
+    /// For each kind: the number of pods on each node that need an object.
     needed: [ByName<HashMap<Text, u32>>; Referent::COUNT],
     volumes: HashMap<Text, Volume>,
     /// The volumes that need a secret.
     secret_volumes: ByName<HashSet<Text>>,
-    /// The node of each.
+    /// The node of each attachment and slice.
     attachments: HashMap<Text, Text>,
     slices: HashMap<Text, Text>,
 }
@@ -95,13 +95,13 @@ impl NodeGraph {
         Arc::new(Self { state, ready, wanted: watch::Sender::new(false), metrics })
     }
 
-    /// Waits until a node has asked for something: a cluster without nodes needs no graph.
+    /// Waits until a node has made a request: a cluster without nodes needs no graph.
     pub async fn wanted(&self) {
-        // The sender lives as long as this.
+        // The sender lives as long as the graph.
         let _ = self.wanted.subscribe().wait_for(|wanted| *wanted).await;
     }
 
-    /// Asks for the graph, and waits a limited time until it is there.
+    /// Requests the graph, and waits for it for a limited time.
     pub(super) async fn demand(&self) -> bool {
         if self.ready.is_ready() {
             return true;
@@ -110,7 +110,7 @@ impl NodeGraph {
         self.ready.wait().await
     }
 
-    /// An object that is there now, in version `v1`.
+    /// Adds or replaces an object, in version `v1`.
     pub fn put(&self, kind: GraphKind, object: &Value) {
         let namespace = object.str_at(&["metadata", "namespace"]);
         let name = object.str_at(&["metadata", "name"]);
@@ -142,7 +142,7 @@ impl NodeGraph {
         }
     }
 
-    /// An object that is gone.
+    /// Removes a deleted object.
     pub fn remove(&self, kind: GraphKind, namespace: &str, name: &str) {
         let began = std::time::Instant::now();
         self.state.write().remove(kind, namespace, name);
@@ -151,7 +151,7 @@ impl NodeGraph {
         }
     }
 
-    /// Forgets what is not to be kept, by namespace and name.
+    /// Removes the objects for which `keep`, by namespace and name, is false.
     pub fn retain(&self, kind: GraphKind, keep: impl Fn(&str, &str) -> bool) {
         let mut state = self.state.write();
         let gone: Vec<(Text, Text)> =
@@ -185,7 +185,7 @@ impl NodeGraph {
 }
 
 impl State {
-    /// Returns true if the pod changed the graph. A pod that is not bound to a node has no place in it.
+    /// Adds a pod; returns true if the graph has changed. Pods without a node are not in it.
     fn put_pod(&mut self, namespace: &str, name: &str, node: Text, refers: Vec<(Referent, Text)>) -> bool {
         let there = self.pods.get(namespace).and_then(|pods| pods.get(name));
         if there.is_some_and(|pod| pod.node == node && *pod.refers == *refers) {
@@ -279,7 +279,7 @@ impl State {
     }
 }
 
-/// Returns true if the entry was new.
+/// Sets the node of an entry; returns true if it was new.
 fn put_node(map: &mut HashMap<Text, Text>, name: &str, node: &str) -> bool {
     if node.is_empty() {
         return map.remove(name).is_some();

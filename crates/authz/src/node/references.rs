@@ -1,4 +1,4 @@
-//! The objects that a pod or a volume refers to, which the pod's node may therefore read.
+//! The objects that a pod or a volume refers to, which the pod's node may read.
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
@@ -19,14 +19,14 @@ impl Referent {
 
 /// Volume sources with a `secretRef`.
 const SECRET_REF_SOURCES: [&str; 7] = ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
-/// The secrets of a CSI volume that a node needs; those of controllers are none of its business.
+/// The secrets of a CSI volume that a node needs; controllers use others.
 const CSI_NODE_SECRETS: [&str; 3] = ["nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"];
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Names in the pod's namespace, sorted, each once.
+/// Returns the names in the pod's namespace, sorted and unique.
 pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
     let mut found = Vec::new();
-    // A mirror pod is the node's own statement, which must not give it rights.
+    // A node makes its own mirror pods, which must not grant it anything.
     if pod.at(&["metadata", "annotations", MIRROR]).is_some() {
         return found;
     }
@@ -73,7 +73,7 @@ pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
     let status = pod.get("status").unwrap_or(&Value::Null);
     for claim in spec.list_at(&["resourceClaims"]) {
         let name = match claim.str_at(&["resourceClaimName"]) {
-            // Made from a template under a name that the status tells.
+            // Made from a template, with its name in the status.
             "" => {
                 let made = status.list_at(&["resourceClaimStatuses"]).iter();
                 let made = made.filter(|made| made.str_at(&["name"]) == claim.str_at(&["name"]));
@@ -89,10 +89,10 @@ pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
     found
 }
 
-/// Namespace and name of the secrets that a node needs to mount a persistent volume.
+/// Returns the namespaces and names of the secrets that a node needs to mount a persistent volume.
 pub(super) fn secrets_of_volume(volume: &Value) -> Vec<(Text, Text)> {
     let Some(spec) = volume.get("spec") else { return Vec::new() };
-    // Older objects do not say the namespace of the secret: it is the claim's.
+    // In older objects without the namespace of the secret, it is that of the claim.
     let claimed = spec.str_at(&["claimRef", "namespace"]);
     let mut found = Vec::new();
     let mut add = |namespace: &str, name: &str| {
@@ -105,7 +105,7 @@ pub(super) fn secrets_of_volume(volume: &Value) -> Vec<(Text, Text)> {
     add(or_claimed(azure), spec.str_at(&["azureFile", "secretName"]));
     for source in SECRET_REF_SOURCES {
         let namespace = spec.str_at(&[source, "secretRef", "namespace"]);
-        // These two had a namespace from the beginning.
+        // These two have always had a namespace.
         let namespace = if matches!(source, "cinder" | "storageos") { namespace } else { or_claimed(namespace) };
         add(namespace, spec.str_at(&[source, "secretRef", "name"]));
     }

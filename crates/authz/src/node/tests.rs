@@ -56,7 +56,7 @@ impl Ask {
     async fn decide(&self, user: &User, attributes: Attributes<'_>) -> Result<(), String> {
         let rules = vec![
             Rule::read(&value!({"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["services"]})),
-            // The graph decides about these, whatever rules say.
+            // The graph decides about these, regardless of rules.
             Rule::read(&value!({"verbs": ["*"], "apiGroups": [""], "resources": ["secrets", "pods"]})),
         ];
         let decision =
@@ -65,7 +65,7 @@ impl Ask {
         if decision.is_allow() { Ok(()) } else { Err(decision.reason().to_owned()) }
     }
 
-    /// `resource` as `group/plural/subresource`; `name` as `namespace/name`.
+    /// Authorizes a request, with `resource` as `group/plural/subresource` and `name` as `namespace/name`.
     async fn ask(&self, user: &User, verb: &str, resource: &str, name: &str, fields: &str) -> Result<(), String> {
         let nobody = User::default();
         let parts: Vec<&str> = resource.split('/').collect();
@@ -208,7 +208,7 @@ async fn changes_count_at_once() {
     let ask = Ask { graph: cluster() };
     let (n1, n2) = (node("n1"), node("n2"));
     let may = async |user: &User, resource: &str, name: &str| ask.ask(user, "get", resource, name, "").await.is_ok();
-    // Two pods of a node need a secret: the second keeps the right.
+    // Two pods of a node need a secret: after the first is deleted, the second still does.
     ask.graph.put(GraphKind::Pod, &pod("a2", "n1", with_secret("s1")));
     ask.graph.remove(GraphKind::Pod, "ns", "a");
     assert!(may(&n1, "/secrets", "ns/s1").await);
@@ -216,10 +216,10 @@ async fn changes_count_at_once() {
     ask.graph.remove(GraphKind::Pod, "ns", "a2");
     assert!(!may(&n1, "/secrets", "ns/s1").await && !may(&n1, "/serviceaccounts", "ns/sa").await);
     assert!(may(&n2, "/serviceaccounts", "ns/sa").await);
-    // A pod that came anew, elsewhere.
+    // A pod that was created again, on another node.
     ask.graph.put(GraphKind::Pod, &pod("b", "n1", with_secret("s2")));
     assert!(may(&n1, "/secrets", "ns/s2").await && !may(&n2, "/secrets", "ns/s2").await);
-    // A volume of another claim.
+    // The volume is bound to another claim.
     assert!(may(&n1, "/secrets", "csi/key").await);
     let other = value!({"metadata": {"name": "pv"}, "spec": {"claimRef": {"namespace": "ns", "name": "other"},
         "csi": {"nodeStageSecretRef": {"namespace": "csi", "name": "key"}}}});
@@ -229,14 +229,14 @@ async fn changes_count_at_once() {
     assert!(may(&n2, "/secrets", "csi/key").await && may(&n2, "/persistentvolumes", "pv").await);
     ask.graph.remove(GraphKind::PersistentVolume, "", "pv");
     assert!(!may(&n2, "/secrets", "csi/key").await);
-    // Objects that were not seen any more are removed.
+    // Objects that are not kept are removed.
     ask.graph.retain(GraphKind::Pod, |_, name| name == "d");
     ask.graph.retain(GraphKind::VolumeAttachment, |_, _| false);
     assert!(may(&n2, "/persistentvolumeclaims", "ns/other").await && !may(&n1, "/secrets", "ns/s2").await);
     assert!(!may(&n1, "storage.k8s.io/volumeattachments", "va").await);
 }
 
-/// The graph is made when the first node asks.
+/// The graph is built when the first node makes a request.
 #[tokio::test]
 async fn made_when_needed() {
     let graph = NodeGraph::new(None);

@@ -1,4 +1,5 @@
-//! Coverage of rules by other rules: the limit of what a user may grant, and the rules that bootstrap roles lack.
+//! Coverage of rules by other rules: limits the rights that a user may grant, and finds the rules that bootstrap roles
+//! lack.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,13 +7,13 @@ use binnacle_meta::Text;
 
 use super::rule::{Rule, path_matches};
 
-/// The parts of `wanted` that no single rule of `held` allows, each with one verb, group, resource and name, or one verb
-/// and path.
+/// Returns the parts of `wanted` that no single rule of `held` allows, each with one verb, group, resource and name, or
+/// one verb and path.
 pub fn uncovered(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
     wanted.iter().flat_map(parts).filter(|part| !held.iter().any(|rule| covers(rule, part))).collect()
 }
 
-/// Rules as sorted lines for a message; those that differ only in their verbs become one.
+/// Formats rules as sorted lines for a message; those that differ only in verbs become one.
 pub(super) fn compact_lines(rules: Vec<Rule>) -> BTreeSet<String> {
     let mut simple: HashMap<(Text, Text, Option<Text>), Rule> = HashMap::new();
     let mut lines = BTreeSet::new();
@@ -55,7 +56,7 @@ fn parts(rule: &Rule) -> Vec<Rule> {
     parts
 }
 
-/// Returns true if a rule allows all of a part. Fields that the part leaves empty are allowed by every rule.
+/// Returns true if a rule allows a part. Fields that are empty in the part are allowed by every rule.
 fn covers(rule: &Rule, part: &Rule) -> bool {
     let all = |held: &[Text], wanted: &[Text]| wanted.iter().all(|text| held.iter().any(|h| h == text || h == "*"));
     let exactly = |held: &[Text], wanted: &[Text]| wanted.iter().all(|text| held.contains(text));
@@ -73,7 +74,7 @@ fn covers_resource(held: &[Text], wanted: &str) -> bool {
     held.iter().any(|resource| {
         resource == "*"
             || resource == wanted
-            // `*/scale` stands for that subresource of all resources.
+            // `*/scale` means that subresource of all resources.
             || subresource.is_some_and(|subresource| resource.strip_prefix("*/") == Some(subresource))
     })
 }

@@ -1,4 +1,4 @@
-//! Prevention of escalation: users who write roles and bindings may not grant rights that they do not have.
+//! Prevention of privilege escalation: users may not write roles and bindings that grant rights that they do not have.
 
 use binnacle_meta::{aggregate, go_quote};
 use binnacle_request::User;
@@ -6,13 +6,13 @@ use binnacle_request::User;
 use super::cover::{compact_lines, uncovered};
 use super::rule::{Rule, quoted};
 
-/// Rights that somebody tried to grant without holding them, in the words of the refusal.
+/// The error for rights that the user does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Escalation(String);
 
-/// Checks that `held`, all rules of `user` where the new ones would apply, cover what would be granted. `unknown` says
-/// which of the user's own roles could not be looked at.
+/// Checks that `held`, the rules of `user` in the scope of the grant, cover `granted`. `unknown` are errors about roles
+/// of the user that could not be read.
 pub fn confirm_no_escalation(
     user: &User,
     held: &[Rule],

@@ -1,5 +1,5 @@
-//! Roles and bindings, found by whom they are for. Whoever follows the store puts them in and takes them out one by one;
-//! decisions look at the bindings of the caller's name and groups and at no others.
+//! An index of roles and bindings by subject, updated one by one from the store. A decision visits only the bindings of
+//! the caller's name and groups.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -48,8 +48,8 @@ impl RbacKind {
     }
 }
 
-/// The roles of a user or group: by namespace and role, each with the bindings that grant it, by name. However often a
-/// role is granted, its rules are visited once.
+/// The roles of a user or group: by namespace and role, each with the bindings that grant it, by name. The rules of a
+/// role are visited once, however many bindings grant it.
 type Grants = HashMap<Text, BTreeMap<RoleKey, BTreeMap<Text, Arc<Binding>>>>;
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ struct RoleKey {
     name: Text,
 }
 
-/// A binding as decisions need it.
+/// A binding, as decisions use it.
 #[derive(Debug, PartialEq, Eq)]
 struct Binding {
     /// Empty for a ClusterRoleBinding.
@@ -90,14 +90,14 @@ enum Whom {
     Group(Text),
 }
 
-/// A role that a binding or its writer names.
+/// A reference to a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleRef<'a> {
     pub kind: &'a str,
     pub name: &'a str,
 }
 
-/// The reason why the rules of a role are not known.
+/// The reason why the rules of a role are unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoRole {
     /// There is no role of this name.
@@ -108,13 +108,13 @@ pub enum NoRole {
     Unsupported(Text),
 }
 
-/// One step of a visit.
+/// A step of a visit.
 pub(super) enum Visit<'a> {
     Rule(&'a Rule, Source<'a>),
     Unknown(NoRole),
 }
 
-/// The binding and the subject that a rule comes from; shown as reasons name them.
+/// The binding and the subject of a rule; displayed as in reasons.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     binding: &'a Binding,
@@ -138,7 +138,7 @@ impl RbacIndex {
         self.state.write().remove(kind, namespace, name);
     }
 
-    /// Removes the objects that are not to be kept, by namespace and name.
+    /// Removes the objects for which `keep`, by namespace and name, is false.
     pub fn retain(&self, kind: RbacKind, keep: impl Fn(&str, &str) -> bool) {
         let mut state = self.state.write();
         for (namespace, name) in state.names(kind) {
@@ -148,7 +148,7 @@ impl RbacIndex {
         }
     }
 
-    /// The rules of a role; `namespace` is that of the binding, where a `Role` must be.
+    /// Returns the rules of a role; `namespace` is that of the binding, which a `Role` must be in.
     pub fn role_rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<Arc<[Rule]>, NoRole> {
         self.state.read().rules(role, namespace).cloned()
     }
@@ -166,7 +166,7 @@ impl RbacIndex {
         (rules, unknown)
     }
 
-    /// Visits the rules for a user one by one: those of cluster role bindings, then those of the namespace.
+    /// Visits the rules for a user: those of cluster role bindings, then those of the namespace.
     pub(super) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
         let state = self.state.read();
         let found = || {
@@ -178,7 +178,7 @@ impl RbacIndex {
             for (at, grants) in found().enumerate() {
                 let Some(roles) = grants.get(*scope) else { continue };
                 for (role, bindings) in roles {
-                    // A role that the user has already need not be visited again for a group.
+                    // A role that was visited for the user or an earlier group is skipped.
                     let mut earlier = found().take(at).filter_map(|grants| grants.get(*scope));
                     if earlier.any(|roles| roles.contains_key(role)) {
                         continue;
@@ -263,13 +263,13 @@ impl State {
             "Role" => (false, namespace),
             kind => return Err(NoRole::Unsupported(kind.into())),
         };
-        // Cluster roles stand where roles without a namespace would.
+        // Cluster roles are stored under the empty namespace.
         let there = (cluster || !place.is_empty()).then(|| self.roles.get(place)?.get(role.name)).flatten();
         there.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
     }
 }
 
-/// Takes what a binding gives, and leaves no empty map behind.
+/// Removes the grants of a binding, and maps that become empty.
 fn take_back(grants: &mut Grants, binding: &Binding) {
     let Some(roles) = grants.get_mut(&binding.namespace) else { return };
     if let Entry::Occupied(mut role) = roles.entry(binding.role.clone()) {
@@ -298,7 +298,7 @@ impl Binding {
         Self { namespace, name, role, subjects }
     }
 
-    /// The first subject that somebody is.
+    /// Returns the first subject that matches a user.
     fn subject(&self, user: &User) -> Option<&Subject> {
         self.subjects.iter().find(|subject| match &subject.whom {
             Whom::User(name) => *name == user.name,
@@ -308,7 +308,7 @@ impl Binding {
 }
 
 impl Subject {
-    /// `None` for one that nobody can be.
+    /// Returns `None` for an invalid subject, which matches no user.
     fn read(subject: &Value, binding_namespace: &str) -> Option<Self> {
         let (kind, name) = (subject.str_at(&["kind"]), subject.str_at(&["name"]));
         let whom = match kind {
@@ -341,7 +341,7 @@ impl std::fmt::Display for Source<'_> {
     }
 }
 
-/// As kube-apiserver's listers say it.
+/// As in errors of kube-apiserver's listers.
 impl std::fmt::Display for NoRole {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

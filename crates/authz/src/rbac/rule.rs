@@ -1,4 +1,4 @@
-//! One rule of a role: which verbs on which resources or paths.
+//! The rules of roles: verbs on resources or paths.
 
 use std::fmt::Write;
 
@@ -15,14 +15,14 @@ pub struct Rule {
     pub resources: Vec<Text>,
     /// Empty for all names.
     pub resource_names: Vec<Text>,
-    /// `nonResourceURLs`: a `*` at the end stands for whatever follows.
+    /// `nonResourceURLs`: a `*` at the end is a wildcard.
     pub paths: Vec<Text>,
 }
 
 const ANY: &str = "*";
 
 impl Rule {
-    /// A rule as it stands in an object.
+    /// Reads a rule of an object.
     pub fn read(rule: &Value) -> Self {
         let texts = |member: &str| rule.list_at(&[member]).iter().filter_map(Value::as_str).map(Text::from).collect();
         Self {
@@ -34,12 +34,12 @@ impl Rule {
         }
     }
 
-    /// The rules of a role.
+    /// Reads the rules of a role.
     pub fn read_all(role: &Value) -> Vec<Self> {
         role.list_at(&["rules"]).iter().map(Self::read).collect()
     }
 
-    /// The rule as it stands in an object.
+    /// Returns the rule as in an object.
     pub fn write(&self) -> Value {
         let mut rule = Object::new();
         for (member, texts) in [
@@ -56,7 +56,7 @@ impl Rule {
         Value::Object(rule)
     }
 
-    /// Everything, in the two rules that this takes.
+    /// Returns two rules that allow everything.
     pub fn everything() -> [Self; 2] {
         let any = || vec![Text::new_static(ANY)];
         [
@@ -78,7 +78,7 @@ impl Rule {
             && (self.resource_names.is_empty() || self.resource_names.iter().any(|name| name == attributes.name))
     }
 
-    /// The rule as messages about escalation show it: `{APIGroups:["apps"], Resources:["x"], Verbs:["get" "list"]}`.
+    /// Formats the rule as in errors about escalation: `{APIGroups:["apps"], Resources:["x"], Verbs:["get" "list"]}`.
     pub fn compact(&self) -> String {
         let mut shown = String::from("{");
         for (name, texts) in [
@@ -99,7 +99,7 @@ impl Rule {
     }
 }
 
-/// Texts as Go's `%q` shows a list of them.
+/// Formats a list of strings as Go's `%q`.
 pub fn quoted(texts: &[Text]) -> String {
     format!("[{}]", texts.iter().map(|text| go_quote(text)).collect::<Vec<_>>().join(" "))
 }
@@ -116,13 +116,13 @@ fn resource_matches(rule: &str, attributes: &Attributes<'_>) -> bool {
     if subresource.is_empty() {
         return rule == attributes.resource;
     }
-    // Compared in pieces: a name with a slash in it would else stand for another resource's subresource.
+    // Compared in parts, as a name with a slash could otherwise match another resource's subresource.
     let rest = rule.strip_suffix(subresource).and_then(|rest| rest.strip_suffix('/'));
     rest.is_some_and(|resource| resource == ANY || resource == attributes.resource)
 }
 
 pub(super) fn path_matches(pattern: &str, path: &str) -> bool {
-    // Any number of stars at the end is one.
+    // Several stars at the end count as one.
     pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
 }
 

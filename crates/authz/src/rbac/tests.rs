@@ -18,7 +18,7 @@ fn role(namespace: &str, name: &str, verbs: &[&str], resource: &str) -> Value {
     })
 }
 
-/// Subjects as `kind:name` or `ServiceAccount:name/namespace`.
+/// Makes a binding; subjects are `kind:name` or `ServiceAccount:name/namespace`.
 fn binding(namespace: &str, name: &str, kind: &str, role: &str, subjects: &[&str]) -> Value {
     let subject = |text: &&str| {
         let (kind, name) = text.split_once(':').unwrap();
@@ -123,11 +123,11 @@ async fn changes_count_at_once() {
     let index = index();
     let (bob, dora) = (User::new("bob", &[]), User::new("dora", &["team"]));
     assert!(ask(&index, &bob, "get", "b").await.0);
-    // The same binding for somebody else.
+    // The same binding with another subject.
     index.put(RbacKind::RoleBinding, &binding("b", "given", "ClusterRole", "reader", &["Group:team"]));
     assert!(!ask(&index, &bob, "get", "b").await.0);
     assert!(ask(&index, &dora, "get", "b").await.0);
-    // The role says something else.
+    // The role has other rules.
     index.put(RbacKind::ClusterRole, &role("", "reader", &["list"], "pods"));
     assert!(!ask(&index, &dora, "get", "b").await.0 && ask(&index, &dora, "list", "b").await.0);
     index.remove(RbacKind::ClusterRole, "", "reader");
@@ -139,7 +139,7 @@ async fn changes_count_at_once() {
     index.remove(RbacKind::RoleBinding, "b", "given");
     index.remove(RbacKind::RoleBinding, "b", "never");
     assert!(!ask(&index, &dora, "list", "b").await.0);
-    // Objects that are not seen any more are removed, the other kinds stay.
+    // Objects that are not kept are removed; those of other kinds stay.
     let alice = User::new("alice", &[]);
     index.retain(RbacKind::ClusterRoleBinding, |_, _| false);
     assert!(!ask(&index, &alice, "list", "").await.0 && ask(&index, &alice, "create", "a").await.0);
@@ -154,7 +154,7 @@ async fn changes_count_at_once() {
 #[tokio::test]
 async fn lists() {
     let index = index();
-    // Both subjects of a binding: its rules are listed once.
+    // With both subjects of a binding, its rules are listed once.
     let both = User::new("alice", &["ops"]);
     let listed = Rbac::new(index.clone()).rules_for(&both, "a").await;
     let verbs: Vec<&str> = listed.resources.iter().map(|rule| rule.verbs[0].as_str()).collect();

@@ -1,4 +1,4 @@
-//! SubjectAccessReview as it travels: the question, in two versions, and the answer.
+//! SubjectAccessReviews of webhooks: the request, in two versions, and the response.
 
 use binnacle_meta::{FieldSelector, LabelSelector, Operator, Text};
 use binnacle_schema::{Object, Value, json, value};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::Attributes;
 
-/// The version of the API group `authorization.k8s.io` that a webhook speaks.
+/// The version of the API group `authorization.k8s.io` that a webhook supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewVersion {
     V1,
@@ -16,7 +16,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// `None` for a version that there is not.
+    /// Returns `None` for an unknown version.
     pub fn parse(version: &str) -> Option<Self> {
         match version {
             "v1" => Some(Self::V1),
@@ -33,7 +33,7 @@ impl ReviewVersion {
     }
 }
 
-/// A question, as a SubjectAccessReviewSpec of version `v1`.
+/// The SubjectAccessReviewSpec of a request, in version `v1`.
 pub(crate) struct Review {
     pub(crate) spec: Object,
 }
@@ -62,7 +62,7 @@ impl Review {
         Self { spec }
     }
 
-    /// The question as JSON, by which its answer is remembered.
+    /// Returns the spec as JSON, which is the key of the cached answer.
     pub(super) fn spec(&self, version: ReviewVersion) -> Bytes {
         Bytes::from(json::to_string(&self.value(version)))
     }
@@ -77,7 +77,7 @@ impl Review {
         Bytes::from(json::to_string(&review))
     }
 
-    /// The older version has another name for the groups.
+    /// Converts the spec: `v1beta1` has another name for the groups.
     fn value(&self, version: ReviewVersion) -> Value {
         let name = |member: &Text| match (version, member.as_str()) {
             (ReviewVersion::V1beta1, "groups") => Text::new_static("group"),
@@ -100,7 +100,7 @@ fn resource(attributes: &Attributes<'_>) -> Object {
     ] {
         put(&mut resource, member, text);
     }
-    // A selector that cannot be read is left out, which asks for more and never for less (KEP-4601).
+    // An invalid selector is omitted, which asks for more rights and never for less (KEP-4601).
     let fields = FieldSelector::parse(attributes.field_selector).unwrap_or_default();
     let labels = LabelSelector::parse(attributes.label_selector).unwrap_or_default();
     let of_fields: Vec<Value> = fields
@@ -143,7 +143,7 @@ fn put(object: &mut Object, member: &str, text: &str) {
     }
 }
 
-/// An answer.
+/// The status in a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) allowed: bool,
@@ -171,7 +171,7 @@ struct Said {
 }
 
 impl Status {
-    /// Reads an answer, which may leave out what kind of document it is, but not say that it is another.
+    /// Parses a response, which may omit its kind and version, but must not have others.
     pub(super) fn read(body: &[u8], version: ReviewVersion) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
         let answered: Answered = serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Webhooks over real HTTPS servers that answer, refuse, lie, and keep silent.
+//! Webhooks over real HTTPS servers that allow, refuse, answer wrongly, or do not answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +34,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A webhook that always gives this answer, after a while.
+    /// Starts a webhook that always returns this response, after a pause.
     async fn answering(options: WebhookOptions, code: u16, body: &str, pause: Duration) -> Self {
         let (calls, bodies) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
         let (counted, kept, body) = (calls.clone(), bodies.clone(), body.as_bytes().to_vec());
@@ -163,7 +163,7 @@ async fn questions() {
 async fn failures() {
     for deny_on_error in [false, true] {
         let options = || WebhookOptions { deny_on_error, ..options() };
-        // A webhook that is down for a moment is called again; a refusal is not.
+        // A webhook that is temporarily down is called again; after a refusal it is not.
         let rig = Rig::answering(options(), 500, "boom", OK).await;
         let error = rig.ask().await.unwrap_err();
         assert_eq!(error.message, "an error on the server (\"boom\") has prevented the request from succeeding");
@@ -205,7 +205,7 @@ async fn remembering() {
         let rig = Rig::answering(WebhookOptions { authorized_ttl, unauthorized_ttl, ..options() }, 200, body, OK).await;
         assert_eq!(rig.ask().await, rig.ask().await);
         assert_eq!(rig.calls.load(Ordering::Relaxed), asked, "{body}");
-        // Another user is asked about anew, and long reviews are not remembered.
+        // Answers are not shared between users, and those to long reviews are not cached.
         let (other, long) = (User::new("alic", &["e", "g"]), "x".repeat(10_000));
         rig.webhook.authorize(&list(&other)).await.unwrap();
         for _ in 0..2 {

@@ -1,7 +1,7 @@
-//! The bytes of a backup.
+//! The format of a backup.
 //!
-//! Frames follow a magic number, each with its length and a checksum; the last one says how many there were and sums up
-//! all of them, so that a file that lacks its end, or a frame in the middle, is no backup.
+//! Frames follow a magic number, each with its length and a checksum. The last one holds their number and a checksum
+//! over all, so that a file with a missing end or a missing frame is invalid.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -10,23 +10,23 @@ use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// What stands in one frame.
+/// The contents of one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     Head(Head),
-    /// A key as it stood when the history began, or as it was put since then. The former come first, by key; the latter
-    /// come in the order of their revisions.
+    /// A key as of the start of the history, or as put since then. The former are sorted by key, the latter by
+    /// revision.
     Put(KeyValue),
     Delete {
         key: Bytes,
         revision: Revision,
     },
-    /// A lease with the seconds that it had left at the end.
+    /// A lease with its remaining seconds at the end.
     Lease {
         lease: LeaseId,
         seconds: u64,
     },
-    /// How many frames went before, their sum, and the newest revision.
+    /// The number of frames before this one, their checksum, and the newest revision.
     End {
         frames: u64,
         sum: u64,
@@ -34,17 +34,17 @@ pub(super) enum Frame {
     },
 }
 
-/// What the file is of.
+/// The first frame of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// How the keys of all objects begin.
+    /// The prefix of the keys of all objects.
     pub(super) root: String,
-    /// The revision at which the history begins.
+    /// The first revision of the history.
     pub(super) begins: Revision,
 }
 
 const MAGIC: &[u8; 8] = b"BINBAK\x00\x01";
-/// A value of etcd's greatest size with room to spare; more is damage.
+/// The largest valid frame: etcd's largest value with room to spare.
 const MAX_FRAME: usize = 256 << 20;
 const FRAME_HEADER: usize = 12;
 
@@ -54,7 +54,7 @@ const DELETE: u8 = 3;
 const LEASE: u8 = 4;
 const END: u8 = 5;
 
-/// Reads all of a file; how many frames it has, its first and its newest revision.
+/// Reads a whole file. Returns the number of frames, the first and the newest revision.
 pub(crate) fn examine(file: File) -> io::Result<(u64, Revision, Revision)> {
     let (mut reader, head) = Reader::open(file)?;
     loop {
@@ -74,7 +74,7 @@ pub(super) struct Writer {
     pub(super) bytes: u64,
 }
 
-/// Reads frames, in order or wherever they are.
+/// Reads frames, in order or by offset.
 pub(super) struct Reader {
     input: BufReader<File>,
     at: u64,
@@ -85,7 +85,7 @@ pub(super) struct Reader {
 // === impl Writer ===
 
 impl Writer {
-    /// Begins at the start of an empty file.
+    /// Writes the start of an empty file.
     pub(super) fn begin(file: File, head: Head) -> io::Result<Self> {
         let mut writer = Self { out: BufWriter::with_capacity(1 << 20, file), frames: 0, sum: Xxh3::new(), bytes: 8 };
         writer.out.write_all(MAGIC)?;
@@ -108,7 +108,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the end, and makes all of it durable.
+    /// Writes the end and syncs the file.
     pub(super) fn finish(mut self, revision: Revision) -> io::Result<u64> {
         self.write(&Frame::End { frames: self.frames, sum: self.sum.digest(), revision })?;
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -120,7 +120,7 @@ impl Writer {
 // === impl Reader ===
 
 impl Reader {
-    /// Begins to read; the first frame is the head.
+    /// Reads the start of a file and its first frame, the head.
     pub(super) fn open(file: File) -> io::Result<(Self, Head)> {
         let mut input = BufReader::with_capacity(1 << 20, file);
         let mut magic = [0; 8];
@@ -135,7 +135,7 @@ impl Reader {
         }
     }
 
-    /// The next frame and where it is; `None` after the end, which has been checked.
+    /// Returns the next frame and its offset; `None` after the end, which is verified.
     pub(super) fn next(&mut self) -> io::Result<Option<(u64, Frame)>> {
         let at = self.at;
         let (frame, len, checksum) = self.read()?;
@@ -155,10 +155,10 @@ impl Reader {
         Ok(Some((at, frame)))
     }
 
-    /// The frame at a place that [`next`](Self::next) told.
+    /// Reads the frame at an offset that [`next`](Self::next) returned.
     pub(super) fn read_at(&mut self, at: u64) -> io::Result<Frame> {
         let here = self.input.stream_position()?;
-        // Within the buffer this does not touch the file.
+        // A seek within the buffer does not touch the file.
         self.input.seek_relative(at.wrapping_sub(here) as i64)?;
         self.read().map(|(frame, ..)| frame)
     }
@@ -180,7 +180,7 @@ impl Reader {
         if len > MAX_FRAME {
             return Err(damaged(&format!("a frame at byte {at} is too long")));
         }
-        // Grows as bytes arrive, so that a length that is nonsense costs nothing.
+        // Grows as bytes arrive, so that an absurd length costs nothing.
         let mut payload = Vec::with_capacity(len.min(1 << 20));
         if (&mut self.input).take(len as u64).read_to_end(&mut payload)? != len {
             return Err(damaged("it has no end"));
@@ -336,7 +336,7 @@ mod tests {
             assert!(try_bytes(&whole[..at]), "cut at {at}");
         }
         assert!(try_bytes(&[&whole[..], b"x"].concat()));
-        // A frame is taken out: the head ends at byte 39.
+        // One frame is removed: the head ends at byte 39.
         let first = 8 + FRAME_HEADER + 9 + "/registry/".len();
         let second = first + FRAME_HEADER + 29 + "/registry/k/1".len() + 300;
         assert!(try_bytes(&[&whole[..first], &whole[second..]].concat()));

@@ -1,4 +1,4 @@
-//! From a file into a new data directory, as of any revision that the file has.
+//! Restore of a file into a new data directory, as of any revision in the file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use binnacle_registry::ROOT;
 use binnacle_store::{LeaseId, Revision, Store};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 use super::file::{Frame, Reader};
@@ -19,18 +19,18 @@ use crate::progress::Progress;
 use crate::sort::Sorter;
 use crate::target::Target;
 
-/// What was restored.
+/// The result of a restore.
 pub(crate) struct Restored {
     objects: u64,
-    /// Keys whose lease was over.
+    /// Keys whose lease had expired.
     expired: u64,
     revision: Revision,
     begins: Revision,
 }
 
-/// What a file holds as of one revision.
+/// The contents of a file as of one revision.
 struct Contents {
-    /// By the revision of the last change: where the frame is.
+    /// The offset of each frame, sorted by the revision of the last change.
     live: Sorter<(u64, u64)>,
     leases: HashMap<LeaseId, Duration>,
     revision: Revision,
@@ -38,8 +38,9 @@ struct Contents {
     newest: Revision,
 }
 
-/// Makes the store of a data directory from a backup, as of `revision` (the newest, unless said). Its first revision is
-/// `bump` above the newest of the file: whoever has seen a revision that came after the backup must not meet it again.
+/// Creates the store of a data directory from a backup, as of `revision`, by default the newest. Its first revision is
+/// `bump` above the newest of the file, because clients that have seen a revision from after the backup must not see it
+/// again.
 pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<Restored, Error> {
     let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
     let (mut reader, head) = Reader::open(File::open(path).map_err(about)?).map_err(about)?;
@@ -51,7 +52,7 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     let begins = Revision(begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?);
     let place = NewStore::prepare(dir)?
         .ok_or_else(|| Error::new(format!("there is a store in {}: restore into a new directory", dir.display())))?;
-    let options = Options { first_revision: begins.0, lean: true, ..Options::new(&place.unfinished) };
+    let options = EmbeddedOptions { first_revision: begins.0, lean: true, ..EmbeddedOptions::new(&place.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     let store = Arc::new(opened.map_err(|error| Error::doing("making the store", error))??);
     let filled = fill(store.clone(), &mut contents, &mut reader, path).await;
@@ -62,7 +63,8 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     Ok(Restored { objects, expired, revision: contents.revision, begins })
 }
 
-/// Writes all objects in the order of their changes, and reads them back; how many had a lease that is over.
+/// Writes all objects in the order of their changes, and reads them back. Returns the number of those with an expired
+/// lease.
 async fn fill(
     store: Arc<EmbeddedStore>,
     contents: &mut Contents,
@@ -102,21 +104,21 @@ async fn fill(
     Ok(expired)
 }
 
-/// All changes by key and revision: where the frame is.
+/// All changes by key and revision, with the offsets of their frames.
 struct Changes(Sorter<(Bytes, (u64, u64))>);
 
-/// Where the frame of a deletion is.
+/// The offset of a deletion, which needs no frame.
 const DELETED: u64 = u64::MAX;
 
 // === impl Changes ===
 
 impl Changes {
     fn add(&mut self, key: &[u8], revision: Revision, at: u64) -> io::Result<()> {
-        // Copied, so that a key does not keep its value in memory.
+        // Copied, so that the key does not keep its value in memory.
         self.0.add((Bytes::copy_from_slice(key), (revision.0, at)), key.len())
     }
 
-    /// The last change of each key that is there.
+    /// Returns the last change of each key that exists.
     fn newest(mut self) -> io::Result<Sorter<(u64, u64)>> {
         let mut live = Sorter::new();
         let mut last: Option<(Bytes, (u64, u64))> = None;
@@ -205,7 +207,7 @@ mod tests {
     use crate::backup::save;
     use crate::testing::{delete, done, opened, put};
 
-    /// Keys and values, in the order of their changes.
+    /// Returns keys and values in the order of their changes.
     async fn contents(store: &dyn Store) -> Vec<(String, String)> {
         let range = binnacle_store::prefix_range(b"/registry/");
         let request = binnacle_store::RangeRequest { range, revision: None, limit: 0, count_only: false };
@@ -219,7 +221,7 @@ mod tests {
     async fn any_revision_of_the_history_comes_back() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = Arc::new(EmbeddedStore::ephemeral());
-        // What each revision looked like.
+        // The contents at each revision.
         let mut states: Vec<(u64, Vec<(String, String)>)> = Vec::new();
         let lease = store.grant_lease(3000).await.expect("a lease");
         for n in 0..60_u32 {
@@ -238,7 +240,7 @@ mod tests {
         let saved = save(&opened(store.clone()), &file).await.expect("a backup");
         assert!(save(&opened(store.clone()), &file).await.is_err(), "nothing is overwritten");
         let newest = saved.revision.0;
-        // The last two before the history begins, its first two, and some of those since.
+        // The last two revisions before the history, its first two, and some later ones.
         let around = [18, 19, 20, 21, 33, 46, 59];
         for (revision, state) in around.map(|n| &states[n]) {
             let data = dir.path().join(format!("at-{revision}"));

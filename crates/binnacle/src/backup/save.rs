@@ -1,4 +1,4 @@
-//! From a store, in use or not, into a file.
+//! Backup of a store, in use or not, into a file.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::place::Opened;
 use crate::progress::Progress;
 use crate::text;
 
-/// What was saved.
+/// The result of a backup.
 pub(crate) struct Saved {
     pub(super) begins: Revision,
     pub(super) revision: Revision,
@@ -25,10 +25,10 @@ pub(crate) struct Saved {
     bytes: u64,
 }
 
-/// How often it is begun anew when a compaction takes away what was being read.
+/// The number of attempts if compactions remove revisions that are being read.
 const ATTEMPTS: usize = 5;
 
-/// Saves a store. The file appears when it is whole and durable, and not before.
+/// Saves a store. The file only appears when it is complete and durable.
 pub(crate) async fn save(opened: &Opened, path: &Path) -> Result<Saved, Error> {
     let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
     if path.exists() {
@@ -49,7 +49,7 @@ pub(crate) async fn save(opened: &Opened, path: &Path) -> Result<Saved, Error> {
     Ok(saved)
 }
 
-/// The file while it is written; it is removed with the value.
+/// The temporary file of a backup, which is removed on drop.
 struct Unfinished(PathBuf);
 
 enum Failure {
@@ -67,7 +67,7 @@ impl Unfinished {
     }
 
     async fn write(&self, opened: &Opened, progress: &mut Progress) -> Result<Saved, Failure> {
-        // Secrets may be in it.
+        // The file may contain secrets.
         let file: File = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.0)?;
         let store = &*opened.store;
         let begins = store.compacted_revision().await?;
@@ -125,7 +125,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // It is not there when it has become the file.
+        // If it was renamed, there is nothing to remove.
         let _ = fs::remove_file(&self.0);
     }
 }

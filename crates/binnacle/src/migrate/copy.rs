@@ -1,4 +1,4 @@
-//! One pass: what differs between the keys of both stores is brought over.
+//! One pass: copies the differences between both stores.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::Error;
 use crate::pages::Pages;
 use crate::sort::Sorter;
 
-/// How many values are read at once.
+/// The number of values that are read at once.
 const CHUNK: usize = 128;
-/// How often it is noted how far a pass has come.
+/// The interval at which the progress of a pass is saved.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
-/// How often keys are listed again when a compaction overtakes the listing.
+/// The number of attempts to list the keys when compactions interfere.
 const ATTEMPTS: usize = 5;
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
@@ -25,7 +25,7 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 type Changed = Sorter<(u64, Bytes)>;
 
 impl Migration<'_> {
-    /// Makes the target hold what the source held at the revision that is answered, but for what has changed since.
+    /// Copies to the target the contents of the source at the returned revision, except for keys that changed since.
     pub(super) async fn pass(&mut self, source: &dyn Store) -> Result<Revision, Failure> {
         let (revision, mut changed) = self.compare_keys(source).await?;
         let reached = self.marker.reached;
@@ -38,7 +38,7 @@ impl Migration<'_> {
             let chunk = rows.by_ref().take(CHUNK).collect::<io::Result<Vec<_>>>().map_err(sorting)?;
             let reads = join_all(chunk.iter().map(|(_, key)| source.get(key.clone(), None))).await;
             for ((modified, key), read) in chunk.iter().zip(reads) {
-                // What has changed or gone since it was listed is told by the watch, in its turn.
+                // A key that has changed since it was listed comes later, with the watch.
                 if let Some(kv) = read?.0.filter(|kv| kv.mod_revision.0 == *modified) {
                     self.bring(source, key, kv).await?;
                 }
@@ -51,13 +51,13 @@ impl Migration<'_> {
                 self.reached((*last).max(reached)).await?;
             }
         }
-        // So that this need not be done when the switch is made.
+        // Done here, so that it need not be done at the switch.
         self.target.advance(revision.0, self.progress).await?;
         self.reached(revision.0).await?;
         Ok(revision)
     }
 
-    /// Writes a key as the source has it.
+    /// Writes a key with the source's value.
     pub(super) async fn bring(&mut self, source: &dyn Store, key: &Bytes, kv: KeyValue) -> Result<(), Error> {
         let target_key = self.key(key);
         if target_key != *key && kv.value.starts_with(ENCRYPTED) {
@@ -69,15 +69,15 @@ impl Migration<'_> {
         self.target.put(Some(source), target_key, kv).await
     }
 
-    /// Notes that everything up to a revision of the source is in the target.
+    /// Records that everything up to a revision of the source is in the target.
     pub(super) async fn reached(&mut self, revision: u64) -> Result<(), Error> {
         self.target.flush().await?;
         self.marker.reached = self.marker.reached.max(revision);
         self.note().await
     }
 
-    /// Lists the keys of the source as of one revision; those that changed after what has been reached, by revision.
-    /// What an earlier pass brought and the source no longer has is deleted.
+    /// Lists the keys of the source as of one revision, and returns those that changed after the recorded revision, by
+    /// revision. Deletes keys that an earlier pass copied and the source no longer has.
     async fn compare_keys(&mut self, source: &dyn Store) -> Result<(Revision, Changed), Failure> {
         let target = self.target.store().clone();
         let mut attempt = 1;
@@ -91,7 +91,7 @@ impl Migration<'_> {
                     Ok(Some(page)) => {
                         for kv in &page {
                             if kv.mod_revision.0 > self.marker.reached {
-                                // Copied, so that one key does not keep the page alive in which it came.
+                                // Copied, so that one key does not keep its page in memory.
                                 let row = (kv.mod_revision.0, Bytes::copy_from_slice(&kv.key));
                                 changed.add(row, kv.key.len()).map_err(sorting)?;
                             }
@@ -112,7 +112,7 @@ impl Migration<'_> {
         }
     }
 
-    /// Deletes the target's next keys up to `key`, which is spared; all of them if there is none.
+    /// Deletes the target's next keys before `key` and skips `key` itself; deletes all of them if there is none.
     async fn delete_before(&mut self, theirs: &mut Side<'_>, key: Option<Bytes>) -> Result<(), Error> {
         while let Some(next) = theirs.peek().await?.filter(|next| key.as_ref().is_none_or(|key| next.key <= *key)) {
             if key.as_ref() != Some(&next.key) {

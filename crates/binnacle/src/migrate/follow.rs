@@ -1,4 +1,4 @@
-//! Following the source from the end of a pass until the switch.
+//! Following of the source's watch from the end of a pass until the switch.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use tokio::sync::watch;
 use super::{Migration, or_gone};
 use crate::Error;
 
-/// How following ended.
+/// The reason why following ended.
 pub(super) enum Ended {
-    /// The switch was made, and all up to this revision is in the target.
+    /// The switch was made, and everything up to this revision is in the target.
     CaughtUp(Revision),
-    /// The server that was asked is no longer there.
+    /// The server that owns the source has stopped.
     SourceGone(String),
 }
 
-/// When the operator says that the source's servers have stopped.
+/// The operator's signal that the source's servers have stopped.
 pub(super) struct Switch(watch::Receiver<bool>);
 
 const NOTE_EVERY: Duration = Duration::from_secs(1);
@@ -30,12 +30,12 @@ const TICK: Duration = Duration::from_millis(100);
 // === impl Switch ===
 
 impl Switch {
-    /// Nothing is written to the source any more.
+    /// Returns a switch that has been made: the source gets no more writes.
     pub(super) fn now() -> Self {
         Self(watch::channel(true).1)
     }
 
-    /// SIGUSR1, or the word `switch` on standard input.
+    /// Returns the switch by SIGUSR1, or by the word `switch` on standard input.
     pub(super) fn by_operator() -> Result<Self, Error> {
         let mut told =
             signal(SignalKind::user_defined1()).map_err(|error| Error::doing("waiting for signals", error))?;
@@ -47,7 +47,7 @@ impl Switch {
                 sender.send_replace(true);
             }
         });
-        // Reading from a terminal cannot be given up: the thread goes with the process.
+        // Reading from a terminal cannot be cancelled, so the thread ends with the process.
         std::thread::spawn(move || {
             for line in std::io::stdin().lines().map_while(Result::ok) {
                 if line.trim() == "switch" {
@@ -64,7 +64,7 @@ impl Switch {
 }
 
 impl Migration<'_> {
-    /// Brings over what changes after `after`. `None` when the source has forgotten part of it.
+    /// Copies the changes after `after`. Returns `None` if the source has compacted some of them.
     pub(super) async fn follow(
         &mut self,
         source: &dyn Store,
@@ -81,7 +81,7 @@ impl Migration<'_> {
                 None => return Ok(Some(Ended::SourceGone("the server does not answer".to_owned()))),
             },
         };
-        // A server ends what it serves by stopping, and only then.
+        // A server that owns the source ends the migration by stopping; the operator's switch has no effect then.
         let switched = || !live && switch.made();
         if !switched() {
             self.progress.say(match live {
@@ -97,7 +97,7 @@ impl Migration<'_> {
             }
             let message = match tokio::time::timeout(TICK, watch.messages.next()).await {
                 Err(_) => {
-                    // A watch that broke is begun again and again: it does not tell that the server has gone.
+                    // A broken watch is retried without end, so the socket shows that the server has stopped.
                     if let Some(socket) = socket
                         && UnixStream::connect(socket).await.is_err()
                     {
@@ -126,7 +126,7 @@ impl Migration<'_> {
         }
     }
 
-    /// Reads the watch to the present.
+    /// Reads the watch up to the current revision.
     async fn catch_up(
         &mut self,
         source: &dyn Store,
@@ -151,7 +151,7 @@ impl Migration<'_> {
         Ok(Some(Ended::CaughtUp(barrier.current)))
     }
 
-    /// Carries out the changes of a message; the newest of their revisions.
+    /// Applies the changes of a message. Returns the newest of their revisions.
     async fn apply(&mut self, source: &dyn Store, message: WatchMessage) -> Result<Revision, Error> {
         match message {
             WatchMessage::Progress(revision) => Ok(revision),
@@ -173,7 +173,7 @@ impl Migration<'_> {
         }
     }
 
-    /// A key that was written to the source after a revision, if there is one. The ends of leases are no writes.
+    /// Returns a key that was written to the source after a revision, if any. Expirations of leases are no writes.
     pub(super) async fn last_change(&mut self, source: &dyn Store, after: Revision) -> Result<Option<String>, Error> {
         let mut watch = source.watch(prefix_range(self.source_root.as_bytes()), after).await?;
         let last = watch.control.barrier().await?.last_event;

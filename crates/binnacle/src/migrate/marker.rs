@@ -1,22 +1,22 @@
-//! What the target says of the migration that fills it.
+//! The marker in a target that names the migration which fills it.
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn, unfinished_migration_key};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Kept in the target until all is there.
+/// Stored in the target until it is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
-    /// What tells the source from others.
+    /// The identity of the source.
     pub(crate) source: String,
-    /// All that was written to the source up to this revision and has not been changed since is in the target.
+    /// All writes to the source up to this revision are in the target, unless the key has changed since.
     pub(crate) reached: u64,
 }
 
 // === impl Marker ===
 
 impl Marker {
-    /// `None` where no migration is under way.
+    /// Returns `None` if no migration is in progress.
     pub(crate) async fn read(store: &dyn Store, root: &str) -> Result<Option<Self>, StoreError> {
         let (kv, _) = store.get(unfinished_migration_key(root), None).await?;
         kv.map(|kv| Self::parse(&kv.value).ok_or_else(|| StoreError::Damaged("the migration's marker".to_owned())))

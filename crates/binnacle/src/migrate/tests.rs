@@ -1,4 +1,4 @@
-//! Passes, following and verification between stores in memory.
+//! Passes, following and verification with stores in memory.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Stores {
         Self { source: EmbeddedStore::ephemeral(), target: Arc::new(EmbeddedStore::ephemeral()) }
     }
 
-    /// Moves everything, as one run of the program does; what it says at the end.
+    /// Runs a whole migration. Returns its report.
     async fn run(&self, target_root: &str) -> Result<String, String> {
         let mut progress = Progress::new();
         let mut migration = self.begin(target_root, &mut progress).await?;
@@ -54,7 +54,7 @@ async fn what_an_attempt_left_is_made_up_for() {
     for n in 0..50 {
         put(&stores.source, &format!("/registry/a/{n}"), n.to_string()).await;
     }
-    // An attempt that came to revision 21, and a little further, when the source was as it was then.
+    // An attempt that recorded revision 21 and wrote a little more, with the source as of that time.
     let reached = 21;
     let marker = Marker { source: "the source".to_owned(), reached };
     let op = Op::Put { value: marker.text(), lease: None };
@@ -108,7 +108,7 @@ async fn keys_move_below_another_prefix_unless_they_are_encrypted() {
 
 #[tokio::test]
 async fn verification_finds_what_differs() {
-    // What happens to the target behind the migration's back, and what is said.
+    // A change to the target outside of the migration, and the error.
     let cases: [(&str, Option<&str>, &str); 3] = [
         ("/registry/a/1", Some("tampered"), "/registry/a/1 has another value"),
         ("/registry/a/1", None, "/registry/a/1 is missing"),
@@ -130,7 +130,7 @@ async fn verification_finds_what_differs() {
         let refused = migration.finish(&stores.source, Revision(6)).await.expect_err("it is found").to_string();
         assert!(refused.contains(said), "{refused}");
     }
-    // The same values in another order, and a source that goes on being written to.
+    // The same values in another order, and a source with further writes.
     let stores = Stores::new();
     for n in 0..5 {
         put(&stores.source, &format!("/registry/a/{n}"), n.to_string()).await;

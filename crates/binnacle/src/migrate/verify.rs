@@ -1,4 +1,4 @@
-//! Whether both stores hold the same: keys, values, which of them have leases, and the order of the last changes.
+//! Verification that both stores have the same contents: keys, values, leases, and the order of the last changes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -14,12 +14,12 @@ use crate::pages::Pages;
 use crate::sort::Sorter;
 use crate::text;
 
-/// How many differences are named.
+/// The limit on listed differences.
 const NAMED: usize = 10;
-/// What has a lease that ends so soon may be gone in one store already.
+/// Keys whose lease ends this soon may already be deleted in one store.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// What was compared of one resource.
+/// The totals of one resource.
 #[derive(Default)]
 struct Sum {
     objects: u64,
@@ -27,14 +27,14 @@ struct Sum {
     digest: Xxh3,
 }
 
-/// One side, key by key.
+/// The keys of one store, in order.
 pub(super) struct Side<'a> {
     pages: Pages<'a>,
     page: VecDeque<KeyValue>,
 }
 
 impl Migration<'_> {
-    /// Compares all keys of both stores; the answer is a table of what is there.
+    /// Compares all keys of both stores. Returns a table of their contents.
     pub(super) async fn verify(&mut self, source: &dyn Store) -> Result<String, Error> {
         let target = self.target.store().clone();
         let keys = Keys::new(&self.source_root);
@@ -89,7 +89,7 @@ impl Migration<'_> {
     }
 }
 
-/// What differs between the stores.
+/// The differences between the stores.
 #[derive(Default)]
 struct Differences {
     named: Vec<String>,
@@ -106,7 +106,7 @@ impl Differences {
         }
     }
 
-    /// Fails if there are any.
+    /// Fails if there are differences.
     fn none(&self) -> Result<(), Error> {
         if self.named.is_empty() {
             return Ok(());
@@ -121,7 +121,7 @@ fn sorting(error: io::Error) -> Error {
     Error::doing("sorting revisions", error)
 }
 
-/// Whether the key's lease is over or about to be.
+/// Returns true if the key's lease has expired or is about to.
 async fn ending(store: &dyn Store, kv: &KeyValue) -> Result<bool, Error> {
     let Some(lease) = kv.lease else { return Ok(false) };
     match store.lease_remaining(lease).await {
@@ -131,9 +131,9 @@ async fn ending(store: &dyn Store, kv: &KeyValue) -> Result<bool, Error> {
     }
 }
 
-/// What changed later in the source must have the higher revision in the target, and always a higher one than there.
+/// Reports changes whose revisions have another order in the target, or are not higher than in the source.
 fn out_of_order(order: &mut Sorter<(u64, u64)>) -> io::Result<Option<String>> {
-    // Of those with one revision in the source the last one has the highest here.
+    // Of changes with the same revision in the source, the one with the highest revision in the target comes last.
     let mut before: Option<(u64, u64)> = None;
     for pair in order.sorted()? {
         let (ours, theirs) = pair?;

@@ -1,4 +1,4 @@
-//! Writes under way, carried out in the order in which they were given.
+//! Writes in flight, which take effect in the order of the calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,34 +13,33 @@ use futures::poll;
 use crate::Error;
 use crate::patient::{PATIENCE, insist};
 
-/// How order is kept depends on the engine.
+/// Ordered writes, in the way that the engine requires.
 pub(super) enum Writes {
     Embedded(InTurn),
     Etcd(Box<Counted>),
 }
 
-/// An embedded store carries out writes in the order in which it was asked.
+/// Writes to an embedded store, which runs them in the order of the calls.
 pub(super) struct InTurn {
     store: Arc<dyn Store>,
     pending: VecDeque<BoxFuture<'static, Result<TxnResponse, StoreError>>>,
-    /// At least this is the revision when all that is pending has been carried out.
+    /// A lower bound of the store's revision once all pending writes are done.
     reached: u64,
 }
 
-/// etcd does not: there each write is carried out when a counter says so.
+/// Writes to etcd, which has no such order: a counter key determines when each write takes effect.
 pub(super) struct Counted {
     store: Arc<EtcdStore>,
     counter: Bytes,
-    /// Begun by the first write: before it nothing is written to a store that may not be ours to fill.
+    /// Created by the first write: before it, nothing is written to a store that may not be ours to fill.
     sequence: Option<Sequence>,
-    /// Bytes that were written since history was forgotten last.
+    /// Bytes written since the last compaction.
     bytes: usize,
 }
 
-/// How many writes to an embedded store are under way at once.
+/// The number of writes to an embedded store in flight at once.
 const WINDOW: usize = 256;
-/// A sequence writes each value twice, and etcd keeps both until it forgets its history: after so many bytes it is told
-/// to, and uses their room again.
+/// The bytes after which etcd is compacted: a sequence writes each value twice, and etcd keeps both until then.
 const BYTES_PER_COMPACTION: usize = 64 << 20;
 
 // === impl Writes ===
@@ -64,7 +63,7 @@ impl Writes {
         written.map_err(failed)
     }
 
-    /// Waits until everything is durable; a revision that the store has then.
+    /// Waits until all writes are durable. Returns a revision of the store after that.
     pub(super) async fn flush(&mut self) -> Result<Revision, Error> {
         match self {
             Self::Embedded(writes) => writes.flush().await.map_err(failed)?,
@@ -77,7 +76,7 @@ impl Writes {
         Ok(Revision(self.reached()))
     }
 
-    /// The revision when all that is under way has been carried out, or one before it.
+    /// Returns a lower bound of the store's revision once all writes in flight are done.
     pub(super) fn reached(&self) -> u64 {
         match self {
             Self::Embedded(writes) => writes.reached,
@@ -87,8 +86,8 @@ impl Writes {
         }
     }
 
-    /// Writes a key for the revision that this takes; the answer is one that the store has then. May be called again
-    /// before the answer is there.
+    /// Writes an empty value, in order to increase the revision. Returns a revision of the store after that. May be
+    /// called again before it returns.
     pub(super) async fn put_nothing(&self, key: Bytes) -> Result<Revision, StoreError> {
         match self {
             Self::Embedded(writes) => {
@@ -102,7 +101,7 @@ impl Writes {
         }
     }
 
-    /// Takes away what was kept beside the data. `store` is the one that is written to.
+    /// Deletes the counter key from `store`, which must be the target.
     pub(super) async fn end(&mut self, store: &dyn Store) -> Result<(), Error> {
         let Self::Etcd(writes) = self else { return Ok(()) };
         writes.sequence = None;
@@ -122,7 +121,7 @@ impl InTurn {
         let store = Arc::clone(&self.store);
         let txn = Txn { key, expect: Expect::Anything, op };
         let mut write: BoxFuture<'static, _> = Box::pin(async move { store.txn(txn).await });
-        // What is polled first is asked for first.
+        // The store gets the writes in the order in which they are first polled.
         if let Poll::Ready(answer) = poll!(&mut write) {
             self.flush().await?;
             return self.done(answer);

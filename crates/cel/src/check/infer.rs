@@ -1,4 +1,4 @@
-//! What agrees with what: assignability with type parameters that are found on the way.
+//! Type inference: assignability, and substitution of type parameters.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,19 +8,19 @@ use binnacle_meta::Text;
 
 use crate::types::Type;
 
-/// What is known of type parameters. Attempts that fail leave no trace.
+/// The types substituted for type parameters. A failed attempt is undone.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     known: HashMap<Text, Type>,
-    /// What each entry was before, to go back.
+    /// The previous values of changed entries, to undo them.
     journal: Vec<(Text, Option<Type>)>,
-    /// How many more parts of types are looked at. Types share their parts, so that a short expression can have types
-    /// that would take forever to walk.
+    /// The number of type parts that may still be visited. Types share parts, so a short expression can have types that
+    /// take exponential time to walk.
     steps: Cell<usize>,
 }
 
 const MAX_STEPS: usize = 10_000_000;
-/// The largest type that is worked with.
+/// The limit on the size of a type.
 pub(crate) const MAX_TYPE_SIZE: usize = 1_000;
 
 impl Default for Mapping {
@@ -30,7 +30,7 @@ impl Default for Mapping {
 }
 
 impl Mapping {
-    /// Whether the types were too large to be worked out: nothing that was found counts then.
+    /// Returns true if the types were too large to resolve: the results are invalid then.
     pub(crate) fn exhausted(&self) -> bool {
         self.steps.get() == 0
     }
@@ -41,7 +41,7 @@ impl Mapping {
         left > 0
     }
 
-    /// Whether each of the types can be given where the other stands.
+    /// Returns true if each type in `from` is assignable to the type at the same index in `to`.
     pub(crate) fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
         let assignable = from.len() == to.len() && from.iter().zip(to).all(|(from, to)| self.try_assign(from, to));
         self.settle(assignable)
@@ -117,7 +117,7 @@ impl Mapping {
         }
     }
 
-    /// Whether the parameter can stand for the type.
+    /// Tries to substitute the type for the parameter.
     fn substitution(&mut self, ty: &Type, name: &Text, param: &Type) -> Substitution {
         if ty == param {
             return Substitution::Valid;
@@ -143,7 +143,7 @@ impl Mapping {
         Substitution::Impossible
     }
 
-    /// Whether the parameter is no part of the type.
+    /// Returns true if the parameter does not occur in the type.
     fn not_within(&self, param: &Type, ty: &Type) -> bool {
         if param == ty || !self.step() {
             return false;
@@ -154,7 +154,7 @@ impl Mapping {
         }
     }
 
-    /// The type with everything that is known put in; what stays unknown becomes dyn on request.
+    /// Returns the type with all substitutions; unresolved parameters become dyn if `to_dyn`.
     pub(crate) fn substitute(&self, ty: &Type, to_dyn: bool) -> Type {
         let mut size = MAX_TYPE_SIZE;
         self.put_in(ty, to_dyn, &mut size)
@@ -187,7 +187,7 @@ impl Mapping {
 
 enum Substitution {
     Valid,
-    /// The parameter stands for something else.
+    /// The parameter has another substitution.
     Conflict,
     /// The parameter occurs in the type.
     Impossible,

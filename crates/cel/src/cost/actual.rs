@@ -1,4 +1,4 @@
-//! The cost of a call by the values it is given.
+//! The actual cost of a call, from its values.
 
 use super::{LIST, MESSAGE, REGEX, STRING_TRAVERSAL, scaled};
 use crate::value::Val;
@@ -6,11 +6,11 @@ use crate::value::Val;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ActualCost {
     Fixed(u64),
-    /// Of the arguments and the result.
+    /// Computed from the arguments and the result.
     Of(fn(&[Val<'_>], Option<&Val<'_>>) -> u64),
 }
 
-/// The cost of calling a function; the overload is empty where only the values decide which one it is.
+/// Returns the cost of calling a function; the overload is empty if it depends on the values.
 pub(crate) fn of_call(function: &str, overload: &str) -> ActualCost {
     use ActualCost::{Fixed, Of};
     match function {
@@ -101,7 +101,7 @@ fn allocated(factor: f64, size: u64) -> u64 {
     ((size as f64 * factor) as u64).saturating_add(1 + LIST)
 }
 
-/// Comparing each element with each other.
+/// Returns the cost of comparing all elements with each other.
 fn compared_with_itself(list: &Val<'_>) -> u64 {
     let Val::List(list) = list else { return 1 };
     let texts = !list.is_empty() && matches!(list.get(0), Ok(Val::Str(_) | Val::Bytes(_)));
@@ -113,7 +113,7 @@ fn size(args: &[Val<'_>], index: usize) -> u64 {
     args.get(index).map_or(1, Val::size)
 }
 
-/// Parsing a selector, and a list of requirements, one for every two bytes.
+/// Returns the cost of parsing a selector, and of a list with a requirement for every two bytes.
 fn selector(length: u64) -> u64 {
     let requirements = scaled(length, 0.5);
     LIST + scaled(length, STRING_TRAVERSAL) + requirements * (LIST + MESSAGE)
@@ -127,7 +127,7 @@ fn within_network(args: &[Val<'_>]) -> u64 {
     within(args) + scaled(size(args, 0), STRING_TRAVERSAL) + 1
 }
 
-/// The cost of walking all of a value.
+/// Returns the cost of walking a whole value.
 fn traversal(value: &Val<'_>) -> u64 {
     match value {
         Val::Str(text) => (text.len() as f64 * STRING_TRAVERSAL) as u64,
@@ -143,5 +143,5 @@ fn traversal(value: &Val<'_>) -> u64 {
     }
 }
 
-/// Longer lists cost more than any expression may.
+/// The limit on elements: longer lists cost more than any expression may.
 const MAX_WALKED: usize = 1_000_000;

@@ -1,15 +1,15 @@
-//! What a call costs by the sizes of its arguments.
+//! The estimated cost of calls, from the sizes of their arguments.
 
 use binnacle_meta::Text;
 
 use super::estimate::{Coster, Estimate};
 use super::{LIST, MESSAGE, REGEX, STRING_TRAVERSAL};
-use crate::ast::{Expr, Kind, Literal};
+use crate::ast::{Expr, ExprKind, Literal};
 use crate::types::Type;
 
 /// An argument.
 pub(crate) struct Node<'a> {
-    /// Where in a variable the value comes from, empty where it comes from elsewhere.
+    /// The path of the value in a variable, empty if it is not from a variable.
     pub(crate) path: Vec<Text>,
     pub(crate) ty: Type,
     pub(crate) expr: Option<&'a Expr>,
@@ -23,7 +23,7 @@ impl Node<'_> {
 
     fn as_int(&self) -> Option<i64> {
         match self.expr.map(|expr| &expr.kind) {
-            Some(Kind::Literal(Literal::Int(n))) => Some(*n),
+            Some(ExprKind::Literal(Literal::Int(n))) => Some(*n),
             _ => None,
         }
     }
@@ -33,10 +33,10 @@ type Call = (Estimate, Option<Estimate>);
 
 const ONE: Estimate = Estimate::fixed(1);
 
-/// The size that is assumed for the pattern behind a format.
+/// The assumed size of the pattern of a named format.
 const FORMAT_REGEX_SIZE: f64 = 128.0;
 
-/// The cost of a call without that of its arguments, and the size of the result.
+/// Returns the cost of a call without its arguments, and the size of the result.
 pub(crate) fn estimate(
     coster: &Coster<'_>,
     function: &str,
@@ -49,7 +49,7 @@ pub(crate) fn estimate(
         .unwrap_or_else(|| of_language(overload, target, args))
 }
 
-/// cel-go's own lists and sets.
+/// Returns the cost of cel-go's functions on lists and sets.
 fn of_lists(overload: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option<Call> {
     let sets = |factor: f64| {
         let size = args[0].size().times(args[1].size());
@@ -148,7 +148,7 @@ fn of_library(
             let target = target?;
             let element = match &target.ty {
                 Type::List(element) => element_cost(coster, target, element),
-                // A text, or something that only the values will show.
+                // A text, or a value whose type is only known at run time.
                 Type::Map(_) | Type::Opaque(..) | Type::Type(_) => ONE,
                 _ if function == "includes" => ONE,
                 _ => return cost(walk(target.size())),
@@ -221,7 +221,7 @@ fn of_library(
     }
 }
 
-/// What walking over one element of a list costs.
+/// Returns the cost of walking one element of a list.
 fn element_cost(coster: &Coster<'_>, list: &Node<'_>, element: &Type) -> Estimate {
     match element {
         Type::String | Type::Bytes => ONE.plus(element_size(coster, list).scaled(STRING_TRAVERSAL)),
@@ -237,7 +237,7 @@ fn element_size(coster: &Coster<'_>, list: &Node<'_>) -> Estimate {
     coster.size_at(&path).unwrap_or(Estimate::UNKNOWN)
 }
 
-/// The size of a text in which one text was replaced by another.
+/// Returns the size of a text after the replacement of one text by another.
 fn replaced(size: Estimate, old: Estimate, new: Estimate) -> Estimate {
     let (mut count, mut kept) = (Estimate::fixed(0), Estimate::fixed(0));
     if old.min == 0 {

@@ -1,4 +1,4 @@
-//! What an expression can cost at most, and costs at least, without knowing its values.
+//! Estimates of the minimum and maximum cost of an expression, without its values.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,12 @@ use binnacle_meta::Text;
 
 use super::calls::{self, Node};
 use super::{LIST, MAP, MESSAGE, SELECT, STRING_TRAVERSAL};
-use crate::ast::{Call, Comprehension, Expr, Id, Kind, List, Literal, MapEntry, operators};
+use crate::ast::{Call, Comprehension, Expr, ExprKind, Id, List, Literal, MapEntry, operators};
 use crate::check::{Checked, Reference};
 use crate::declared::{DeclType, Shape};
 use crate::types::Type;
 
-/// A least and a largest number: of cost, or of elements and code points.
+/// A minimum and a maximum: of cost, or of elements or code points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     pub min: u64,
@@ -33,9 +33,9 @@ impl Estimate {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// Times a factor, rounded up.
+    /// Multiplies by a factor, rounding up.
     pub(crate) fn scaled(self, factor: f64) -> Self {
-        // Casts saturate.
+        // The casts saturate.
         let scale = |n: u64| (n as f64 * factor).ceil() as u64;
         Self { min: scale(self.min), max: scale(self.max) }
     }
@@ -69,7 +69,7 @@ struct Local {
 
 pub(crate) struct Coster<'a> {
     pub(crate) checked: &'a Checked,
-    /// The data that variables hold.
+    /// Returns the data type of a variable.
     variables: &'a dyn Fn(&str) -> Option<&'a DeclType>,
     paths: HashMap<Id, Path>,
     locals: HashMap<Text, Vec<Local>>,
@@ -92,9 +92,9 @@ pub(crate) fn estimate<'a>(checked: &'a Checked, variables: &'a dyn Fn(&str) -> 
 impl<'a> Coster<'a> {
     fn cost(&mut self, expr: &'a Expr) -> Estimate {
         match &expr.kind {
-            Kind::Unspecified | Kind::Literal(_) => Estimate::fixed(0),
-            Kind::Ident(name) => self.ident(expr.id, name),
-            Kind::Select(_) if self.checked.reference(expr.id).is_some() => {
+            ExprKind::Unspecified | ExprKind::Literal(_) => Estimate::fixed(0),
+            ExprKind::Ident(name) => self.ident(expr.id, name),
+            ExprKind::Select(_) if self.checked.reference(expr.id).is_some() => {
                 let name = expr.qualified_name().unwrap_or_default();
                 self.ident(expr.id, &name)
             }
@@ -104,7 +104,7 @@ impl<'a> Coster<'a> {
 
     fn cost_of_parts(&mut self, expr: &'a Expr) -> Estimate {
         match &expr.kind {
-            Kind::Select(select) => {
+            ExprKind::Select(select) => {
                 let operand = self.cost(&select.operand);
                 if select.test_only {
                     return operand;
@@ -117,14 +117,14 @@ impl<'a> Coster<'a> {
                     _ => operand,
                 }
             }
-            Kind::Call(call) => self.call(expr, call),
-            Kind::List(list) => self.list(expr.id, list),
-            Kind::Map(entries) => self.map(expr.id, entries),
-            Kind::Struct(message) => {
+            ExprKind::Call(call) => self.call(expr, call),
+            ExprKind::List(list) => self.list(expr.id, list),
+            ExprKind::Map(entries) => self.map(expr.id, entries),
+            ExprKind::Struct(message) => {
                 let fields = message.fields.iter().map(|field| self.cost(&field.value));
                 fields.fold(Estimate::fixed(MESSAGE), Estimate::plus)
             }
-            Kind::Comprehension(fold) if is_bind(fold) => {
+            ExprKind::Comprehension(fold) if is_bind(fold) => {
                 let cost = self.cost(&fold.range).plus(self.cost(&fold.init));
                 self.push_local(&fold.accumulator, &fold.init);
                 let cost = cost.plus(self.cost(&fold.result));
@@ -132,7 +132,7 @@ impl<'a> Coster<'a> {
                 self.copy_sizes(expr.id, &fold.result);
                 cost
             }
-            Kind::Comprehension(fold) => self.comprehension(expr.id, fold),
+            ExprKind::Comprehension(fold) => self.comprehension(expr.id, fold),
             _ => unreachable!("expressions without parts were looked at before"),
         }
     }
@@ -160,7 +160,7 @@ impl<'a> Coster<'a> {
             args.push(self.node(arg));
         }
         if call.function == operators::OPT_SELECT {
-            // kube-apiserver knows no better than for any other function.
+            // kube-apiserver uses the default cost of functions here.
             return costs.into_iter().fold(Estimate::fixed(1), Estimate::plus);
         }
         let Some(Reference::Function(function, overloads)) = self.checked.reference(expr.id) else {
@@ -195,7 +195,7 @@ impl<'a> Coster<'a> {
         sum.plus(cost)
     }
 
-    /// The cost of a call with that of its arguments, and the size of the result.
+    /// Returns the cost of a call with its arguments, and the size of the result.
     fn function(
         &mut self,
         expr: &'a Expr,
@@ -276,12 +276,12 @@ impl<'a> Coster<'a> {
         self.pop(&fold.accumulator);
         let rounds = self.size_or_unknown(&fold.range);
         match &fold.init.kind {
-            Kind::Literal(_) => {
+            ExprKind::Literal(_) => {
                 if let Some(size) = self.size(&fold.init) {
                     self.sizes.insert(id, size);
                 }
             }
-            Kind::List(_) | Kind::Map(_) => {
+            ExprKind::List(_) | ExprKind::Map(_) => {
                 self.sizes.insert(id, rounds);
                 if let Some(entries) = self.entries_of(&fold.step) {
                     self.entries.insert(id, entries);
@@ -334,7 +334,7 @@ impl<'a> Coster<'a> {
     // === Sizes ===
 
     fn path(&self, expr: &Expr) -> Path {
-        if let Kind::Ident(name) = &expr.kind
+        if let ExprKind::Ident(name) = &expr.kind
             && let Some(local) = self.local(name)
         {
             return local.path.clone();
@@ -370,12 +370,12 @@ impl<'a> Coster<'a> {
             return Some(Estimate::fixed(1));
         }
         match &expr.kind {
-            Kind::Ident(name) => self.local(name)?.size,
+            ExprKind::Ident(name) => self.local(name)?.size,
             _ => None,
         }
     }
 
-    /// What the type of a variable says of the data at a path in it.
+    /// Returns the size of the data at a path in a variable, from the variable's type.
     pub(crate) fn size_at(&self, path: &[Text]) -> Option<Estimate> {
         let (root, rest) = path.split_first()?;
         let mut ty = (self.variables)(root)?;
@@ -399,7 +399,7 @@ impl<'a> Coster<'a> {
             return Some(*entries);
         }
         match &expr.kind {
-            Kind::Ident(name) => self.local(name)?.entries,
+            ExprKind::Ident(name) => self.local(name)?.entries,
             _ => None,
         }
     }
@@ -417,23 +417,23 @@ impl<'a> Coster<'a> {
 enum Element {
     Key,
     Value,
-    /// The element of a list, the key of a map.
+    /// The element of a list or the key of a map.
     Single,
 }
 
-/// A loop over nothing that only gives a name to a value.
+/// Returns true for an empty loop that only binds a name to a value, as in the expansion of `cel.bind`.
 fn is_bind(fold: &Comprehension) -> bool {
-    matches!(&fold.range.kind, Kind::List(list) if list.elements.is_empty())
-        && matches!(&fold.condition.kind, Kind::Literal(Literal::Bool(false)))
+    matches!(&fold.range.kind, ExprKind::List(list) if list.elements.is_empty())
+        && matches!(&fold.condition.kind, ExprKind::Literal(Literal::Bool(false)))
 }
 
 fn literal_size(expr: &Expr) -> Option<u64> {
     match &expr.kind {
-        Kind::Literal(Literal::String(text)) => Some(text.chars().count() as u64),
-        Kind::Literal(Literal::Bytes(bytes)) => Some(bytes.len() as u64),
-        Kind::Literal(_) => Some(1),
-        Kind::List(list) => Some(list.elements.len() as u64),
-        Kind::Map(entries) => Some(entries.len() as u64),
+        ExprKind::Literal(Literal::String(text)) => Some(text.chars().count() as u64),
+        ExprKind::Literal(Literal::Bytes(bytes)) => Some(bytes.len() as u64),
+        ExprKind::Literal(_) => Some(1),
+        ExprKind::List(list) => Some(list.elements.len() as u64),
+        ExprKind::Map(entries) => Some(entries.len() as u64),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! The numbers are those of kube-apiserver's own tests, which leave constant parts as they are.
+//! The numbers are those of kube-apiserver's own tests, which do not fold constants.
 
 use crate::library::authz::{Authorizer, Check, Decision, authorizer_type, authorizer_value};
 use crate::plan::Program;
@@ -14,7 +14,7 @@ impl Authorizer for Anyone {
     }
 }
 
-/// The least and largest estimate, and the true cost.
+/// Returns the minimum and maximum estimate and the actual cost.
 fn costs(expression: &str) -> (u64, u64, u64) {
     let env = Environment::new(Version::STORED).with_variable("authorizer", authorizer_type()).with_json_patch();
     let ast = env.compile(expression).unwrap_or_else(|errors| panic!("{expression}: {errors}"));
@@ -115,7 +115,7 @@ fn estimates_know_the_sizes_of_data() {
     for (expression, min, max) in [
         ("self.text == 'abc'", 3, 3),
         ("self.text.startsWith('abc')", 3, 3),
-        // The text and the list, then for each of ten elements a round of the loop with a comparison.
+        // The text and the list, then a round of the loop with a comparison for each of ten elements.
         ("self.list.all(x, x == 'a')", 3, 53),
         ("has(self.text)", 1, 1),
         ("self.text + self.text == ''", 4, 24),

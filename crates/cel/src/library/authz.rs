@@ -1,4 +1,4 @@
-//! Asking what users may do.
+//! Authorization checks in expressions.
 
 use std::any::Any;
 use std::fmt;
@@ -19,10 +19,10 @@ const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
 const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
 const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// What expressions ask an authorizer.
+/// An authorization check of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Namespace and name of a service account instead of the user of the request.
+    /// Namespace and name of a service account that replaces the user of the request.
     pub service_account: Option<(String, String)>,
     pub verb: String,
     pub of: CheckOf,
@@ -34,7 +34,7 @@ pub enum CheckOf {
     Resource(ResourceCheck),
 }
 
-/// A resource; what is empty was not said.
+/// A resource check; empty fields were not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceCheck {
     pub group: String,
@@ -46,7 +46,7 @@ pub struct ResourceCheck {
     pub label_selector: String,
 }
 
-/// What an authorizer answers.
+/// The answer of an authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     pub allowed: bool,
@@ -54,27 +54,27 @@ pub struct Decision {
     pub error: Option<String>,
 }
 
-/// Decides what the user of the request, or a service account, may do.
+/// Decides the permissions of the user of the request, or of a service account.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     fn authorize(&self, check: &Check) -> Decision;
 }
 
-/// The value of the variable `authorizer`.
+/// Returns the value of the variable `authorizer`.
 pub fn authorizer_value(authorizer: Arc<dyn Authorizer>) -> Val<'static> {
     Val::opaque(Subject { authorizer, service_account: None })
 }
 
-/// The value of the variable `authorizer.requestResource`.
+/// Returns the value of the variable `authorizer.requestResource`.
 pub fn resource_check_value(authorizer: Arc<dyn Authorizer>, resource: ResourceCheck) -> Val<'static> {
     Val::opaque(OfResource { subject: Subject { authorizer, service_account: None }, resource })
 }
 
-/// The type of the variable `authorizer`.
+/// Returns the type of the variable `authorizer`.
 pub fn authorizer_type() -> Type {
     Type::opaque(AUTHORIZER)
 }
 
-/// The type of the variable `authorizer.requestResource`.
+/// Returns the type of the variable `authorizer.requestResource`.
 pub fn resource_check_type() -> Type {
     Type::opaque(RESOURCE_CHECK)
 }
@@ -217,7 +217,7 @@ macro_rules! receiver {
                 Type::opaque($name)
             }
 
-            /// Values that are only called upon have nothing to compare.
+            /// Values that only have methods are never equal.
             fn equals(&self, _: &dyn Opaque) -> bool {
                 false
             }

@@ -8,7 +8,7 @@ use crate::value::{Map, Val, duration_text};
 
 type Formatted = Result<String, Error>;
 
-/// The digits after the point where a clause does not say how many.
+/// The default number of digits after the point.
 const PRECISION: usize = 6;
 const MAX_PRECISION: usize = 1000;
 const MAX_LENGTH: usize = 32 * 1024 * 1024;
@@ -41,7 +41,7 @@ pub(crate) enum Step<'p> {
     Clause { letter: char, precision: usize },
 }
 
-/// The parts of a format string, up to the first that is broken.
+/// Returns the parts of a format string, up to the first invalid one.
 pub(crate) fn steps(pattern: &str) -> impl Iterator<Item = Result<Step<'_>, String>> {
     let mut rest = pattern;
     std::iter::from_fn(move || {
@@ -68,7 +68,7 @@ pub(crate) fn steps(pattern: &str) -> impl Iterator<Item = Result<Step<'_>, Stri
     })
 }
 
-/// What a clause can be used for.
+/// Returns the error message with the types that a clause accepts.
 pub(crate) fn purpose(letter: char) -> &'static str {
     match letter {
         's' => {
@@ -84,7 +84,7 @@ pub(crate) fn purpose(letter: char) -> &'static str {
     }
 }
 
-/// The precision and the letter of a clause, and what follows it.
+/// Parses the precision and the letter of a clause. Also returns the rest of the text.
 fn clause(text: &str) -> Result<(usize, char, &str), String> {
     let failed = |why: String| format!("could not parse formatting clause: {why}");
     let mut rest = text;
@@ -146,7 +146,7 @@ fn hex(bytes: &[u8], upper: bool) -> String {
     bytes.iter().map(|b| if upper { format!("{b:02X}") } else { format!("{b:02x}") }).collect()
 }
 
-/// A double, or the name of one that has no digits.
+/// Returns a double, also from the name of infinity or NaN.
 fn double(arg: &Val<'_>) -> Option<f64> {
     match arg {
         Val::Double(n) => Some(*n),
@@ -169,7 +169,7 @@ fn special(n: f64) -> Option<&'static str> {
     }
 }
 
-/// With the digits in groups, as numbers are written in English.
+/// Formats a number with its digits in groups, as in English.
 fn fixed(n: f64, precision: usize) -> String {
     if let Some(name) = special(n) {
         return name.to_owned();
@@ -191,7 +191,7 @@ fn fixed(n: f64, precision: usize) -> String {
     out
 }
 
-/// `1.5×10⁰³`, with at least two digits of exponent.
+/// Formats `1.5×10⁰³`, with at least two digits of exponent.
 fn scientific(n: f64, precision: usize) -> String {
     if let Some(name) = special(n) {
         return name.to_owned();
@@ -265,7 +265,7 @@ fn entries(meter: &Meter, map: &Map<'_>) -> Formatted {
     Ok(format!("{{{}}}", pairs.join(", ")))
 }
 
-/// A value within a list or map.
+/// Formats a value within a list or map.
 fn element(meter: &Meter, value: &Val<'_>) -> Formatted {
     meter.work(8)?;
     Ok(match value {

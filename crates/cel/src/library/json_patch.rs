@@ -1,4 +1,4 @@
-//! What mutating policies write JSON patches with.
+//! The function that escapes keys in paths of JSON patches, for mutating policies.
 
 use super::Library;
 use crate::error::Error;

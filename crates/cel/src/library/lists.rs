@@ -1,4 +1,4 @@
-//! Kubernetes' functions on lists.
+//! Kubernetes' functions for lists.
 
 use super::Library;
 use crate::error::Error;
@@ -11,7 +11,7 @@ pub(super) fn library() -> Library {
     Library { functions: FUNCTIONS, types: &[] }
 }
 
-/// The same and `includes`.
+/// Returns the library with `includes`.
 pub(super) fn with_includes() -> Library {
     Library { functions: &[INCLUDES], types: &[] }
 }

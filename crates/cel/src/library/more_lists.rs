@@ -1,4 +1,4 @@
-//! cel-go's functions on lists: slices, sorting, ranges.
+//! cel-go's functions for lists: slices, sorting, ranges.
 
 use super::Library;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! Formats of strings by their names.
+//! Named string formats.
 
 use std::any::Any;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) fn library() -> Library {
     Library { functions: FUNCTIONS, types: &["kubernetes.NamedFormat"] }
 }
 
-/// The size of the pattern behind a format, for what checking costs.
+/// Returns the size of a format's pattern, for the cost of checking it.
 pub(super) fn max_regex_size(format: &Val<'_>) -> u64 {
     format.as_opaque::<&'static Format>().map_or(1, |format| format.max_regex_size)
 }
@@ -58,7 +58,7 @@ struct Format {
     name: &'static str,
     shown: &'static str,
     max_regex_size: u64,
-    /// What is wrong with a text.
+    /// Returns the errors of a text.
     check: fn(&str) -> Vec<String>,
 }
 
@@ -133,7 +133,7 @@ const FORMATS: &[Format] = &[
     },
 ];
 
-/// The patterns of kube-apiserver, whose sizes are part of what a check costs.
+/// kube-apiserver's patterns, whose sizes are part of the cost of a check.
 const UUID_PATTERN: &str = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
 const DATE_TIME_PATTERN: &str = "^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$";
 
@@ -145,7 +145,7 @@ fn is_time(text: &str) -> bool {
     Timestamp::parse(text).is_some_and(|time| time.is_ok())
 }
 
-/// Eight, four, four, four and twelve digits, with or without dashes between them.
+/// Returns true for eight, four, four, four and twelve digits, with or without dashes between them.
 fn is_uuid(text: &str) -> bool {
     let mut rest = text;
     for (i, digits) in [8, 4, 4, 4, 12].into_iter().enumerate() {

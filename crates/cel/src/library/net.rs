@@ -175,7 +175,7 @@ fn parse_ip(text: &str) -> std::result::Result<IpAddr, String> {
     }
 }
 
-/// What Go's `netip.ParseAddr` says of a text that is no address.
+/// Returns the error of Go's `netip.ParseAddr` for an invalid address.
 fn address_problem(text: &str) -> String {
     let Some(first) = text.find([':', '.']) else { return "unable to parse IP".to_owned() };
     if text.as_bytes()[first] == b':' {

@@ -12,8 +12,8 @@ pub(super) fn library() -> Library {
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
-/// `or` and `orValue` evaluate their argument only where it is needed, and indexing is part of attributes: the
-/// evaluator does both itself.
+/// `or` and `orValue` evaluate their argument only if needed, and indexing is part of attributes: the evaluator
+/// implements both itself.
 const FUNCTIONS: &[Decl] = &[
     Decl::each("optional.of", &[("optional_of", "(V) -> optional_type(V)", Some(of))]),
     Decl::each("optional.ofNonZeroValue", &[("optional_ofNonZeroValue", "(V) -> optional_type(V)", Some(of_non_zero))]),

@@ -1,4 +1,4 @@
-//! Finding what matches a regular expression.
+//! Searches with regular expressions.
 
 use super::Library;
 use crate::error::Error;

@@ -192,7 +192,8 @@ fn overflow(what: &'static str) -> Error {
 const INT: &str = "integer overflow";
 const UINT: &str = "unsigned integer overflow";
 
-/// The error for an operator whose first operand knows nothing of it, or whose second is of another type.
+/// Returns the error for an operator whose first operand does not support it (`knows` is false), or whose second
+/// operand has a wrong type.
 fn unsupported(name: &'static str, knows: bool) -> Error {
     if knows { Error::no_such_overload() } else { Error::new(name) }
 }
@@ -345,7 +346,7 @@ fn contains_value<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
             }
             Ok(Val::Bool(false))
         }
-        // Members that are worked out can only be looked at.
+        // Computed members can only be accessed, not enumerated.
         Val::Map(Map::Fields(_)) => Err(Error::no_such_overload()),
         Val::Map(map) => Ok(Val::Bool(map.find(&args[0])?.is_some())),
         _ => Err(Error::no_such_overload()),
@@ -397,7 +398,7 @@ fn to_double<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     converted.map(Val::Double).ok_or_else(|| conversion(&args[0], &Type::Double))
 }
 
-/// As Go's `strconv.ParseFloat` for decimal texts: a number that is too large is none.
+/// Parses decimal texts like Go's `strconv.ParseFloat`: a number that is too large is an error.
 fn parse_double(text: &str) -> Option<f64> {
     let n: f64 = text.parse().ok()?;
     let named = text.bytes().any(|b| matches!(b, b'i' | b'I' | b'n' | b'N'));
@@ -492,7 +493,7 @@ fn starts_with<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
 fn matches_pattern<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let Val::Str(_) = &args[0] else { return Err(Error::new("no such overload: matches")) };
     let (text, pattern) = two_strings(args)?;
-    // Compiling is the expensive part of patterns that are not constant.
+    // Compilation is the expensive part of patterns that are not constant.
     meter.work(1_000 + pattern.len() as u64 * 100)?;
     Ok(Val::Bool(regexp::is_match(pattern, text)?))
 }

@@ -81,7 +81,7 @@ fn out_of_range(index: i64) -> Error {
     Error::new(format!("index out of range: {index}"))
 }
 
-/// Where a code point begins, `None` beyond the end.
+/// Returns the byte offset of a code point; `None` beyond the end.
 fn byte_offset(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     if text.is_ascii() {
@@ -126,7 +126,7 @@ fn last_index_of<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     if offset >= count {
         return Ok(Val::Int(-1));
     }
-    // The match may reach beyond the offset, but not begin there.
+    // The match may extend beyond the offset, but not begin after it.
     let end = byte_offset(whole, offset + part.char_count() as i64).unwrap_or(whole.len());
     let found = whole[..end].rfind(&**part);
     Ok(Val::Int(found.map_or(-1, |at| whole[..at].chars().count() as i64)))
@@ -144,7 +144,7 @@ fn replace<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let (whole, old, new) = (text(&args[0])?, text(&args[1])?, text(&args[2])?);
     let count = args.get(3).map_or(Ok(-1), int)?;
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    // Every place can be replaced, also those between the characters.
+    // With an empty `old`, the text is inserted at every position, also between the characters.
     let places = if old.is_empty() { whole.char_count() + 1 } else { whole.len() / old.len() };
     meter.work((places.min(count) as u64).saturating_mul(new.len() as u64) / 16)?;
     Ok(Val::str(whole.replacen(&**old, new, count)))
@@ -211,7 +211,7 @@ fn join<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     Ok(Val::str(out))
 }
 
-/// Longer strings cost more than any expression may.
+/// The limit on joined strings: longer ones cost more than any expression may.
 const MAX_JOINED: usize = 32 * 1024 * 1024;
 
 fn quote<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {

@@ -1,4 +1,4 @@
-//! Parts of timestamps and durations.
+//! Accessors for timestamps and durations.
 
 use jiff::civil::DateTime;
 

@@ -1,4 +1,4 @@
-//! What loops that make maps are built from.
+//! Functions for loops that create maps.
 
 use super::Library;
 use crate::error::Error;

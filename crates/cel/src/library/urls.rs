@@ -39,7 +39,7 @@ const FUNCTIONS: &[Decl] = &[
     Decl::each("getQuery", &[("url_get_query", "kubernetes.URL.() -> map(string, list(string))", Some(query))]),
 ];
 
-/// The text of a URL that is known to be one.
+/// The text of a valid URL.
 #[derive(Debug)]
 struct UrlText(String);
 
@@ -63,13 +63,13 @@ impl Opaque for UrlText {
     }
 }
 
-/// As Go's `url.ParseRequestURI`: an absolute URL or an absolute path, without a fragment.
+/// Parses like Go's `url.ParseRequestURI`: an absolute URL or an absolute path, without a fragment.
 pub(super) fn parse_request_uri(text: &str) -> std::result::Result<(), String> {
     let failed = |why: &str| format!("parse {}: {why}", binnacle_meta::go_quote(text));
     if text.is_empty() {
         return Err(failed("empty url"));
     }
-    // A fragment is no part of what is requested: the sign is read as part of the path.
+    // A request's URL has no fragment: `#` is part of the path.
     let unfragmented = text.replace('#', "%23");
     let url = Url::parse(&unfragmented).map_err(|error| match error.strip_prefix("parse ") {
         Some(_) => error.replace(&binnacle_meta::go_quote(&unfragmented), &binnacle_meta::go_quote(text)),
@@ -104,7 +104,7 @@ fn part<'a>(args: &[Val<'a>], of: fn(&Url<'_>) -> String) -> Result<'a> {
     Ok(Val::str(of(&parts(args)?)))
 }
 
-/// The host without port and without the brackets of an IPv6 address.
+/// Returns the host without port, and without the brackets of an IPv6 address.
 fn hostname(url: &Url<'_>) -> String {
     match url.host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address.to_owned(),
@@ -136,7 +136,7 @@ fn query<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     Ok(Val::Map(Map::Entries(Arc::new(entries))))
 }
 
-/// The text of a part of a query, `None` where an escape is none.
+/// Unescapes a part of a query, `None` if an escape is invalid.
 fn unescape(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

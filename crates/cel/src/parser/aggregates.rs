@@ -1,11 +1,11 @@
-//! Lists, maps, messages and arguments.
+//! Parsing of lists, maps, messages and arguments.
 
 use super::{Parse, Parser, Stop};
-use crate::ast::{Expr, FieldInit, Kind, List, MapEntry, Struct};
-use crate::lexer::Kind as T;
+use crate::ast::{Expr, ExprKind, FieldInit, List, MapEntry, Struct};
+use crate::lexer::TokenKind as T;
 
 impl Parser<'_> {
-    /// `count` tokens are the name.
+    /// Parses a message whose name consists of `count` tokens.
     pub(super) fn message(&mut self, leading: bool, count: usize) -> Parse {
         let mut name = String::from(if leading { "." } else { "" });
         for _ in 0..count {
@@ -41,7 +41,7 @@ impl Parser<'_> {
         self.take(T::Comma);
         self.expect(T::RBrace)?;
         self.depths[id as usize] = fields.iter().map(|field| self.depth(&field.value)).max().unwrap_or(0);
-        Ok(Expr { id, kind: Kind::Struct(Struct { name: name.into(), fields }) })
+        Ok(Expr { id, kind: ExprKind::Struct(Struct { name: name.into(), fields }) })
     }
 
     pub(super) fn list(&mut self) -> Parse<List> {
@@ -91,7 +91,7 @@ impl Parser<'_> {
         Ok(entries)
     }
 
-    /// What stands between the parentheses of a call, and the closing one.
+    /// Parses the arguments of a call and the closing parenthesis.
     pub(super) fn arguments(&mut self) -> Parse<Vec<Expr>> {
         let mut args = Vec::new();
         if self.take(T::RParen).is_some() {

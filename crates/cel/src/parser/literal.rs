@@ -1,4 +1,4 @@
-//! The values of literals.
+//! Values of literals.
 
 use crate::ast::Literal;
 
@@ -38,7 +38,7 @@ fn radix(text: &str) -> (&str, u32) {
     }
 }
 
-/// The content of a quoted text; in bytes, escapes by number mean bytes rather than characters.
+/// Returns the content of a quoted text; in bytes literals, numeric escapes are bytes, in strings they are characters.
 fn unescape(text: &str, is_bytes: bool) -> Result<Vec<u8>, &'static str> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let (raw, quoted) = match text.strip_prefix(['r', 'R']) {

@@ -1,13 +1,13 @@
-//! Macros: calls that become loops and tests before anything is checked.
+//! Macros: calls that are expanded to loops and tests before type checking.
 
 use binnacle_meta::Text;
 
 use super::{Features, Parse, Parser, call};
-use crate::ast::{Call, Comprehension, Expr, Id, Kind, List, Literal, MapEntry, Select, operators};
+use crate::ast::{Call, Comprehension, Expr, ExprKind, Id, List, Literal, MapEntry, Select, operators};
 
 pub(super) enum Expanded {
     Macro(Expr),
-    /// No macro: the parts are given back.
+    /// Not a macro: returns the target and the arguments.
     Call(Option<Expr>, Vec<Expr>),
 }
 
@@ -18,13 +18,13 @@ enum Quantifier {
     ExistsOne,
 }
 
-/// The variable of loops over nothing.
+/// The variable of empty loops.
 const UNUSED: &str = "#unused";
 
 impl Parser<'_> {
     pub(super) fn expand(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse<Expanded> {
         let Features { optionals, two_variables: two, lists, bind } = self.features;
-        // New nodes stand where the call stands.
+        // New nodes have the position of the call.
         let mut maker = Maker { parser: self, at: id };
         let expr = match (function, target, args.len()) {
             ("has", None, 1) => maker.has(args)?,
@@ -41,7 +41,7 @@ impl Parser<'_> {
             ("transformList", Some(target), 3 | 4) if two => maker.transform(Transform::List, target, args)?,
             ("transformMap", Some(target), 3 | 4) if two => maker.transform(Transform::Map, target, args)?,
             ("transformMapEntry", Some(target), 3 | 4) if two => maker.transform(Transform::Entry, target, args)?,
-            ("bind", Some(Expr { kind: Kind::Ident(namespace), .. }), 3) if bind && namespace == "cel" => {
+            ("bind", Some(Expr { kind: ExprKind::Ident(namespace), .. }), 3) if bind && namespace == "cel" => {
                 maker.bind(args)?
             }
             ("sortBy", Some(target), 2) if lists => maker.sort_by(target, args)?,
@@ -69,9 +69,9 @@ impl Maker<'_, '_> {
     fn has(&mut self, args: Vec<Expr>) -> Parse {
         let [arg] = exactly(args);
         match arg.kind {
-            Kind::Select(select) => {
+            ExprKind::Select(select) => {
                 let select = Select { test_only: true, ..*select };
-                self.node(Kind::Select(Box::new(select)))
+                self.node(ExprKind::Select(Box::new(select)))
             }
             _ => self.error(arg.id, "invalid argument to has() macro"),
         }
@@ -149,7 +149,7 @@ impl Maker<'_, '_> {
         let accumulator = self.accumulator()?;
         let mut insert = vec![accumulator];
         if kind == Transform::Map {
-            insert.push(self.node(Kind::Ident(variables.0.clone()))?);
+            insert.push(self.node(ExprKind::Ident(variables.0.clone()))?);
         }
         insert.push(transform);
         let step = self.call("cel.@mapInsert", insert)?;
@@ -157,7 +157,7 @@ impl Maker<'_, '_> {
             Some(filter) => self.unless(filter, step)?,
             None => step,
         };
-        let init = self.node(Kind::Map(Vec::new()))?;
+        let init = self.node(ExprKind::Map(Vec::new()))?;
         let condition = self.literal(Literal::Bool(true))?;
         let result = self.accumulator()?;
         self.comprehension(target, variables, init, condition, step, result)
@@ -166,7 +166,7 @@ impl Maker<'_, '_> {
     /// `target.hasValue() ? optional.of(<variable bound to target.value() in expression>) : optional.none()`
     fn opt_map(&mut self, target: Expr, args: Vec<Expr>, flat: bool) -> Parse {
         let [variable, expression] = exactly(args);
-        let Kind::Ident(name) = variable.kind else {
+        let ExprKind::Ident(name) = variable.kind else {
             let function = if flat { "optFlatMap" } else { "optMap" };
             return self.error(variable.id, &format!("{function}() variable name must be a simple identifier"));
         };
@@ -182,17 +182,17 @@ impl Maker<'_, '_> {
     fn bind(&mut self, args: Vec<Expr>) -> Parse {
         let [variable, value, expression] = exactly(args);
         match variable.kind {
-            Kind::Ident(name) => self.bound(name, value, expression),
+            ExprKind::Ident(name) => self.bound(name, value, expression),
             _ => self.error(variable.id, "cel.bind() variable names must be simple identifiers"),
         }
     }
 
-    /// The expression with a name for a value: a loop over nothing.
+    /// Returns the expression with a name bound to a value: an empty loop.
     fn bound(&mut self, name: Text, value: Expr, expression: Expr) -> Parse {
         let range = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;
-        let step = self.node(Kind::Ident(name.clone()))?;
-        self.node(Kind::Comprehension(Box::new(Comprehension {
+        let step = self.node(ExprKind::Ident(name.clone()))?;
+        self.node(ExprKind::Comprehension(Box::new(Comprehension {
             range,
             variable: UNUSED.into(),
             variable2: None,
@@ -204,20 +204,24 @@ impl Maker<'_, '_> {
         })))
     }
 
-    /// The list sorted by what the expression makes of its elements: the keys are collected first.
+    /// Returns the list sorted by the values of an expression for its elements, which are computed first.
     fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Parse {
         let input = Text::new_static("@__sortBy_input__");
         if !matches!(
             target.kind,
-            Kind::List(_) | Kind::Select(_) | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call(_)
+            ExprKind::List(_)
+                | ExprKind::Select(_)
+                | ExprKind::Ident(_)
+                | ExprKind::Comprehension(_)
+                | ExprKind::Call(_)
         ) {
             let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return self.error(target.id, message);
         }
-        let list = self.node(Kind::Ident(input.clone()))?;
+        let list = self.node(ExprKind::Ident(input.clone()))?;
         let keys = self.map(list, args)?;
-        let list = self.node(Kind::Ident(input.clone()))?;
-        let sorted = self.node(Kind::Call(Box::new(Call {
+        let list = self.node(ExprKind::Ident(input.clone()))?;
+        let sorted = self.node(ExprKind::Call(Box::new(Call {
             function: "@sortByAssociatedKeys".into(),
             target: Some(list),
             args: vec![keys],
@@ -225,7 +229,7 @@ impl Maker<'_, '_> {
         self.bound(input, target, sorted)
     }
 
-    /// A loop that appends `element` for each round that passes the filter.
+    /// Returns a loop that appends `element` for each round that passes the filter.
     fn collect(&mut self, target: Expr, variables: Variables, filter: Option<Expr>, element: Expr) -> Parse {
         let init = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(true))?;
@@ -240,11 +244,11 @@ impl Maker<'_, '_> {
         self.comprehension(target, variables, init, condition, step, result)
     }
 
-    /// The names before the predicate, one or two.
+    /// Returns the one or two names before the predicate.
     fn variables(&self, args: &[Expr], not_a_name: &str) -> Result<Variables, (Id, String)> {
         let mut names = Vec::new();
         for arg in args {
-            let Kind::Ident(name) = &arg.kind else {
+            let ExprKind::Ident(name) = &arg.kind else {
                 return Err((arg.id, not_a_name.to_owned()));
             };
             names.push(name.clone());
@@ -269,7 +273,7 @@ impl Maker<'_, '_> {
         result: Expr,
     ) -> Parse {
         let accumulator = operators::ACCUMULATOR.into();
-        self.node(Kind::Comprehension(Box::new(Comprehension {
+        self.node(ExprKind::Comprehension(Box::new(Comprehension {
             range,
             variable,
             variable2,
@@ -288,15 +292,15 @@ impl Maker<'_, '_> {
     }
 
     fn accumulator(&mut self) -> Parse {
-        self.node(Kind::Ident(operators::ACCUMULATOR.into()))
+        self.node(ExprKind::Ident(operators::ACCUMULATOR.into()))
     }
 
     fn literal(&mut self, literal: Literal) -> Parse {
-        self.node(Kind::Literal(literal))
+        self.node(ExprKind::Literal(literal))
     }
 
     fn list(&mut self, elements: Vec<Expr>) -> Parse {
-        self.node(Kind::List(List { elements, optional: Vec::new() }))
+        self.node(ExprKind::List(List { elements, optional: Vec::new() }))
     }
 
     fn call(&mut self, function: &str, args: Vec<Expr>) -> Parse {
@@ -304,10 +308,10 @@ impl Maker<'_, '_> {
     }
 
     fn member_call(&mut self, function: &str, target: Expr) -> Parse {
-        self.node(Kind::Call(Box::new(Call { function: function.into(), target: Some(target), args: Vec::new() })))
+        self.node(ExprKind::Call(Box::new(Call { function: function.into(), target: Some(target), args: Vec::new() })))
     }
 
-    fn node(&mut self, kind: Kind) -> Parse {
+    fn node(&mut self, kind: ExprKind) -> Parse {
         Ok(Expr { id: self.id()?, kind })
     }
 
@@ -319,46 +323,47 @@ impl Maker<'_, '_> {
     fn error(&mut self, at: Id, message: &str) -> Parse {
         let offset = self.parser.positions[at as usize];
         self.parser.issues.add(self.parser.source.location(offset as usize), message);
-        self.node(Kind::Unspecified)
+        self.node(ExprKind::Unspecified)
     }
 
-    /// The same expression with nodes of its own.
+    /// Returns the same expression with new nodes.
     fn copy(&mut self, expr: &Expr) -> Parse {
         let id = self.parser.id_at(self.parser.positions[expr.id as usize])?;
         let kind = match &expr.kind {
-            Kind::Unspecified => Kind::Unspecified,
-            Kind::Literal(literal) => Kind::Literal(literal.clone()),
-            Kind::Ident(name) => Kind::Ident(name.clone()),
-            Kind::Select(select) => {
-                Kind::Select(Box::new(Select { operand: self.copy(&select.operand)?, ..(**select).clone_shallow() }))
-            }
-            Kind::Call(original) => {
+            ExprKind::Unspecified => ExprKind::Unspecified,
+            ExprKind::Literal(literal) => ExprKind::Literal(literal.clone()),
+            ExprKind::Ident(name) => ExprKind::Ident(name.clone()),
+            ExprKind::Select(select) => ExprKind::Select(Box::new(Select {
+                operand: self.copy(&select.operand)?,
+                ..(**select).clone_shallow()
+            })),
+            ExprKind::Call(original) => {
                 let target = original.target.as_ref().map(|target| self.copy(target)).transpose()?;
                 let args = self.copies(&original.args)?;
-                Kind::Call(Box::new(Call { function: original.function.clone(), target, args }))
+                ExprKind::Call(Box::new(Call { function: original.function.clone(), target, args }))
             }
-            Kind::List(list) => {
-                Kind::List(List { elements: self.copies(&list.elements)?, optional: list.optional.clone() })
+            ExprKind::List(list) => {
+                ExprKind::List(List { elements: self.copies(&list.elements)?, optional: list.optional.clone() })
             }
-            Kind::Map(entries) => {
+            ExprKind::Map(entries) => {
                 let mut copied = Vec::with_capacity(entries.len());
                 for MapEntry { key, value, optional } in entries {
                     let (key, value) = (self.copy(key)?, self.copy(value)?);
                     copied.push(MapEntry { key, value, optional: *optional });
                 }
-                Kind::Map(copied)
+                ExprKind::Map(copied)
             }
-            Kind::Struct(original) => {
+            ExprKind::Struct(original) => {
                 let mut copied = original.clone();
                 for (field, original) in copied.fields.iter_mut().zip(&original.fields) {
                     field.id = self.id()?;
                     field.value = self.copy(&original.value)?;
                 }
-                Kind::Struct(copied)
+                ExprKind::Struct(copied)
             }
-            Kind::Comprehension(original) => {
+            ExprKind::Comprehension(original) => {
                 let Comprehension { range, init, condition, step, result, .. } = &**original;
-                Kind::Comprehension(Box::new(Comprehension {
+                ExprKind::Comprehension(Box::new(Comprehension {
                     range: self.copy(range)?,
                     variable: original.variable.clone(),
                     variable2: original.variable2.clone(),
@@ -381,9 +386,9 @@ impl Maker<'_, '_> {
 type Variables = (Text, Option<Text>);
 
 impl Select {
-    /// All but the operand.
+    /// Clones everything except the operand.
     fn clone_shallow(&self) -> Self {
-        let operand = Expr { id: self.operand.id, kind: Kind::Unspecified };
+        let operand = Expr { id: self.operand.id, kind: ExprKind::Unspecified };
         Self { operand, field: self.field.clone(), test_only: self.test_only }
     }
 }

@@ -1,10 +1,10 @@
-//! The parser's tokens and nodes.
+//! Tokens and nodes in the parser.
 
 use binnacle_meta::Text;
 
 use super::{MAX_NODES, MAX_RECURSION, Parse, Parser, Stop, balanced, call, macros};
-use crate::ast::{Call, Expr, Id, Kind};
-use crate::lexer::{Kind as T, Token};
+use crate::ast::{Call, Expr, ExprKind, Id};
+use crate::lexer::{Token, TokenKind as T};
 
 impl Parser<'_> {
     pub(super) fn call_or_macro(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse {
@@ -16,7 +16,7 @@ impl Parser<'_> {
             macros::Expanded::Macro(expr) => expr,
             macros::Expanded::Call(target, args) => {
                 let call = Call { function: function.into(), target, args };
-                Expr { id, kind: Kind::Call(Box::new(call)) }
+                Expr { id, kind: ExprKind::Call(Box::new(call)) }
             }
         };
         self.nest(expr.id, depth)?;
@@ -28,7 +28,7 @@ impl Parser<'_> {
         Ok(call(id, function, args))
     }
 
-    /// A tree of little depth over the terms of a commutative operator.
+    /// Returns a balanced tree of the terms of a commutative operator.
     pub(super) fn balanced(&mut self, function: &str, ops: &[Id], terms: Vec<Expr>) -> Expr {
         let depth = self.deepest(&terms);
         let expr = balanced(function, ops, &mut terms.into_iter());
@@ -98,9 +98,9 @@ impl Parser<'_> {
         Ok(self.positions.len() as Id - 1)
     }
 
-    /// Notes an error and goes on, for more may follow.
+    /// Reports an error and continues, because there may be more.
     pub(super) fn unsupported(&mut self, token: Token, message: &str) -> Parse {
         self.issues.add(self.source.location(token.start), message);
-        Ok(Expr { id: self.id(token)?, kind: Kind::Unspecified })
+        Ok(Expr { id: self.id(token)?, kind: ExprKind::Unspecified })
     }
 }

@@ -1,14 +1,14 @@
-//! Format strings whose arguments are written beside them.
+//! Checks of format strings with literal arguments.
 
-use crate::ast::{Call, Expr, Id, Kind, Literal};
+use crate::ast::{Call, Expr, ExprKind, Id, Literal};
 use crate::check::Checked;
 use crate::library::{FormatStep, format_steps};
 use crate::types::Type;
 
-/// What is wrong with `"...".format([...])`, and where.
+/// Returns the first error of `"...".format([...])`, and its node.
 pub(super) fn problem(checked: &Checked, id: Id, call: &Call) -> Option<(Id, String)> {
-    let Some(Expr { kind: Kind::Literal(Literal::String(pattern)), .. }) = &call.target else { return None };
-    let [Expr { kind: Kind::List(list), .. }] = &call.args[..] else { return None };
+    let Some(Expr { kind: ExprKind::Literal(Literal::String(pattern)), .. }) = &call.target else { return None };
+    let [Expr { kind: ExprKind::List(list), .. }] = &call.args[..] else { return None };
     let args = &list.elements;
     let mut used = 0;
     for step in format_steps(pattern) {
@@ -45,7 +45,7 @@ fn fits(checked: &Checked, letter: char, arg: &Expr) -> Result<(), (Id, String)>
     Err((arg.id, format!("{}, was given {}", crate::library::format_use(letter), ty.name())))
 }
 
-/// Whether a value can be shown as text, with all that is in it.
+/// Checks that a value can be formatted as text, with all its elements.
 fn shows(checked: &Checked, arg: &Expr) -> Result<(), (Id, String)> {
     let ty = checked.ty(arg.id);
     let shown = matches!(
@@ -68,8 +68,8 @@ fn shows(checked: &Checked, arg: &Expr) -> Result<(), (Id, String)> {
         return Err((arg.id, format!("{}, was given {}", crate::library::format_use('s'), ty.name())));
     }
     stacker::maybe_grow(32 * 1024, 1024 * 1024, || match &arg.kind {
-        Kind::List(list) => list.elements.iter().try_for_each(|element| shows(checked, element)),
-        Kind::Map(entries) => entries.iter().try_for_each(|entry| {
+        ExprKind::List(list) => list.elements.iter().try_for_each(|element| shows(checked, element)),
+        ExprKind::Map(entries) => entries.iter().try_for_each(|entry| {
             shows(checked, &entry.key)?;
             shows(checked, &entry.value)
         }),

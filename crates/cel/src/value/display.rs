@@ -1,4 +1,4 @@
-//! Values in messages, as Go prints them.
+//! Values in messages, in Go's format.
 
 use std::fmt;
 
@@ -47,10 +47,10 @@ impl fmt::Display for Val<'_> {
     }
 }
 
-/// Longer lists and maps are cut: they only occur in messages.
+/// The limit on shown elements; lists and maps only occur in messages.
 const SHOWN: usize = 100;
 
-/// `%g` of Go: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
+/// Formats a number like Go's `%g`: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
 pub fn go_double(n: f64) -> String {
     if n.is_nan() {
         return "NaN".into();

@@ -1,4 +1,4 @@
-//! Which values are equal, and in which order they are.
+//! Equality and order of values.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -10,10 +10,11 @@ use crate::declared::{DeclType, ListKind, Shape};
 use crate::error::Error;
 use crate::meter::Meter;
 
-/// Whether two values are equal: numbers by their value whatever their type, values of different types never.
+/// Returns true if two values are equal: numbers are compared across types, values of other different types are never
+/// equal.
 ///
 /// # Errors
-/// Where values are too large to be compared.
+/// If the values are too large to compare.
 pub(crate) fn equal(meter: &Meter, a: &Val<'_>, b: &Val<'_>) -> Result<bool, Error> {
     meter.work(1)?;
     Ok(match (a, b) {
@@ -63,7 +64,7 @@ fn lists(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
     }
 }
 
-/// In a set the order does not matter.
+/// Compares sets, independent of the order.
 fn same_set(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
     let mut seen = HashSet::new();
     for item in b.iter() {
@@ -83,7 +84,7 @@ fn same_set(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
     Ok(seen.len() == a.len())
 }
 
-/// In a list that is a map, elements with the same keys are compared, in any order.
+/// Compares list maps: elements with the same keys, in any order.
 fn same_map(meter: &Meter, a: &List<'_>, b: &List<'_>, keys: &[Text]) -> Result<bool, Error> {
     let mut seen = HashSet::new();
     for item in b.iter() {
@@ -97,7 +98,7 @@ fn same_map(meter: &Meter, a: &List<'_>, b: &List<'_>, keys: &[Text]) -> Result<
     Ok(seen.len() == a.len())
 }
 
-/// The last element of a list with the same keys as another element.
+/// Returns the index of the last element of a list with the same keys as another element.
 fn position_by_keys<'a>(
     meter: &Meter,
     list: &List<'a>,
@@ -128,7 +129,7 @@ fn same_keys(meter: &Meter, a: &Val<'_>, b: &Val<'_>, keys: &[Text]) -> Result<b
     Ok(true)
 }
 
-/// `a + b` where the type says how lists are added: to a set what is not in it, to a map by keys.
+/// Returns `a + b` by the list type: sets get missing elements, list maps are merged by keys.
 pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<List<'a>, Error> {
     let kind = match a.decl() {
         Some(DeclType { shape: Shape::List { kind, .. }, .. }) => kind.clone(),
@@ -172,7 +173,7 @@ fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
             return Ok(false);
         }
     }
-    // What a type says nothing of is compared as it is.
+    // Undeclared members are compared as untyped values.
     if let (Map::Tree(a, Some(DeclType { shape: Shape::Object(ty), .. })), Map::Tree(b, _)) = (a, b) {
         for (name, value) in a.iter().filter(|(name, _)| ty.field_of_json(name).is_none()) {
             meter.work(1)?;
@@ -184,7 +185,7 @@ fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// The order of two numbers, `None` for others and for NaN.
+/// Returns the order of two numbers, `None` for others and for NaN.
 fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
     Some(match (a, b) {
         (Val::Int(a), Val::Int(b)) => a.cmp(b),
@@ -198,10 +199,10 @@ fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
     })
 }
 
-/// The order of two values of one ordered type.
+/// Returns the order of two values of the same ordered type.
 ///
 /// # Errors
-/// For values that have no order.
+/// For values without an order.
 pub(crate) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
     let nan = |value: &Val<'_>| matches!(value, Val::Double(n) if n.is_nan());
     if nan(a) || (nan(b) && matches!(a, Val::Int(_) | Val::Uint(_) | Val::Double(_))) {

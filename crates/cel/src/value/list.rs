@@ -1,4 +1,4 @@
-//! Lists: of a tree, of values, or two lists one after the other.
+//! Lists: of a tree, of values, or two lists concatenated.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::error::Error;
 
 #[derive(Clone, Debug)]
 pub enum List<'a> {
-    /// The type is that of the list.
+    /// Holds the type of the list.
     Tree(&'a [schema::Value], Option<&'a DeclType>),
     Values(Arc<Vec<Val<'a>>>),
-    /// Kept apart, so that adding long lists again and again takes neither time nor memory.
+    /// Not copied, so that repeated concatenation of long lists is cheap in time and memory.
     Joined(Arc<(List<'a>, List<'a>, usize)>),
 }
 
-/// Shorter lists are copied when they are added.
+/// The length below which lists are copied when concatenated.
 const COPIED: usize = 64;
 
 impl<'a> List<'a> {
@@ -34,10 +34,10 @@ impl<'a> List<'a> {
     }
 
     /// # Errors
-    /// Where the element of a tree is not of its type.
+    /// If the element of a tree does not have its type.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// If the index is beyond the end.
     pub fn get(&self, index: usize) -> Result<Val<'a>, Error> {
         match self {
             Self::Tree(items, ty) => element(&items[index], *ty),
@@ -53,7 +53,7 @@ impl<'a> List<'a> {
         (0..self.len()).map(|i| self.get(i))
     }
 
-    /// The type of a list of a tree.
+    /// Returns the type of a list of a tree.
     pub(crate) fn decl(&self) -> Option<&'a DeclType> {
         match self {
             Self::Tree(_, ty) => *ty,
@@ -76,7 +76,7 @@ impl<'a> List<'a> {
         Ok(Self::Values(Arc::new(values?)))
     }
 
-    /// The list with one more value at its end.
+    /// Returns the list with one more value at its end.
     pub(crate) fn push(self, value: Val<'a>) -> Result<Self, Error> {
         match self {
             Self::Values(mut values) => {

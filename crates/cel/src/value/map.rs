@@ -1,4 +1,4 @@
-//! Maps: objects of a tree, maps that expressions make, and those whose members are worked out when they are asked for.
+//! Maps: objects of a tree, maps that expressions create, and maps with lazily computed members.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,25 +18,25 @@ pub enum Map<'a> {
     Fields(&'a dyn Fields),
 }
 
-/// Members that are worked out when they are asked for: variables of a policy.
+/// Lazily computed members: the variables of a policy.
 pub trait Fields: fmt::Debug + Send + Sync {
-    /// The member of that name.
+    /// Returns the member of a name.
     ///
     /// # Errors
-    /// What went wrong with it.
+    /// The error of evaluating it.
     fn get(&self, name: &str) -> Option<Result<Val<'_>, Error>>;
 
     fn names(&self) -> Vec<Text>;
 }
 
-/// The entries of a map in the order in which they were added.
+/// The entries of a map in insertion order.
 #[derive(Clone, Debug, Default)]
 pub struct Entries<'a> {
     list: Vec<(Val<'a>, Val<'a>)>,
     index: HashMap<Key, usize>,
 }
 
-/// A key: numbers of different types are the same key.
+/// A key; equal numbers of different types are the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Bool(bool),
@@ -49,7 +49,7 @@ impl<'a> Entries<'a> {
     /// Sets an entry.
     ///
     /// # Errors
-    /// For a key of a type that no key can have.
+    /// If the key has an invalid type.
     pub fn insert(&mut self, key: Val<'a>, value: Val<'a>) -> Result<(), Error> {
         let Some(k) = Key::of(&key) else {
             return Err(Error::new(format!("unsupported key type: {}", key.type_name())));
@@ -80,7 +80,7 @@ impl<'a> Entries<'a> {
 }
 
 impl Key {
-    /// The key that a value is, `None` for values that are no keys.
+    /// Returns the key of a value, `None` if it cannot be a key.
     pub(crate) fn of(value: &Val<'_>) -> Option<Self> {
         Some(match value {
             Val::Bool(b) => Self::Bool(*b),
@@ -116,10 +116,10 @@ impl<'a> Map<'a> {
         self.len() == 0
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// Where a value of a tree is not of its type, or a member could not be worked out.
+    /// If a value of a tree does not have its type, or a member could not be evaluated.
     pub fn find(&self, key: &Val<'_>) -> Result<Option<Val<'a>>, Error> {
         match (self, key) {
             (Self::Entries(entries), key) => Ok(entries.get(key).cloned()),
@@ -136,7 +136,7 @@ impl<'a> Map<'a> {
                 Shape::Map { value, .. } => object.get(name).map(|v| Val::typed(v, value)).transpose(),
                 Shape::Object(decl) => {
                     let Some(field) = decl.field(name) else { return Ok(None) };
-                    // Members of structs that are null are absent.
+                    // Null members of structs count as absent.
                     let value = object.get(&field.name).filter(|value| !value.is_null());
                     value.map(|value| Val::typed(value, &field.ty)).transpose()
                 }
@@ -147,7 +147,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys as expressions see them.
+    /// Returns the keys as expressions see them.
     pub fn keys(&self) -> Vec<Val<'a>> {
         match self {
             Self::Tree(object, Some(DeclType { shape: Shape::Object(decl), .. })) => {
@@ -162,10 +162,10 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The map with one more entry.
+    /// Returns the map with one more entry.
     ///
     /// # Errors
-    /// For a key that is there already, or that no map can have.
+    /// If the key exists already or has an invalid type.
     pub(crate) fn inserted(self, key: Val<'a>, value: Val<'a>) -> Result<Self, Error> {
         if self.find(&key)?.is_some() {
             return Err(Error::new(format!("insert failed: key {key} already exists")));

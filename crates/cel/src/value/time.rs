@@ -1,4 +1,4 @@
-//! Timestamps and durations, read and written as Go does.
+//! Timestamps and durations, parsed and formatted as in Go.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -13,7 +13,7 @@ use jiff::tz::{Offset, TimeZone};
 
 use crate::error::Error;
 
-/// A point in time, and the offset from UTC with which it was written.
+/// A point in time, with the UTC offset of its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     /// Seconds since 1970.
@@ -29,7 +29,7 @@ const MAX_SECONDS: i64 = 253_402_300_799;
 
 impl Timestamp {
     /// # Errors
-    /// Outside the years 1 to 9999.
+    /// If the time is outside of the years 1 to 9999.
     pub fn new(seconds: i64, nanos: i32) -> Result<Self, Error> {
         if !(MIN_SECONDS..=MAX_SECONDS).contains(&seconds) {
             return Err(Error::new("timestamp overflow"));
@@ -37,7 +37,7 @@ impl Timestamp {
         Ok(Self { seconds, nanos, offset: 0 })
     }
 
-    /// Reads RFC 3339 as Go's `time.Parse` does; `None` for what is none.
+    /// Parses RFC 3339 like Go's `time.Parse`; `None` for other text.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Error>> {
         let bytes = text.as_bytes();
         let number = |from: usize, to: usize| -> Option<i64> {
@@ -93,14 +93,14 @@ impl Timestamp {
         Ok(Self { offset: self.offset, ..time })
     }
 
-    /// The nanoseconds from another time to this one.
+    /// Returns the nanoseconds from another time to this one.
     pub(crate) fn since(&self, other: &Self) -> Result<i64, Error> {
         let seconds = i128::from(self.seconds) - i128::from(other.seconds);
         let nanos = seconds * 1_000_000_000 + i128::from(self.nanos) - i128::from(other.nanos);
         i64::try_from(nanos).map_err(|_| Error::new("timestamp overflow"))
     }
 
-    /// Date and time of day in a zone: the name of one, or an offset such as `-08:00`.
+    /// Returns date and time of day in a zone: its name, or an offset such as `-08:00`.
     pub(crate) fn civil(&self, zone: &str) -> Result<jiff::civil::DateTime, Error> {
         let instant = jiff::Timestamp::new(self.seconds, self.nanos).map_err(|_| Error::new("timestamp overflow"))?;
         let Some((hours, minutes)) = zone.split_once(':') else {
@@ -146,7 +146,7 @@ impl Ord for Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 with as many digits of a second as are needed.
+    /// Formats RFC 3339 with the necessary digits of a second.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let local = self.seconds + i64::from(self.offset);
         let days = local.div_euclid(86_400);
@@ -169,7 +169,7 @@ fn days_since_1970(date: Date) -> i64 {
     i64::from((date - epoch).get_days())
 }
 
-/// Year, month and day of a day since 1970.
+/// Returns year, month and day from the number of days since 1970.
 fn civil_of_days(days: i64) -> (i64, i64, i64) {
     // Counted from March of year 0, so that leap days end a year.
     let days = days + 719_468;
@@ -183,13 +183,13 @@ fn civil_of_days(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The seconds of a duration, `5400s`, `0.5s`.
+/// Formats the seconds of a duration, `5400s`, `0.5s`.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
     format!("{seconds}s")
 }
 
-/// Reads `1h30m` as Go's `time.ParseDuration` does.
+/// Parses `1h30m` like Go's `time.ParseDuration`.
 pub(crate) fn parse_go_duration(text: &str) -> Option<i64> {
     GoDuration::parse(text).ok().map(|duration| duration.nanos())
 }
@@ -214,8 +214,8 @@ pub(super) fn date_time(text: &str) -> Result<Timestamp, Error> {
     }
 }
 
-/// The text of a field of the format `byte`. The rules for the format ask for the standard alphabet, expressions for that
-/// of URLs: texts with characters that only one of them has are refused here or there.
+/// Decodes the text of a field with the format `byte`. Validation of the format requires the standard alphabet and
+/// expressions the URL alphabet, so texts with characters of only one of them fail in one place or the other.
 pub(super) fn base64(text: &str) -> Result<Arc<[u8]>, Error> {
     if let Ok(bytes) = URL_SAFE.decode(text) {
         return Ok(bytes.into());

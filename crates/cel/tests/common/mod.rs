@@ -1,8 +1,9 @@
-//! Expressions beside what they should come to.
+//! Expressions with their expected results.
 
 use binnacle_cel::{Activation, Environment, PER_CALL_LIMIT, Val};
 
-/// The value of an expression as text, `error: ...` for what it fails with, `compile: ...` for what is wrong with it.
+/// Returns the value of an expression as text, or its error: `error: ...` of the evaluation, `compile: ...` of the
+/// compilation.
 fn outcome(env: &Environment, activation: &Activation<'_>, expression: &str) -> String {
     let ast = match env.compile(expression) {
         Ok(ast) => ast,
@@ -19,7 +20,7 @@ fn outcome(env: &Environment, activation: &Activation<'_>, expression: &str) -> 
     }
 }
 
-/// Fails with all the expressions that come to something else.
+/// Fails with a list of all expressions with another result.
 pub(crate) fn check(env: &Environment, activation: &Activation<'_>, cases: &[(&str, &str)]) {
     let wrong: Vec<String> = cases
         .iter()

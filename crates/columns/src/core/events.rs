@@ -42,7 +42,7 @@ fn event(event: &Value, now: Now) -> Cells {
     };
     let count = match (series, number(event, &["count"])) {
         (Some(series), _) => number(series, &["count"]),
-        // An event that happened once has no count in the newer form.
+        // An event that occurred once has no count in the newer version.
         (None, 0) => 1,
         (None, count) => count,
     };
@@ -60,7 +60,7 @@ fn event(event: &Value, now: Now) -> Cells {
     ]
 }
 
-/// What the event is about: `pod/web-0`.
+/// Formats the object of the event: `pod/web-0`.
 fn target(event: &Value) -> String {
     let kind = event.str_at(&["involvedObject", "kind"]).to_lowercase();
     match event.str_at(&["involvedObject", "name"]) {
@@ -69,7 +69,7 @@ fn target(event: &Value) -> String {
     }
 }
 
-/// Who reported it, and from where.
+/// Formats the reporter of the event: component and instance.
 fn source(event: &Value) -> String {
     let component = text_or(event, &["source", "component"], event.str_at(&["reportingComponent"]));
     let instance = text_or(event, &["source", "host"], event.str_at(&["reportingInstance"]));

@@ -49,7 +49,7 @@ fn node(node: &Value, now: Now) -> Cells {
 }
 
 fn status(node: &Value) -> String {
-    // Should a type stand there twice, the last one counts.
+    // If a type occurs twice, the last one counts.
     let conditions = node.list_at(&["status", "conditions"]);
     let ready = conditions.iter().rfind(|condition| condition.str_at(&["type"]) == "Ready");
     let mut status = match ready {
@@ -64,7 +64,7 @@ fn status(node: &Value) -> String {
     status
 }
 
-/// The roles that labels give a node, in either of the two notations.
+/// Returns the roles of a node by its labels, in either of two notations.
 fn roles(node: &Value) -> String {
     let labels = node.object_at(&["metadata", "labels"]).into_iter().flat_map(Object::iter);
     let roles = labels.filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {

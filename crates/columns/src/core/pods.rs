@@ -65,7 +65,7 @@ fn pod(pod: &Value, now: Now) -> Cells {
     ]
 }
 
-/// What the many statuses of a pod and its containers come down to.
+/// The summary of the statuses of a pod and its containers.
 struct Summary {
     ready: usize,
     containers: usize,
@@ -73,7 +73,7 @@ struct Summary {
     restarts: Restarts,
 }
 
-/// How often containers were started again, and when the last one that did had ended.
+/// The number of container restarts, and the end of the last container that was restarted.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
@@ -99,7 +99,7 @@ impl Summary {
             reason.clone_from(init_reason);
         }
 
-        // Once initialized, what counts are the containers, and the init containers that go on running beside them.
+        // Once the pod is initialized, the containers and sidecars determine the reason.
         let initialized = || condition(pod, &["status", "conditions"], "Initialized").is_some_and(is_true);
         if init.reason.is_none() || initialized() {
             restarts = init.sidecar_restarts;
@@ -123,7 +123,7 @@ impl Summary {
                     (waiting, _) => reason = waiting.into(),
                 }
             }
-            // One container that has completed does not complete the pod while others run or have failed.
+            // A completed container does not make the pod completed while others run or have failed.
             if reason == "Completed" {
                 let pod_ready = || {
                     let ready = |condition: &Value| condition.str_at(&["type"]) == "Ready" && is_true(condition);
@@ -139,7 +139,7 @@ impl Summary {
         }
 
         if deleting(pod) {
-            // The node controller's word for a pod whose node cannot be reached.
+            // The node controller sets this reason for a pod on an unreachable node.
             if pod.str_at(&["status", "reason"]) == "NodeLost" {
                 reason = "Unknown".into();
             } else if !matches!(phase, "Succeeded" | "Failed") {
@@ -151,7 +151,7 @@ impl Summary {
     }
 }
 
-/// Which init containers go on running (KEP-753).
+/// The init containers of a pod by name, with true for sidecars, which keep running (KEP-753).
 struct Sidecars<'p> {
     by_name: HashMap<&'p str, bool>,
     count: usize,
@@ -169,12 +169,12 @@ impl<'p> Sidecars<'p> {
     }
 }
 
-/// How far initialization has come.
+/// The progress of initialization.
 struct InitContainers {
     ready: usize,
     restarts: Restarts,
     sidecar_restarts: Restarts,
-    /// Where it stands, `None` when it is through.
+    /// The reason to show during initialization; `None` once it is complete.
     reason: Option<String>,
 }
 
@@ -214,7 +214,7 @@ impl Restarts {
     }
 }
 
-/// What a container waits for, empty where it does not wait or does not say.
+/// Returns the reason why a container waits; empty if it does not wait or has no reason.
 fn waiting(status: &Value) -> &str {
     status.str_at(&["state", "waiting", "reason"])
 }
@@ -231,7 +231,7 @@ fn exit_reason(terminated: &Value) -> String {
     }
 }
 
-/// The pod's first address; the field for a single one counts where the two differ.
+/// Returns the pod's first address; `podIP` takes precedence over `podIPs`.
 fn ip(pod: &Value) -> &str {
     let first = || pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
     non_empty(text_or(pod, &["status", "podIP"], first()), NONE)

@@ -64,7 +64,7 @@ fn port(port: &Value) -> String {
     }
 }
 
-/// The first three addresses that are ready, each once a port, and how many more there are.
+/// Formats the first three ready addresses, each once for each port, and the number of further ones.
 fn endpoints(object: &Value) -> String {
     const SHOWN: usize = 3;
     let subsets = object.list_at(&["subsets"]);

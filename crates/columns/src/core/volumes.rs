@@ -91,13 +91,13 @@ fn phase(object: &Value) -> &str {
     if deleting(object) { "Terminating" } else { object.str_at(&["status", "phase"]) }
 }
 
-/// The class, of which the annotation from before the field existed still has precedence.
+/// Returns the class; the deprecated annotation takes precedence over the field.
 fn storage_class(object: &Value) -> &str {
     annotation(object, "volume.beta.kubernetes.io/storage-class")
         .unwrap_or_else(|| object.str_at(&["spec", "storageClassName"]))
 }
 
-/// Access modes in their short names, in a fixed order.
+/// Formats access modes by their short names, in a fixed order.
 fn access_modes(object: &Value, path: &[&str]) -> String {
     const SHORT: [(&str, &str); 4] =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];

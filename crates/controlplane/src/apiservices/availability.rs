@@ -1,4 +1,4 @@
-//! The `Available` condition of APIServices: what is served here always is, of others their service is checked.
+//! The `Available` condition of APIServices: always true for local ones; for others, the service is checked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::follow::{Changed, Follow};
 use crate::objects::Objects;
 use crate::start::{RETRY_FIRST, Work};
 
-/// A server that could not be reached is asked again after this time at last, and one that could after just this time:
-/// what makes a server unreachable need not be an object that changes.
+/// The maximum pause before an unreachable server is checked again, and the pause for a reachable one: a server can
+/// become unreachable without a change of any object.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// Sees to each APIService when it changes.
+/// Updates the condition of each APIService when it changes.
 pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let Ok(objects) = Objects::new(&work.resources, GROUP, VERSION, PLURAL) else { return };
@@ -73,7 +73,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
     })
 }
 
-/// The APIServices of these names; what is kept for those that are gone is dropped.
+/// Checks the APIServices of these names, and ends the tasks of deleted ones.
 async fn look_at(work: &Work, objects: &Objects, names: &[Text], remotes: &mut Remotes) -> Result<Vec<Value>, Status> {
     let mut found = Vec::with_capacity(names.len());
     for name in names {
@@ -90,7 +90,7 @@ async fn look_at(work: &Work, objects: &Objects, names: &[Text], remotes: &mut R
     Ok(found)
 }
 
-/// An object as the cache has it.
+/// Returns the cached object.
 async fn read(objects: &Objects, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
     let context = binnacle_registry::Context::internal(namespace);
     match objects.resource().get_object(&context, name, Match::Any).await {
@@ -100,7 +100,7 @@ async fn read(objects: &Objects, namespace: &str, name: &str) -> Result<Option<V
     }
 }
 
-/// The tasks that look after the APIServices of other servers, one for each. They end with this value.
+/// The tasks that check the APIServices of other servers, one task for each. They end when this value is dropped.
 #[derive(Default)]
 struct Remotes {
     by_name: HashMap<Text, Remote>,
@@ -109,14 +109,14 @@ struct Remotes {
 
 struct Remote {
     service: ServiceReference,
-    /// The APIService has changed.
+    /// Notified when the APIService has changed.
     changed: Arc<Notify>,
     task: tokio::task::AbortHandle,
 }
 
 impl Remotes {
     fn see(&mut self, work: &Arc<Work>, name: Text, service: ServiceReference) {
-        // Tasks end only with their APIService: what they leave behind is little, and collected here.
+        // Tasks end only with their APIService; the results of ended ones are collected here.
         while self.tasks.try_join_next().is_some() {}
         if let Some(known) = self.by_name.get(&name)
             && known.service == service
@@ -136,7 +136,7 @@ impl Remotes {
         self.by_name.insert(name, Remote { service, changed, task });
     }
 
-    /// Drops what is kept for APIServices that are not among these.
+    /// Ends the tasks of APIServices that are not in `all`.
     fn keep_only(&mut self, all: &[Value]) {
         let there: HashSet<&str> = all.iter().map(|object| object.str_at(&["metadata", "name"])).collect();
         self.by_name.retain(|name, remote| {
@@ -155,7 +155,7 @@ impl Remotes {
     }
 }
 
-/// Checks an APIService whenever it, its service or the endpoints of that change, and from time to time.
+/// Checks an APIService when it, its service or the service's endpoints change, and at intervals.
 async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, changed: Arc<Notify>) {
     let find = |group, plural| Objects::new(&work.resources, group, "v1", plural);
     let (Ok(objects), Ok(services), Ok(slices)) =
@@ -195,13 +195,13 @@ async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, chan
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 enum Outcome {
-    /// Objects decide, and their changes are heard of.
+    /// Only objects determine the condition, and their changes are watched.
     Settled,
     /// The server answered.
     Answered,
-    /// It did not.
+    /// The server did not answer.
     Silent,
 }
 
@@ -214,7 +214,7 @@ async fn check(
     name: &str,
     reference: &ServiceReference,
 ) -> Result<Outcome, Status> {
-    // Whoever notices that it is gone ends this task.
+    // This task ends when the APIService is deleted.
     let Some(object) = read(objects, "", name).await? else { return Ok(Outcome::Settled) };
     let service = read(services, &reference.namespace, &reference.name).await?;
     let slices = checks::slices(slices, &reference.namespace, labels).await?;
@@ -233,7 +233,7 @@ async fn check(
     Ok(if condition.status == "True" { Outcome::Answered } else { Outcome::Silent })
 }
 
-/// Writes the condition, unless the object says the same already.
+/// Writes the condition, unless the object already has it.
 async fn tell(work: &Work, objects: &Objects, object: &Value, condition: &Condition) -> Result<(), Status> {
     let metrics = work.config.availability.as_ref();
     if let Some(metrics) = metrics {
@@ -245,7 +245,7 @@ async fn tell(work: &Work, objects: &Objects, object: &Value, condition: &Condit
     let name = object.str_at(&["metadata", "name"]);
     let uid = object.str_at(&["metadata", "uid"]);
     let updated = objects.update("", name, "status", |object| {
-        // Another object of the same name has another service, perhaps.
+        // A new object of the same name may have another service.
         if object.str_at(&["metadata", "uid"]) == uid {
             set(object, condition);
         }

@@ -1,5 +1,5 @@
-//! What an APIService of another server must have before it counts as available: a service, with the port, with
-//! endpoints, and an answer from there.
+//! The conditions under which another server's APIService is available: its service, the port, endpoints, and a
+//! successful response exist.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use binnacle_schema::Value;
 
 use crate::objects::Objects;
 
-/// The way to servers of aggregated APIs: who proxies to them knows whether one answers.
+/// Access to the servers of aggregated APIs, which the proxy provides.
 pub trait AggregatedServers: fmt::Debug + Send + Sync {
-    /// Asks the server of an APIService for the resources of its group version. `spec.service` is known to have its port
-    /// and a ready endpoint.
+    /// Requests the resources of an APIService's group version from its server. `spec.service` is known to have its
+    /// port and a ready endpoint.
     fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>>;
 }
 
-/// Why it is not known what a server has.
+/// The reason why there is no successful response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undiscovered {
-    /// The server did not answer well: the condition says how.
+    /// The request failed; the message is for the condition.
     Failed(String),
-    /// It could not even be asked, as its bundle of authorities cannot be read: the condition stays as it is.
+    /// The request was not sent, as the bundle of authorities cannot be read: the condition stays unchanged.
     Unasked(String),
 }
 
-/// What `spec.service` says.
+/// The name, namespace and port of `spec.service`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServiceReference {
     pub(super) namespace: Text,
@@ -35,7 +35,7 @@ pub(super) struct ServiceReference {
 }
 
 impl ServiceReference {
-    /// `None` for what this server serves itself.
+    /// Returns `None` for an API that this server serves itself.
     pub(super) fn of(api_service: &Value) -> Option<Self> {
         let service = api_service.at(&["spec", "service"]).filter(|service| !service.is_null())?;
         Some(Self {
@@ -52,7 +52,7 @@ impl fmt::Display for ServiceReference {
     }
 }
 
-/// The condition `Available`.
+/// A condition `Available`, without its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) status: &'static str,
@@ -85,7 +85,7 @@ impl Condition {
     }
 }
 
-/// The endpoint slices of a service.
+/// Lists the endpoint slices of a service.
 pub(super) async fn slices(slices: &Objects, namespace: &str, labels: &LabelSelector) -> Result<Vec<Value>, Status> {
     let options = ListOptions { labels: labels.clone(), version: Match::Any, ..ListOptions::default() };
     let resource = slices.resource();
@@ -99,7 +99,7 @@ pub(super) async fn slices(slices: &Objects, namespace: &str, labels: &LabelSele
     Ok(found)
 }
 
-/// What is wrong with the service, if something is. Only a service with a cluster IP can be looked into.
+/// Returns the condition of an unusable service, or `None`. Only a service with a cluster IP is checked further.
 pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, slices: &[Value]) -> Option<Condition> {
     let Some(service) = service else {
         return Some(Condition::no("ServiceNotFound", format!("{reference} is not present")));
@@ -124,7 +124,7 @@ pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, 
     None
 }
 
-/// Whether a slice has an endpoint that is ready (or does not say) and the port.
+/// Returns true if a slice has the port and an endpoint that is ready (or has no such condition).
 fn serves(slice: &Value, port_name: &str) -> bool {
     let ready = |endpoint: &Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool).unwrap_or(true);
     let is_port =
@@ -132,7 +132,7 @@ fn serves(slice: &Value, port_name: &str) -> bool {
     slice.list_at(&["endpoints"]).iter().any(ready) && slice.list_at(&["ports"]).iter().any(is_port)
 }
 
-/// The condition as the server answers. The error is why it could not be asked.
+/// Returns the condition for the server's response. The error is the reason why the request was not sent.
 pub(super) async fn of_server(
     servers: Option<&dyn AggregatedServers>,
     api_service: &Value,
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// A server that cannot be asked for want of a readable bundle gets no condition.
+    /// A server whose bundle cannot be read gets no condition.
     #[tokio::test]
     async fn servers_that_cannot_be_asked() {
         let condition = of_server(Some(&Unreadable), &Value::Null).await;

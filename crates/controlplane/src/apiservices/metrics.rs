@@ -6,7 +6,7 @@ use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use super::checks::Condition;
 
-/// Which APIServices are unavailable, and how often they became so.
+/// Metrics of APIServices: which are unavailable, and how often they became unavailable.
 #[derive(Clone, Debug)]
 pub struct AvailabilityMetrics {
     unavailable: IntGaugeVec,
@@ -14,7 +14,7 @@ pub struct AvailabilityMetrics {
 }
 
 impl AvailabilityMetrics {
-    /// Fails where the registry has families of these names already.
+    /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const NAME: &str = "aggregator_unavailable_apiservice";
         let unavailable =
@@ -26,12 +26,12 @@ impl AvailabilityMetrics {
         Ok(Self { unavailable: keep(registry, unavailable)?, became_unavailable: keep(registry, became)? })
     }
 
-    /// An APIService was looked at.
+    /// Sets the availability of an APIService after a check.
     pub(super) fn seen(&self, name: &str, condition: &Condition) {
         self.unavailable.with_label_values(&[name]).set(i64::from(condition.status != "True"));
     }
 
-    /// The condition of an APIService was written in place of what it was before.
+    /// Counts a condition that replaces the one in `before`, if the APIService becomes unavailable.
     pub(super) fn told(&self, before: &Value, condition: &Condition) {
         let mut conditions = before.list_at(&["status", "conditions"]).iter();
         let available = conditions.find(|condition| condition.str_at(&["type"]) == "Available");
@@ -42,9 +42,9 @@ impl AvailabilityMetrics {
         }
     }
 
-    /// An APIService is gone.
+    /// Removes a deleted APIService.
     pub(super) fn forget(&self, name: &str) {
-        // One that was never looked at has none.
+        // One that was never checked has no value.
         drop(self.unavailable.remove_label_values(&[name]));
     }
 }

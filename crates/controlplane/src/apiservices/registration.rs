@@ -1,8 +1,8 @@
 //! Keeps an APIService for every group version that is served here.
 //!
-//! A label says how an APIService is kept: those of built-in groups are put in place once at a start, so that an
-//! administrator may hand a group to another server while this one runs; those of custom resources always are. One
-//! without the label is nobody's business but its author's.
+//! A label tells how an APIService is maintained: those of built-in groups are only created and updated at the start,
+//! so that an administrator may give a group to another server while this one runs; those of custom resources are
+//! always maintained. An APIService without the label is never changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct LocalApi {
     pub version_priority: i32,
 }
 
-/// What APIServices there should be. Clones are the same set.
+/// The wanted APIServices. Clones share one set.
 #[derive(Clone, Default)]
 pub struct Registrations(Arc<Inner>);
 
@@ -47,32 +47,32 @@ struct Inner {
 #[derive(Default)]
 struct Wanted {
     by_name: BTreeMap<Text, Kept>,
-    /// Names whose entry has changed since they were last looked at.
+    /// Names whose entry has changed since the last check.
     changed: BTreeSet<Text>,
 }
 
-/// An APIService as it should be.
+/// The wanted state of an APIService.
 #[derive(Clone)]
 struct Kept {
     spec: Value,
-    /// The label's value.
+    /// The value of the label.
     how: &'static str,
 }
 
 impl Registrations {
-    /// Those of built-in groups. The group of APIServices has none itself: it is what makes them work.
+    /// Returns the APIServices of built-in groups. APIServices' own group has none, since they depend on it.
     pub(crate) fn built_in(apis: &[LocalApi]) -> Self {
         let registrations = Self::default();
         apis.iter().filter(|api| api.group != GROUP).for_each(|api| registrations.put(api, ON_START));
         registrations
     }
 
-    /// Keeps an APIService for this group version from now on.
+    /// Maintains an APIService for this group version from now on.
     pub fn keep(&self, api: &LocalApi) {
         self.put(api, ALWAYS);
     }
 
-    /// Takes the APIService of a group version away, unless somebody has made it their own.
+    /// Removes the APIService of a group version, unless it lacks the label.
     pub fn forget(&self, group: &str, version: &str) {
         let name = name(group, version);
         let mut wanted = self.0.wanted.lock();
@@ -112,12 +112,12 @@ impl LocalApi {
     }
 }
 
-/// How an APIService is called: `v1.apps`, and `v1.` for the core group.
+/// Returns the name of an APIService: `v1.apps`, and `v1.` for the core group.
 fn name(group: &str, version: &str) -> Text {
     format!("{version}.{group}").into()
 }
 
-/// Puts in place what should be there: all of it at first, then whatever changes.
+/// Creates and updates APIServices: all of them at first, then each changed one.
 pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let Ok(resource) = work.resources.require(GROUP, VERSION, PLURAL) else { return };
@@ -161,9 +161,9 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
 
 struct Keeper<'a> {
     work: &'a Work,
-    /// What there was when the loop began: what is labelled as kept at a start but came later is left alone.
+    /// The names that existed when the loop began: later ones that are maintained only at the start are not changed.
     there_at_start: HashSet<Text>,
-    /// Names that were seen to once.
+    /// Names that have been checked.
     done: HashSet<Text>,
 }
 
@@ -180,7 +180,7 @@ impl Keeper<'_> {
         Ok(names)
     }
 
-    /// Looks at APIServices; says which have to be looked at again.
+    /// Checks APIServices; returns the names to check again.
     async fn check_all(&mut self, names: BTreeSet<Text>) -> BTreeSet<Text> {
         let checks = names.into_iter().map(|name| {
             let first_time = !self.done.contains(&name);
@@ -208,7 +208,7 @@ impl Keeper<'_> {
     }
 }
 
-/// Brings one APIService in line.
+/// Creates, updates or deletes one APIService as wanted.
 async fn check(
     resources: &Catalog,
     name: &str,
@@ -254,7 +254,7 @@ async fn check(
         },
     };
     match result {
-        // Somebody else was quicker: the change that they made is looked at when it is heard of.
+        // Another writer was faster: its change is handled when its watch event arrives.
         Err(status)
             if status.is(StatusReason::AlreadyExists)
                 || status.is(StatusReason::NotFound)

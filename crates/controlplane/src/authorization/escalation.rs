@@ -1,5 +1,5 @@
-//! Who writes a role or a binding may not give more than they hold themselves, unless they may `escalate` that role or
-//! `bind` what the binding names.
+//! Privilege escalation checks: users may grant only permissions that they hold themselves, unless they may `escalate`
+//! the role or `bind` the role that the binding references.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::roles::RolesFeed;
 const GROUP: &str = "rbac.authorization.k8s.io";
 const AGGREGATION: &str = "must have cluster-admin privileges to use the aggregationRule";
 
-/// The check, for one of the four kinds.
+/// The check for one of the four kinds.
 pub(super) struct EscalationHooks {
     kind: RbacKind,
     feed: Arc<RolesFeed>,
@@ -25,7 +25,7 @@ pub(super) struct EscalationHooks {
 /// Group and kind.
 type KindName = (&'static str, &'static str);
 
-/// The checks by kind.
+/// Returns the checks by group and kind.
 pub fn escalation_hooks(feed: &Arc<RolesFeed>, authorizer: &Arc<dyn Authorizer>) -> [(KindName, Arc<dyn Hooks>); 4] {
     let hooks = |kind| -> Arc<dyn Hooks> {
         Arc::new(EscalationHooks { kind, feed: feed.clone(), authorizer: authorizer.clone() })
@@ -55,11 +55,11 @@ impl Hooks for EscalationHooks {
 
 impl EscalationHooks {
     async fn check(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        // The server's own loops are among them: they repair what everybody else's rights rest on.
+        // The server's own loops are in this group: they repair the roles on which all other permissions depend.
         if context.user.is_in(User::MASTERS) {
             return Ok(());
         }
-        // What was granted or taken away before counts.
+        // Earlier writes of roles and bindings must be in the index.
         self.feed.catch_up().await?;
         match self.kind {
             RbacKind::ClusterRole | RbacKind::Role => self.role(context, object, old).await,
@@ -68,7 +68,7 @@ impl EscalationHooks {
     }
 
     async fn role(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        // The role that the request names, which is none yet when one is created.
+        // The name of the request; a creation has none yet.
         if self.may(context, "escalate", self.kind.plural(), &context.name, &context.namespace).await {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl EscalationHooks {
         self.confirm(context, name, &Rule::read_all(object))?;
         let aggregates = |role: &Value| !role.list_at(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
         if self.kind == RbacKind::ClusterRole && (aggregates(object) || old.is_some_and(aggregates)) {
-            // An aggregated role can become anything.
+            // The rules of an aggregated role can become anything.
             let all = self.confirm(context, name, &Rule::everything());
             return all.map_err(|_| Status::forbidden(&self.resource(), name, AGGREGATION));
         }
@@ -92,7 +92,7 @@ impl EscalationHooks {
         }
         let role = object.get("roleRef").unwrap_or(&Value::Null);
         let role = RoleRef { kind: role.str_at(&["kind"]), name: role.str_at(&["name"]) };
-        // Roles may be bound in one namespace by who may not bind them everywhere.
+        // The permission to bind may be limited to one namespace.
         let namespace = if self.kind == RbacKind::RoleBinding { context.namespace.as_str() } else { "" };
         let resource = match role.kind {
             "ClusterRole" => Some(RbacKind::ClusterRole.plural()),
@@ -111,14 +111,14 @@ impl EscalationHooks {
             return Err(Status::bad_request("Name parameter required."));
         }
         let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
-            // kube-apiserver names the resource of the request here, not that of what is missing.
+            // kube-apiserver names the resource of the request here, not the missing role's.
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
             NoRole::Unsupported(_) => Status::unknown(500, &why.to_string()),
         })?;
         self.confirm(context, object::name(object), &rules)
     }
 
-    /// Whether the authorizers allow a verb on a role.
+    /// Returns true if the authorizers allow a verb on a role.
     async fn may(&self, context: &Context, verb: &str, resource: &str, name: &str, namespace: &str) -> bool {
         let attributes = Attributes {
             verb,
@@ -139,7 +139,7 @@ impl EscalationHooks {
         }
     }
 
-    /// Compares with all that the writer holds.
+    /// Checks that the requesting user holds all granted rules.
     fn confirm(&self, context: &Context, name: &str, granted: &[Rule]) -> Result<(), Status> {
         let (held, unknown) = self.feed.index().rules_of(&context.user, &context.namespace);
         let shown = |why: &NoRole| match why {

@@ -1,4 +1,4 @@
-//! Pods, volumes and what else relates objects to nodes, on their way to the graph by which nodes are judged.
+//! Follows the pods, volumes and other objects that relate to nodes, for the graph by which nodes are authorized.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ impl Handler for OneKind {
     }
 }
 
-/// Begins to keep a graph in step as soon as a node has asked for something; the tasks end with the shutdown signal. What
-/// is not served (`--runtime-config`) relates nothing.
+/// Follows resources for the graph from the first request of a node on; the tasks end with the shutdown signal.
+/// Resources that are not served (`--runtime-config`) are left out.
 pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     for kind in GraphKind::ALL {
         let (group, plural) = kind.resource();
@@ -53,7 +53,7 @@ pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut Joi
     }
 }
 
-/// What all nodes may do: the rules of the role `system:node`, which nobody has to bind.
+/// Returns the rules of all nodes: the rules of the role `system:node`, which needs no binding.
 pub fn node_rules() -> Result<Vec<Rule>, Status> {
     let roles = bootstrap_roles::cluster_roles()?;
     let role = roles.iter().find(|role| role.str_at(&["metadata", "name"]) == "system:node");

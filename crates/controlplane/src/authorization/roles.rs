@@ -1,4 +1,4 @@
-//! Roles and bindings on their way from the watch caches to the index by which RBAC decides.
+//! Follows roles and bindings, from the watch caches to the index of RBAC.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -14,11 +14,11 @@ use crate::informer::{Handler, Informer};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Keeps an index in step.
+/// The informers that keep an index of roles and bindings up to date.
 pub struct RolesFeed {
     index: Arc<RbacIndex>,
     resources: Catalog,
-    /// The tasks hold them: resources, which informers hold, hold the authorizer.
+    /// Weak: the tasks own the informers. Informers hold resources, and these hold the authorizer.
     informers: OnceLock<Vec<Weak<Informer<OneKind>>>>,
 }
 
@@ -42,7 +42,7 @@ impl Handler for OneKind {
 }
 
 impl RolesFeed {
-    /// Nothing is followed before [`RolesFeed::start`].
+    /// Creates a feed that follows nothing before [`RolesFeed::start`].
     pub fn new(resources: Catalog) -> Arc<Self> {
         Arc::new(Self { index: Arc::default(), resources, informers: OnceLock::new() })
     }
@@ -51,8 +51,8 @@ impl RolesFeed {
         &self.index
     }
 
-    /// Begins to follow the four kinds, once the resources are there; the tasks end with the shutdown signal. Where the
-    /// group is not served (`--runtime-config`), there are no roles.
+    /// Starts to follow the four kinds when the resources exist; the tasks end with the shutdown signal. If the group
+    /// is not served (`--runtime-config`), there are no roles.
     pub fn start(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let resource = |kind: RbacKind| Some((kind, self.resources.find(GROUP, "v1", kind.plural())?));
         let served = RbacKind::ALL.into_iter().filter_map(resource);
@@ -70,7 +70,7 @@ impl RolesFeed {
         }
     }
 
-    /// Waits until the index has all that was acknowledged before this was called.
+    /// Waits until the index has every write that was acknowledged before the call.
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let informers = self.informers.get().map(|all| all.iter().map(Weak::upgrade).collect::<Option<Vec<_>>>());
         let informers = informers.flatten();

@@ -1,4 +1,4 @@
-//! Who may write which roles and bindings, over the real registry.
+//! Writes of roles and bindings by several users, with the real registry.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// With what alice holds in the namespace `n`.
+    /// Gives alice the permissions `held` in the namespace `n`.
     async fn new(held: Value) -> Self {
         let feed = OnceLock::new();
         let resources = Cluster::resources_with(|set| {
@@ -107,7 +107,7 @@ async fn roles() {
     let why = missing("configmaps", "\"delete\"");
     assert_eq!(refused(more), (403, format!("roles.rbac.authorization.k8s.io \"more\" is forbidden: {why}")));
     rig.create(&alice(), "roles", "n", role("same", rules(&["get"], "configmaps"))).await.unwrap();
-    // What is held in one namespace is not held in another, or everywhere.
+    // A permission in one namespace does not hold in another, or everywhere.
     let elsewhere = rig.create(&alice(), "roles", "m", role("same", rules(&["get"], "configmaps"))).await;
     assert_eq!(refused(elsewhere).0, 403);
     let everywhere = rig.create(&alice(), "clusterroles", "", role("same", rules(&["get"], "configmaps"))).await;
@@ -117,7 +117,7 @@ async fn roles() {
     let why = missing("*", "\"*\"");
     assert_eq!(refused(grown), (403, format!("roles.rbac.authorization.k8s.io \"same\" is forbidden: {why}")));
     rig.update("roles", "same", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await.unwrap();
-    // A role that says more than alice holds, put there by somebody else: only the garbage collector's fields may change.
+    // Alice may change only the garbage collector's fields of a role with more permissions than hers.
     rig.create(&masters(), "roles", "n", role("strong", rules(&["*"], "secrets"))).await.unwrap();
     let labelled =
         rig.update("roles", "strong", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await;
@@ -139,7 +139,7 @@ async fn aggregation_needs_everything() {
                aggregationRule";
     assert_eq!(refused(rig.create(&alice(), "clusterroles", "", aggregated()).await), (403, why.to_owned()));
     rig.create(&masters(), "clusterroles", "", aggregated()).await.unwrap();
-    // Nor may the rule be taken away.
+    // The aggregation rule cannot be removed either.
     let drop_rule = |role: &mut Value| drop(role.make_object().remove("aggregationRule"));
     assert_eq!(refused(rig.update("clusterroles", "sum", drop_rule).await), (403, why.to_owned()));
 }
@@ -150,7 +150,7 @@ async fn escalate_and_bind() {
     rig.create(&alice(), "roles", "n", role("more", rules(&["*"], "secrets"))).await.unwrap();
     let elsewhere = rig.create(&alice(), "roles", "m", role("more", rules(&["*"], "secrets"))).await;
     assert_eq!(refused(elsewhere).0, 403);
-    // To write a role is not to bind it.
+    // The permission to write a role does not include the permission to bind it.
     let bound = rig.create(&alice(), "rolebindings", "n", binding("b", "Role", "more", "bob")).await;
     assert!(refused(bound).1.starts_with("rolebindings.rbac.authorization.k8s.io \"b\" is forbidden: user \"alice\""));
 

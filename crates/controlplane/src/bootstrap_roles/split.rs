@@ -1,16 +1,16 @@
-//! A binding that came to be by splitting another: on clusters from before that, what administrators did to the one holds
-//! for the other as well, so that an upgrade opens nothing that was closed.
+//! A binding that was split from another one: on older clusters an administrator's changes to the old binding also
+//! apply to the new one, so that an upgrade grants no revoked access.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_schema::Value;
 
 use crate::objects::Objects;
 
-/// Since v1.14 anonymous users see versions and health, and no longer what is served.
+/// Since v1.14 anonymous users may read versions and health, but not discovery.
 const SOURCE: &str = "system:discovery";
 const TARGET: &str = "system:public-info-viewer";
 
-/// Makes the target, if it is missing, with subjects, labels and annotations of the source.
+/// Creates the target, if it is missing, with subjects, labels and annotations of the source.
 pub(super) async fn ensure(objects: &Objects, wanted: &[Value]) -> Result<(), Status> {
     let Some(source) = objects.get("", SOURCE).await? else { return Ok(()) };
     let named = |binding: &&Value| binding.str_at(&["metadata", "name"]) == TARGET;
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(target.get("subjects"), Some(&authenticated));
         assert_eq!(target.str_at(&["metadata", "annotations", super::super::AUTO_UPDATE]), "false");
         assert_eq!(target.str_at(&["roleRef", "name"]), TARGET);
-        // Where both are there, nothing is taken over.
+        // No subjects are copied when both exist.
         let open = |binding: &mut Value| drop(binding.make_object().remove("subjects"));
         bindings.update("", SOURCE, "", open).await.unwrap();
         super::super::ensure(&resources).await.unwrap();

@@ -1,4 +1,4 @@
-//! Reads the table of roles and bindings (`data/rbac.txt`, which says how it is written).
+//! Parses the table of roles and bindings (`data/rbac.txt`, which describes its syntax).
 
 use binnacle_meta::Status;
 use binnacle_schema::{Object, Value, value};
@@ -18,10 +18,10 @@ pub(super) struct Table {
     pub(super) role_bindings: Vec<Value>,
 }
 
-/// The objects of the table; an error names a line that cannot be read.
+/// Returns the objects of the table; an error names an invalid line.
 pub(super) fn parse() -> Result<Table, Status> {
     let mut table = Table::default();
-    // A rule belongs to the role before it.
+    // A rule belongs to the role above it.
     let mut cluster = true;
     for line in TEXT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let unreadable = || Status::internal(format!("the table of bootstrap roles has the line {line:?}"));

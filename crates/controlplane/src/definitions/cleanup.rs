@@ -1,4 +1,4 @@
-//! The end of a definition: its objects are deleted as any client would, and when none is left it may go.
+//! The deletion of a definition: its objects are deleted as by a client, and then its finalizer is removed.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use super::conditions::{Condition, put};
 use super::{CLEANUP, Keeper};
 use crate::objects::Objects;
 
-/// What has become of the objects of a definition.
+/// The state of a definition's objects after the deletion request.
 enum Instances {
-    /// Some wait for their finalizers.
+    /// Some objects wait for their finalizers.
     Remaining,
     Gone(Condition<'static>),
 }
 
-/// True for a definition that may still have objects.
+/// Returns true if a definition may still have objects.
 pub(super) fn has_objects(object: &Value) -> bool {
     let finalizers = object.list_at(&["metadata", "finalizers"]);
     finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP))
 }
 
 impl Keeper<'_> {
-    /// Deletes what is left of the objects; true when nothing of the definition remains to be done.
+    /// Deletes the remaining objects; returns true when nothing is left to do for the definition.
     pub(super) async fn clean_up(&mut self, objects: &Objects, definition: &Definition) -> Result<bool, Status> {
         let name = &definition.name;
         let running = Condition {

@@ -20,7 +20,7 @@ pub(super) struct Condition<'a> {
     pub(super) message: &'a str,
 }
 
-/// Puts a condition into a status; its time changes with its state.
+/// Adds a condition to a status; its time changes only with its state.
 pub(super) fn put(object: &mut Value, condition: Condition<'_>) {
     let Condition { kind, holds, reason, message } = condition;
     put_status(object, kind, if holds { "True" } else { "False" }, reason, message);
@@ -49,8 +49,8 @@ fn put_status(object: &mut Value, kind: &str, status: &str, reason: &str, messag
     }
 }
 
-/// The names, and that the definition is served or not yet: what keeps it back is another with its names, or a webhook
-/// that could not be trusted.
+/// Writes the names and their conditions. A definition does not become established if its names conflict with
+/// another's, or if its conversion webhook's CA bundle is invalid.
 pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: bool) {
     object.make_at(&["status"]).insert("acceptedNames", judgement.accepted.to_value());
     let was_established = Definition::read(object).is("Established");
@@ -60,7 +60,7 @@ pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: 
     };
     put(object, names);
     put_approval(object);
-    // It stays established whatever becomes of its names.
+    // An established definition stays established, even if its names change.
     if was_established {
         return;
     }
@@ -79,7 +79,7 @@ pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: 
     put(object, state);
 }
 
-/// The condition of definitions that came by v1beta1: what is not structural in their schemas, as `rules` say.
+/// Writes the condition of definitions created by v1beta1, whose schemas may violate the structural `rules`.
 pub(super) fn put_structure(object: &mut Value, rules: StructuralRules) {
     const KIND: &str = "NonStructuralSchema";
     let spec = FieldPath::new("spec");
@@ -111,7 +111,7 @@ pub(super) fn put_structure(object: &mut Value, rules: StructuralRules) {
     }
 }
 
-/// The condition of a group that the Kubernetes project must approve of (KEP-1111). It holds nothing up.
+/// Writes the condition of groups that need the Kubernetes project's approval (KEP-1111). It has no other effect.
 fn put_approval(object: &mut Value) {
     let group = object.str_at(&["spec", "group"]);
     let protected = ["k8s.io", "kubernetes.io"]
@@ -148,7 +148,7 @@ mod tests {
         errors
     }
 
-    /// Its names are its own, and yet it is not established; once it is, it stays so.
+    /// With accepted names it is still not established; once established, it stays so.
     #[test]
     fn a_webhook_that_cannot_be_trusted() {
         let mut object = value!({"spec": {"group": "a.test"}});
@@ -195,7 +195,7 @@ mod tests {
                     assert_eq!([text("status"), text("reason"), text("message")], [status, reason, message]);
                 }
             }
-            // What was mended has no condition any more.
+            // A corrected schema has no condition any more.
             object.make_at(&["spec"]).insert("preserveUnknownFields", false);
             object.make_at(&["spec"]).remove("versions");
             put_structure(&mut object, no_type);

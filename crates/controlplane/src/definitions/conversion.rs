@@ -1,4 +1,4 @@
-//! Conversion of custom resources by the webhook that their definition names.
+//! Conversion of custom resources by the webhook in their definition.
 
 mod answer;
 mod metrics;
@@ -17,9 +17,9 @@ use bytes::Bytes;
 pub use self::metrics::ConversionMetrics;
 use self::metrics::Failure;
 
-/// How long kube-apiserver waits for a conversion.
+/// The timeout of a conversion in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a server is asked that wants to be asked later.
+/// The maximum number of requests to a server that asks to retry later.
 const ATTEMPTS: u32 = 11;
 const GROUP: &str = "apiextensions.k8s.io";
 const REVIEW: &str = "ConversionReview";
@@ -37,7 +37,7 @@ pub(super) struct ConversionWebhook {
 }
 
 impl ConversionWebhook {
-    /// `None` where versions differ in their names alone. The resolver knows where services are.
+    /// Returns `None` if no webhook converts the objects. The resolver finds the addresses of services.
     pub(super) fn of(
         definition: &Definition,
         resolver: &Arc<dyn ServiceResolver>,
@@ -77,7 +77,7 @@ impl ConversionWebhook {
         Client::new(target, TIMEOUT).map_err(|error| error.to_string())
     }
 
-    /// The first of the versions of reviews that both sides know.
+    /// Returns the first review version that both sides support.
     fn review_version(&self) -> Result<&str, String> {
         let versions = self.webhook.list_at(&["conversionReviewVersions"]).iter().filter_map(Value::as_str);
         let mut known = versions.filter(|version| matches!(*version, "v1" | "v1beta1"));
@@ -111,7 +111,7 @@ impl ConversionWebhook {
         converted_objects(&review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
 
-    /// Asks the webhook, and holds what it answers against the originals.
+    /// Calls the webhook, and compares its objects with the originals.
     async fn ask(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
         let webhook = format!("conversion webhook for {}", objects.first().map(kind_of).unwrap_or_default());
         let answered = self.call(version, objects, wanted).await;
@@ -123,7 +123,7 @@ impl ConversionWebhook {
         let invalid = |why: String| (Failure::InvalidConvertedObject, format!("{webhook} {why}"));
         let mut done = Vec::with_capacity(expected);
         for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
-            // Only this failure does not say whose it is.
+            // Only this failure's message does not name the webhook.
             answer::check_object(&converted).map_err(|why| (Failure::InvalidConvertedObject, why))?;
             check(original, &converted, wanted, i).map_err(invalid)?;
             let restored = restore_metadata(original, &mut converted);
@@ -155,7 +155,7 @@ impl Converter for ConversionWebhook {
     }
 }
 
-/// Posts a review, and once more to a server that says when it may be asked again.
+/// Posts a review, and repeats it if the server asks to retry later.
 async fn post(client: &Client, document: Bytes) -> Result<Answer, WebhookError> {
     let begun = Instant::now();
     let mut attempts = 1;
@@ -179,7 +179,7 @@ fn version_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or_default()
 }
 
-/// Validation keeps ports within their range.
+/// Returns the port, which validation keeps within 16 bits.
 fn service_port(service: &Value) -> u16 {
     service.int_at(&["port"]).and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
 }
@@ -191,16 +191,16 @@ fn service_url(service: &Value) -> String {
     format!("https://{name}.{namespace}.svc:{}/{path}", service_port(service))
 }
 
-/// `group/version, Kind=kind`.
+/// Returns `group/version, Kind=kind`.
 fn kind_of(object: &Value) -> String {
     let api_version = object.str_at(&["apiVersion"]);
     let api_version = if api_version.is_empty() { "/" } else { api_version };
     format!("{api_version}, Kind={}", object.str_at(&["kind"]))
 }
 
-/// What an answer holds, if it is one to the question.
+/// Returns the converted objects of a review, if it is the response to this request.
 fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
-    // In v1beta1 neither is looked at.
+    // v1beta1 checks neither of them.
     let strict = version == "v1";
     let (expected, got) = (format!("{GROUP}/{version}, Kind={REVIEW}"), kind_of(review));
     if strict && got != expected {
@@ -223,7 +223,7 @@ fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Val
     Ok(response.list_at(&["convertedObjects"]).to_vec())
 }
 
-/// Whether a converted object is of the wanted version and still the same one.
+/// Fails unless a converted object has the wanted version and the original's identity.
 fn check(original: &Value, converted: &Value, wanted: &str, i: usize) -> Result<(), String> {
     let got = converted.str_at(&["apiVersion"]);
     if got != wanted {
@@ -247,7 +247,7 @@ fn check(original: &Value, converted: &Value, wanted: &str, i: usize) -> Result<
     Ok(())
 }
 
-/// Gives a converted object the metadata of the original: a conversion may change labels and annotations alone.
+/// Gives a converted object the metadata of the original: a conversion may change only labels and annotations.
 fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
     let answered = converted.get("metadata").ok_or("missing metadata in converted object")?;
     let answered = answered
@@ -283,7 +283,7 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
     Ok(())
 }
 
-/// True when both have the same members, in whatever order.
+/// Returns true if both have the same members, in any order.
 fn same_texts(texts: &Object, original: Option<&Object>) -> bool {
     texts.len() == original.map_or(0, Object::len)
         && texts.iter().all(|(key, value)| {
@@ -291,7 +291,7 @@ fn same_texts(texts: &Object, original: Option<&Object>) -> bool {
         })
 }
 
-/// How Go names the type of a value.
+/// Returns Go's name for the type of a value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

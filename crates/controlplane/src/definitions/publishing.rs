@@ -1,5 +1,5 @@
-//! The catalog kept in step with the definitions of a group. A change touches the resources that it is about: everybody
-//! else's stay the same values.
+//! Keeps the catalog up to date with the definitions of a group. A change replaces only the resources that it concerns:
+//! all others stay the same values.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::apiservices::{LocalApi, Registrations};
 pub(super) struct Change<'a> {
     pub(super) before: &'a [Arc<Resource>],
     pub(super) after: &'a [Arc<Resource>],
-    /// True when no objects may be made any more.
+    /// True when no objects may be created any more.
     pub(super) terminating: bool,
 }
 
-/// How much of the catalog a change touched.
+/// The numbers of changed catalog entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     pub(super) inserted: usize,
@@ -27,7 +27,7 @@ pub(super) struct Touched {
     pub(super) group_versions: usize,
 }
 
-/// Brings the catalog in step with a definition that has changed. Group versions that are built in stay as they are.
+/// Updates the catalog for a changed definition. Built-in group versions are not changed.
 pub(super) fn publish(catalog: &Catalog, registrations: &Registrations, group: &Text, change: &Change<'_>) -> Touched {
     let versions = |resources: &'_ [Arc<Resource>]| -> Vec<Text> {
         resources.iter().map(|resource| resource.description.version.clone()).collect()
@@ -91,12 +91,12 @@ fn publish_version(
     registrations.keep(&LocalApi { group: group.clone(), version: version.clone(), group_priority, version_priority });
 }
 
-/// Custom resources are shown by their plural names.
+/// Finds a plural name in discovery, where custom resources are sorted by it.
 fn place(shown: &[Arc<ResourceDescription>], plural: &Text) -> Result<usize, usize> {
     shown.binary_search_by(|known| known.plural.cmp(plural))
 }
 
-/// How discovery shows a resource: one whose definition is terminating without the verbs that it is about to lose.
+/// Returns a resource as discovery shows it: if it is terminating, without the verbs that it loses.
 fn shown(resource: &Resource, terminating: bool) -> Arc<ResourceDescription> {
     if !terminating {
         return resource.description.clone();
@@ -116,7 +116,7 @@ mod tests {
     use super::super::testing::{custom_resources, definition};
     use super::*;
 
-    /// All resources of a catalog by the place of their values, with what discovery shows of them.
+    /// Returns all resources of a catalog by their addresses in memory, with their descriptions in discovery.
     fn values(catalog: &Catalog) -> HashMap<Text, (*const Resource, *const ResourceDescription)> {
         let snapshot = catalog.snapshot();
         let shown = |resource: &Resource| {
@@ -181,14 +181,14 @@ mod tests {
         });
     }
 
-    /// Resident bytes of this process.
+    /// Returns the resident bytes of this process.
     fn resident() -> usize {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
         statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or_default() * 4096
     }
 
-    /// Takes a minute without optimization, and looks at the memory of the whole process: run it alone, by
-    /// `cargo nextest run -p binnacle-controlplane --run-ignored only ten_thousand`.
+    /// Takes a minute without optimization, and measures the memory of the whole process: run it alone, with `cargo
+    /// nextest run -p binnacle-controlplane --run-ignored only ten_thousand`.
     #[test]
     #[ignore = "takes a minute, and measures the whole process"]
     fn ten_thousand_types_come_and_go() {
@@ -205,7 +205,7 @@ mod tests {
             before >> 20,
             most.get() >> 20
         );
-        // The allocator hands pages back some time after they are free.
+        // The allocator returns pages some time after they are freed.
         let began = Instant::now();
         while resident() > before + before / 10 {
             assert!(began.elapsed() < Duration::from_secs(120), "{} MiB are left", resident() >> 20);

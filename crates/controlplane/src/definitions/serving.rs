@@ -1,4 +1,4 @@
-//! The resources of definitions in the catalog of a server.
+//! The custom resources of definitions in the catalog.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,26 +22,26 @@ use super::conversion::{ConversionMetrics, ConversionWebhook};
 use super::publishing::{Change, Touched, publish};
 use crate::apiservices::Registrations;
 
-/// The rules of definitions that their conditions tell of.
+/// The rules whose violations are written to conditions of definitions.
 #[derive(Clone, Copy)]
 pub struct DefinitionRules {
-    /// What is not structural in a schema at a path.
+    /// Finds the errors of a non-structural schema.
     pub structure: StructuralRules,
-    /// True for certificates, in base64, by which no conversion webhook can be trusted.
+    /// Returns true for a base64 CA bundle that is not valid for conversion webhooks.
     pub invalid_bundle: fn(&str) -> bool,
 }
 
 pub(super) type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
 
-/// What makes definitions served.
+/// The custom resources of all served definitions.
 pub struct CustomResources {
     pub(super) rules: DefinitionRules,
     catalog: Catalog,
     installer: Arc<Installer>,
-    /// The kinds of the program.
+    /// The built-in kinds.
     kinds: Shared<dyn Kinds>,
     schemas: Schemas,
-    /// Knows where the services of conversion webhooks are.
+    /// Resolves the services of conversion webhooks.
     resolver: Arc<dyn ServiceResolver>,
     metrics: ConversionMetrics,
     served: Mutex<ServedGroups>,
@@ -51,7 +51,7 @@ pub struct CustomResources {
 type ServedGroups = BTreeMap<Text, BTreeMap<Text, ServedDefinition>>;
 
 struct ServedDefinition {
-    /// Tells whether anything has changed that its resources are made of.
+    /// The hash of everything from which the resources are built.
     fingerprint: [u8; 32],
     terminating: Arc<AtomicBool>,
     resources: Vec<Arc<Resource>>,
@@ -75,8 +75,8 @@ impl CustomResources {
         Self { catalog, installer, kinds, rules, schemas: Schemas::new(), resolver, metrics, served: Mutex::default() }
     }
 
-    /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more; those
-    /// who watch go on, and see its objects go.
+    /// Serves a new or changed definition. While it is terminating, no objects can be created; watches continue, and
+    /// report the deletions.
     pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) -> Touched {
         let fingerprint = fingerprint(definition);
         let mut served = self.served.lock();
@@ -117,7 +117,7 @@ impl CustomResources {
         self.publish(&group, &Change { before: &before, after: &resources, terminating }, registrations)
     }
 
-    /// Takes a definition out.
+    /// Removes a definition's resources from the catalog.
     pub(super) fn stop(&self, group: &Text, name: &str, registrations: &Registrations) -> Touched {
         let mut served = self.served.lock();
         let Some(others) = served.get_mut(group) else { return Touched::default() };
@@ -128,7 +128,7 @@ impl CustomResources {
         self.publish(group, &Change { before: &gone.resources, ..Change::default() }, registrations)
     }
 
-    /// The resource in the version in which objects are stored, or in any that is served.
+    /// Returns the resource of the storage version, or of any served version.
     pub(super) fn storage_resource(&self, definition: &Definition) -> Option<Arc<Resource>> {
         let served = self.served.lock();
         let resources = &served.get(&definition.group)?.get(&definition.name)?.resources;
@@ -137,10 +137,10 @@ impl CustomResources {
         found.or(resources.first()).cloned()
     }
 
-    /// Brings the catalog in step with a definition that has changed.
+    /// Updates the catalog for a changed definition.
     fn publish(&self, group: &Text, change: &Change<'_>, registrations: &Registrations) -> Touched {
         let touched = publish(&self.catalog, registrations, group, change);
-        // Who watches comes back, and is served by what is there then.
+        // Watchers reconnect, and get the new resource.
         let replaced = change.before.iter().filter(|old| !change.after.iter().any(|new| Arc::ptr_eq(old, new)));
         replaced.for_each(|resource| resource.collection.cache.retire());
         touched
@@ -154,7 +154,7 @@ impl CustomResources {
     }
 }
 
-/// The hash of what the resources of a definition are made of.
+/// Returns the hash of the parts of a definition from which its resources are built.
 fn fingerprint(definition: &Definition) -> [u8; 32] {
     let Definition { uid, accepted, versions, namespaced, preserve_unknown, webhook, .. } = definition;
     let mut hash = Sha256::new();
@@ -173,7 +173,7 @@ fn fingerprint(definition: &Definition) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Refuses new objects while a definition is terminating. Where a webhook converts objects, the first one that is made
+/// Hooks that refuse new objects while a definition is terminating. If a webhook converts objects, the first creation
 /// waits for the caches of all versions.
 struct OwnHooks {
     resource: GroupResource,
@@ -187,12 +187,12 @@ struct Converted {
     begun: AtomicBool,
 }
 
-/// An empty cache is filled in no time.
+/// The timeout for filling an empty cache, which takes hardly any time.
 const FILLED: Duration = Duration::from_secs(1);
 
 impl Converted {
-    /// Fills the caches of all versions while there may be nothing to convert yet, as kube-apiserver does with the first
-    /// request for a definition: then a webhook that fails for a while ends no watch.
+    /// Fills the caches of all versions before there are objects to convert, as kube-apiserver does at the first
+    /// request for a definition: later a webhook that fails for a while ends no watch.
     async fn begin(&self) {
         for version in self.versions.iter().filter_map(Weak::upgrade) {
             let filled = version.collection.cache.ready(Instant::now() + FILLED).await;
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(names, ["status", "scale"]);
     }
 
-    /// Nothing of a definition that is gone stays behind: not its types, its caches, its schemas.
+    /// The types, caches and schemas of a removed definition are freed.
     #[tokio::test]
     async fn what_is_gone_is_freed() {
         let (catalog, custom) = custom_resources();
@@ -259,18 +259,18 @@ mod tests {
             custom.serve(definition, false, &registrations);
         }
         assert_eq!(catalog.snapshot().resources().count(), 100);
-        // A request keeps what it began with.
+        // A request keeps its snapshot.
         let request = catalog.snapshot();
         let known: Vec<Weak<Resource>> = request.resources().map(Arc::downgrade).collect();
         assert!(request.resources().all(|resource| resource.message.get("spec").is_some()), "schemas are read");
-        // What has not changed is not made again.
+        // An unchanged resource is not built again.
         assert_eq!(custom.serve(&definitions[0], false, &registrations), Touched::default());
         let same = catalog.find("a.test", "v1", "widgets0").unwrap();
         assert!(Arc::ptr_eq(&same, request.find("a.test", "v1", "widgets0").unwrap()));
         same.collection.cache.start();
         drop(same);
 
-        // While it goes, discovery shows less; it is served by the same.
+        // While it is terminating, discovery shows fewer verbs; the resource is the same.
         custom.serve(&definitions[0], true, &registrations);
         let shown = catalog.snapshot().served().find("a.test", "v1", "widgets0").unwrap().unlisted;
         assert!(shown.contains(Verb::Create) && !shown.contains(Verb::Delete));
@@ -283,7 +283,7 @@ mod tests {
         assert!(known.iter().all(|resource| resource.upgrade().is_some()), "a request still works with them");
         drop(request);
         assert!(known.iter().all(|resource| resource.upgrade().is_none()));
-        // The cache that was begun ends with its task.
+        // A cache that was being filled ends with its task.
         for _ in 0..1000 {
             if custom.schemas.is_empty() {
                 return;

@@ -1,4 +1,4 @@
-//! Definitions for tests, and what serves them.
+//! Definitions for tests, and a catalog with their resources.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::conversion::ConversionMetrics;
 use super::serving::{CustomResources, DefinitionRules};
 use crate::{ServiceAddresses, ServiceRouting};
 
-/// What serves definitions over an empty store.
+/// Returns a catalog and custom resources over an empty store.
 pub(super) fn custom_resources() -> (Catalog, CustomResources) {
     let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
     let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
@@ -25,7 +25,7 @@ pub(super) fn custom_resources() -> (Catalog, CustomResources) {
     (catalog, custom)
 }
 
-/// The n-th definition of the group `a.test`, whose objects have so many fields, no two definitions the same.
+/// Returns the n-th definition of the group `a.test`, whose objects have `fields` fields; all definitions differ.
 pub(super) fn definition(n: usize, fields: usize) -> Definition {
     let plural = format!("widgets{n}");
     let names = value!({

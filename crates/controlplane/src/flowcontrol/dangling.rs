@@ -1,4 +1,4 @@
-//! The `Dangling` condition of flow schemas: whether the priority level that a schema names is there.
+//! The `Dangling` condition of flow schemas: whether the priority level that a schema references is missing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
 
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
-/// Looks at all schemas whenever a schema or a level changes: there are few of both.
+/// Checks all schemas whenever a schema or a level changes: there are few of both.
 pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let find = |plural| work.resources.require(GROUP, VERSION, plural);
@@ -75,7 +75,7 @@ async fn refresh(resources: &Catalog) -> Result<(), Status> {
     Ok(())
 }
 
-/// Applies the condition. Other conditions are their owners'.
+/// Applies the condition, and no condition of other managers.
 async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), Status> {
     let context = Context::internal("");
     let config = value!({
@@ -100,7 +100,7 @@ async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), S
         decode::value(applied, &resource.message).map(|decoded| decoded.value.into()).map_err(Status::internal)
     };
     match resource.update(&context, name, &options, &mut change).await {
-        // It was deleted meanwhile.
+        // The schema was deleted meanwhile.
         Err(status) if status.is(StatusReason::NotFound) => Ok(()),
         updated => updated.map(|_| ()),
     }

@@ -1,7 +1,7 @@
-//! The priority levels and flow schemas that every cluster begins with, as facts.
+//! The priority levels and flow schemas of a new cluster.
 //!
-//! The mandatory ones are what the filter cannot do without: their specs are always put back. The others are a
-//! suggestion that an administrator may change.
+//! The filter depends on the mandatory ones: their specs are always restored. The others are suggestions that an
+//! administrator may change.
 
 use binnacle_schema::{Object, Value, value};
 
@@ -13,15 +13,15 @@ pub(super) struct Level {
 }
 
 enum Limits {
-    /// Never limited, never queued.
+    /// Requests are never limited or queued.
     Exempt,
-    /// So many shares, of which this percentage may be lent.
+    /// The number of shares, and the percentage of them that may be lent.
     Limited { shares: i64, lendable: i64, response: Response },
 }
 
 enum Response {
     Reject,
-    /// So many queues, of which a flow has this many to choose from.
+    /// The number of queues, and the number of queues among which a flow may choose.
     Queue {
         queues: i64,
         hand: i64,
@@ -34,7 +34,7 @@ pub(super) struct Schema {
     pub(super) mandatory: bool,
     level: &'static str,
     precedence: i64,
-    /// What makes a flow within the schema; empty for one flow.
+    /// The method that distinguishes flows within the schema; empty for a single flow.
     distinguisher: &'static str,
     subjects: &'static [Subject],
     resources: &'static [Resources],
@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// The objects are those that kube-apiserver makes.
+    /// The objects equal those of kube-apiserver.
     #[test]
     fn as_recorded() {
         let Ok(shared) = shared() else { return };

@@ -1,7 +1,7 @@
-//! Puts the default levels and schemas in place and keeps up what nobody has taken over.
+//! Creates the default levels and schemas, and updates those that administrators have not taken over.
 //!
-//! An annotation says whether an object follows the defaults. Mandatory ones always do; of the others an administrator
-//! says so, and before anybody has, an object that was never changed (generation 1) does.
+//! An annotation shows whether an object follows the defaults. Mandatory objects always do; an administrator decides
+//! with the annotation for the others, and without it an unchanged object (generation 1) follows.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
@@ -15,14 +15,14 @@ use crate::objects::Objects;
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 const FOLLOWS: &str = "apf.kubernetes.io/autoupdate-spec";
 
-/// What an object should be.
+/// The wanted state of an object.
 struct Wanted {
     name: &'static str,
     mandatory: bool,
     spec: Value,
 }
 
-/// Makes those that are missing, updates those that follow the defaults, deletes those that did and are none any more.
+/// Creates missing defaults, updates objects that follow them, and deletes followers that are not defaults any more.
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     let levels = Objects::new(resources, GROUP, VERSION, LEVELS)?.managed_by(MANAGER);
     let schemas = Objects::new(resources, GROUP, VERSION, SCHEMAS)?.managed_by(MANAGER);
@@ -34,7 +34,7 @@ pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
         .iter()
         .map(|schema| Wanted { name: schema.name, mandatory: schema.mandatory, spec: schema.spec() })
         .collect();
-    // A schema is of use only with its level.
+    // A schema can be used only if its level exists.
     put(&levels, &wanted_levels).await?;
     put(&schemas, &wanted_schemas).await?;
     remove_others(&schemas, &wanted_schemas).await?;
@@ -73,13 +73,13 @@ async fn update(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
         object.make_at(&["metadata", "annotations"]).insert(FOLLOWS, if follows { "true" } else { "false" });
     });
     match updated.await {
-        // Somebody deleted it meanwhile, or changed it: it is looked at again the next time.
+        // It was deleted or changed meanwhile: the next run checks it again.
         Err(status) if status.is(StatusReason::NotFound) || status.is(StatusReason::Conflict) => Ok(()),
         updated => updated,
     }
 }
 
-/// What an object has to be changed into.
+/// The change that an object needs.
 struct Revision {
     follows: bool,
     spec: Option<Value>,
@@ -93,12 +93,12 @@ fn revision(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Revisi
     (annotation != Some(follows) || spec.is_some()).then_some(Revision { follows, spec })
 }
 
-/// The spec that an object should have, if it has another.
+/// Returns the wanted spec of an object, if it has a different one.
 fn other_spec(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Value> {
     let resource = objects.resource();
     let mut expected = value!({"spec": (wanted.spec.clone())});
     resource.set_defaults(&mut expected);
-    // What the exempt level may lend is the administrator's business, mandatory or not.
+    // The limits of the exempt level belong to the administrator, mandatory or not.
     let limits = ["spec", "exempt"];
     if let (Some(current), Some(_)) = (object.object_at(&limits), expected.object_at(&limits)) {
         for member in ["nominalConcurrencyShares", "lendablePercent"] {
@@ -113,7 +113,7 @@ fn other_spec(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Valu
     (expected.get("spec") != object.get("spec")).then(|| wanted.spec.clone())
 }
 
-/// What the annotation says, if it says something.
+/// Returns the value of the annotation, if it is valid.
 fn follows(object: &Value) -> Option<bool> {
     match object.str_at(&["metadata", "annotations", FOLLOWS]) {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -1,4 +1,4 @@
-//! Flow schemas and priority levels on their way from the watch caches to what shares the server out by them.
+//! Follows flow schemas and priority levels, from the watch caches to the filter of priority and fairness.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::informer::{Handler, Informer};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const VERSION: &str = "v1";
 
-/// What is there. Nothing is handed on before both kinds have been read.
+/// All objects of both kinds. Nothing is passed on before both have been read.
 #[derive(Default)]
 struct Known {
     schemas: Kept<FlowSchema>,
@@ -36,7 +36,7 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T: PartialEq> Kept<T> {
-    /// Keeps the object, and says whether that is news.
+    /// Stores the object, and returns true if it is new or changed.
     fn put(&mut self, name: Text, object: T) -> bool {
         let same = self.objects.get(&name) == Some(&object);
         self.objects.insert(name, object);
@@ -47,7 +47,7 @@ impl<T: PartialEq> Kept<T> {
         self.objects.remove(name).is_some()
     }
 
-    /// Everything that is there has been put; the rest is gone.
+    /// Removes the objects that are gone; returns true if there were any.
     fn retain(&mut self, there: &dyn Fn(&str, &str) -> bool) -> bool {
         let before = self.objects.len();
         self.objects.retain(|name, _| there("", name));
@@ -62,7 +62,7 @@ struct Feed {
     known: Mutex<Known>,
 }
 
-/// Begins to follow both kinds, once the resources are there; the tasks end with the shutdown signal.
+/// Starts to follow both kinds when the resources exist; the tasks end with the shutdown signal.
 pub fn follow_flow_control(
     control: &Arc<FlowControl>,
     resources: &Catalog,
@@ -80,7 +80,7 @@ pub fn follow_flow_control(
 }
 
 impl Feed {
-    /// Hands everything on if `change` changed anything: most writes are to statuses.
+    /// Passes all objects on if `change` changed any: most writes are only to statuses.
     fn change(&self, change: impl FnOnce(&mut Known) -> bool) {
         let mut known = self.known.lock();
         if !change(&mut known) {

@@ -1,4 +1,4 @@
-//! Candidates, and which of them is the best.
+//! Candidates, and the choice of the best one.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use binnacle_meta::{MicroTime, SemanticVersion, Time};
 use binnacle_schema::Value;
 
-/// The strategy that elects the candidate of the oldest emulated version.
+/// The strategy that elects the candidate with the oldest emulated version.
 pub(super) const OLDEST_EMULATION: &str = "OldestEmulationVersion";
-/// A candidate that has not renewed itself for this time is none any more.
+/// The time without renewal after which a candidate is expired.
 pub(super) const VALID: Duration = Duration::from_secs(30 * 60);
 
-/// A LeaseCandidate, as an election looks at it.
+/// The fields of a LeaseCandidate that an election uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) name: String,
@@ -43,7 +43,7 @@ impl Candidate {
         self.renewed.is_none_or(|renewed| !holds(renewed, VALID, now))
     }
 
-    /// True where it has said that it is there since it was asked.
+    /// Returns true if the candidate has renewed since its last ping.
     pub(super) fn has_answered(&self) -> bool {
         self.pinged.is_none_or(|pinged| self.renewed.is_some_and(|renewed| renewed >= pinged))
     }
@@ -56,18 +56,18 @@ impl Candidate {
     }
 }
 
-/// True as long as a time that holds for so long is not over.
+/// Returns true until `duration` after `from` has passed.
 pub(super) fn holds(from: MicroTime, duration: Duration, now: MicroTime) -> bool {
     now.as_time().nanos_since(&from.as_time()) < i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// The best candidate by the strategy of the oldest emulated version.
+/// Returns the best candidate by the strategy of the oldest emulated version.
 pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     let fit = candidates.iter().filter(|candidate| candidate.emulated.is_some() && candidate.binary.is_some());
     fit.min_by(|one, other| one.order(other))
 }
 
-/// A version as it is said, be it short or with a `v`.
+/// Parses a version, also a short one or one with a `v`.
 fn version(text: &str) -> Option<SemanticVersion> {
     SemanticVersion::parse_tolerant(text.trim()).ok()
 }
@@ -76,7 +76,7 @@ fn or_zero(version: &Option<SemanticVersion>) -> SemanticVersion {
     version.clone().unwrap_or_default()
 }
 
-/// The strategy of the candidates with the newest program.
+/// Returns the strategy of the candidates with the newest binary version.
 pub(super) fn strategy(candidates: &[Candidate]) -> Result<&str, String> {
     let Some(mut newest) = candidates.first() else { return Err("no candidates".to_owned()) };
     for candidate in &candidates[1..] {
@@ -129,7 +129,7 @@ mod tests {
         let [old, new, other] = [("a", "1.35.0", "x/y"), ("b", "1.36.0", OLDEST_EMULATION), ("c", "1.36.0", "x/z")]
             .map(|(name, version, strategy)| candidate(name, version, version, at, strategy));
         assert_eq!(strategy(&[old.clone(), new.clone()]), Ok(OLDEST_EMULATION));
-        // What cannot be read is 0.0.0.
+        // An invalid version counts as 0.0.0.
         let unread = candidate("d", "x", "", at, "x/y");
         let zero = candidate("e", "0", "0", at, "x/z");
         assert!(strategy(&[unread.clone(), zero]).is_err());

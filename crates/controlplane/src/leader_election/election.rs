@@ -1,5 +1,5 @@
-//! One step of the election for a lease. What has happened so far stands in the lease and its candidates alone, so any
-//! server can go on where another has stopped.
+//! One step of the election for a lease. All its state is in the lease and its candidates, so any server can continue
+//! after another has stopped.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::candidates::{Candidate, OLDEST_EMULATION, VALID, best, holds, strateg
 use super::now;
 use crate::objects::Objects;
 
-/// How long candidates have for an answer, and how long one counts.
+/// The time in which candidates must respond to a ping, and for which a response is valid.
 const ELECTION: Duration = Duration::from_secs(5);
-/// For how long, in seconds, the lease of a new leader holds at first.
+/// The first duration of a new leader's lease, in seconds.
 const LEASE_SECONDS: i64 = 5;
 
 /// The election for a lease.
@@ -24,7 +24,7 @@ pub(super) struct Election<'a> {
 }
 
 impl Election<'_> {
-    /// Does what is to be done next: nothing, ask candidates whether they are there, or elect.
+    /// Takes the next step: does nothing, pings candidates, or elects one.
     pub(super) async fn step(&self, candidates: Vec<Candidate>) -> Result<(), Status> {
         let now = now();
         let failed = |why: String| Status::internal(why);
@@ -43,7 +43,7 @@ impl Election<'_> {
             return Err(Status::internal("no available candidates"));
         }
         let strategy = strategy(&there).map_err(failed)?;
-        // Who leads by another strategy is somebody else's to say.
+        // With another strategy, another program elects the leader.
         let elected = (strategy == OLDEST_EMULATION).then(|| best(&there)).flatten();
         if strategy == OLDEST_EMULATION && elected.is_none() {
             return Err(Status::internal("should not happen, could not find suitable electee"));
@@ -51,7 +51,7 @@ impl Election<'_> {
         self.write(strategy, elected.map(|candidate| candidate.name.as_str())).await
     }
 
-    /// Asks those who have not said for a while that they are there. True while an answer is waited for.
+    /// Pings candidates that have not renewed for a while. Returns true while a response is awaited.
     async fn ask(&self, candidates: &[Candidate], now: MicroTime) -> Result<bool, Status> {
         let mut waits = false;
         for candidate in candidates {
@@ -63,7 +63,7 @@ impl Election<'_> {
             if candidate.renewed.is_some_and(|renewed| holds(renewed, ELECTION, now)) {
                 continue;
             }
-            // Who was asked and has never answered is not asked again.
+            // A candidate that was pinged and has never answered is not pinged again.
             if candidate.pinged.is_none() || (!asked && candidate.has_answered()) {
                 let ping = |object: &mut Value| {
                     object.make_at(&["spec"]).insert("pingTime", now.to_string());
@@ -100,14 +100,14 @@ impl Election<'_> {
     }
 }
 
-/// True where a lease has no leader, or not the best.
+/// Returns true if a lease has no leader, or not the best one.
 fn is_needed(candidates: &[Candidate], lease: Option<&Value>, now: MicroTime) -> Result<bool, String> {
     let Some(lease) = lease else { return Ok(true) };
     let holder = lease.str_at(&["spec", "holderIdentity"]);
     if is_expired(lease, now) || holder.is_empty() {
         return Ok(true);
     }
-    // So that all candidates say from time to time that they are there.
+    // An election makes all candidates renew from time to time.
     if candidates.iter().any(|one| one.renewed.is_some_and(|renewed| !holds(renewed, VALID / 2, now))) {
         return Ok(true);
     }
@@ -117,14 +117,14 @@ fn is_needed(candidates: &[Candidate], lease: Option<&Value>, now: MicroTime) ->
     Ok(best(candidates).is_some_and(|best| best.name != holder))
 }
 
-/// A lease that does not say until when it holds is over.
+/// Returns true if a lease is expired, or has no duration or renew time.
 fn is_expired(lease: &Value, now: MicroTime) -> bool {
     let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
     let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
     renewed.zip(seconds).is_none_or(|(renewed, seconds)| !holds(renewed, Duration::from_secs(seconds), now))
 }
 
-/// Gives a lease that nobody holds to the elected; who holds it is told who would do better.
+/// Gives a free lease to the elected candidate; otherwise sets it as the preferred holder.
 fn settle(lease: &mut Value, strategy: &str, elected: Option<&str>, now: MicroTime) {
     let expired = is_expired(lease, now);
     let holder = lease.str_at(&["spec", "holderIdentity"]).to_owned();

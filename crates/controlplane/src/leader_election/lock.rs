@@ -1,4 +1,4 @@
-//! The lease by which the servers of a store agree which of them elects, held as client-go's elector holds one.
+//! The lease that decides which server of a store elects, held in the way of client-go's elector.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use crate::objects::Objects;
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "leader-election-controller";
 
-/// A lease that this server holds, or waits for.
+/// A lease that this server holds or wants to hold.
 pub(super) struct Lock {
     leases: Objects,
     identity: String,
     timing: Leadership,
-    /// What the lease said when it last changed, and when that was by our own clock: nobody trusts that of others.
+    /// The lease's spec at its last change, and the local time of that; the clocks of other servers are not used.
     observed: Option<(Value, Instant)>,
 }
 
@@ -30,14 +30,14 @@ impl Lock {
     /// Waits until this server holds the lease.
     pub(super) async fn acquire(&mut self) {
         while !self.holds().await {
-            // Not all at the same time.
+            // The random part keeps servers from trying at the same time.
             let most = self.timing.retry_period.as_nanos() * 12 / 10;
             let more = Duration::from_nanos(u64::try_from(crate::random::below(most)).unwrap_or(0));
             tokio::time::sleep(self.timing.retry_period + more).await;
         }
     }
 
-    /// Renews the lease, until that has not succeeded for too long.
+    /// Renews the lease until this has failed for too long.
     pub(super) async fn keep(&mut self) {
         let mut renewed = Instant::now();
         while renewed.elapsed() < self.timing.renew_deadline {
@@ -48,7 +48,7 @@ impl Lock {
         }
     }
 
-    /// Lets others have the lease at once.
+    /// Releases the lease, so that others can have it at once.
     pub(super) async fn release(&self) {
         let identity = self.identity.as_str();
         let released = self.leases.update(NAMESPACE, NAME, "", |lease| {
@@ -101,7 +101,7 @@ impl Lock {
         if !holder.is_empty() && holder != self.identity && fresh {
             return Ok(false);
         }
-        // What others wrote meanwhile is theirs.
+        // A lease that was written meanwhile belongs to its writer.
         let mut written = false;
         let change = |lease: &mut Value| {
             written = lease.get("spec").is_none_or(|found| *found == spec);

@@ -56,7 +56,7 @@ fn endpoints_are_ready_and_of_the_first_family() {
     }
 }
 
-/// What has changed is seen by the next who asks, and what has not changed is not listed again.
+/// The next caller gets changes, and unchanged endpoints are not listed again.
 #[tokio::test]
 async fn changes_are_seen() {
     let cluster = Cluster::start().await;
@@ -94,7 +94,7 @@ async fn changes_are_seen() {
     }
 }
 
-/// The answer for the service once it is as it should be.
+/// Resolves the service until the result is `good`.
 async fn until(addresses: &ServiceAddresses, good: impl Fn(&Result<String, String>) -> bool) -> Result<String, String> {
     let began = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Cluster IPs. An address is taken by creating the IPAddress object that is named after it: the store lets only one
-//! server do so, however many there are (KEP-1880).
+//! Cluster IPs. An address is allocated by creating the IPAddress object with its name: the store lets only one server
+//! succeed (KEP-1880).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,28 +19,28 @@ const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
 pub(crate) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
 
-/// The addresses of all services.
+/// The allocator of addresses for all services.
 #[derive(Clone)]
 pub(crate) struct Addresses {
     resources: Catalog,
     metrics: Option<AllocatorMetrics>,
 }
 
-/// The service that an address is for.
+/// The service that gets an address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
 }
 
-/// Why no address could be had.
+/// The error of an address that could not be allocated.
 #[derive(Debug)]
 pub(crate) enum AddressError {
     Full,
     Allocated,
-    /// No service CIDR that is ready holds the address.
+    /// No ready service CIDR has the address.
     Elsewhere,
-    /// What a dry run says instead, which asks only one range.
+    /// The error of a dry run in this case, which checks only one range.
     NotInRange(IpAddr, String),
     Failed(Status),
 }
@@ -64,7 +64,7 @@ impl Addresses {
         Self { resources, metrics: None }
     }
 
-    /// The same, counting what services get.
+    /// Sets the metrics of allocations.
     #[must_use]
     pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
         if let Some(metrics) = &metrics {
@@ -73,7 +73,7 @@ impl Addresses {
         Self { metrics, ..self }
     }
 
-    /// Takes the address that was asked for.
+    /// Allocates the requested address.
     pub(crate) async fn take(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
         let ranges = self.ranges(Family::of(address)).await?;
         let Some(range) = ranges.iter().find(|range| range.contains(address)) else {
@@ -82,7 +82,7 @@ impl Addresses {
         self.claim_counted(range, address, owner, Scope::Static, Instant::now()).await
     }
 
-    /// Takes any address of a family.
+    /// Allocates any address of a family.
     pub(crate) async fn take_any(&self, family: Family, owner: Owner<'_>) -> Result<IpAddr, AddressError> {
         let objects = self.objects()?;
         let known = objects.resource();
@@ -90,7 +90,7 @@ impl Addresses {
         for range in self.ranges(family).await? {
             let begun = Instant::now();
             for address in range.candidates() {
-                // What the cache does not know yet, the store does.
+                // The cache may lack an object that the store has: then creating it fails.
                 if known.collection.cache.get(&address.to_string()).is_some() {
                     continue;
                 }
@@ -105,7 +105,7 @@ impl Addresses {
         Err(AddressError::Full)
     }
 
-    /// What [`Addresses::take`] says when nothing is to be taken.
+    /// Returns the result that [`Addresses::take`] would have, without taking the address.
     pub(crate) async fn try_take(&self, address: IpAddr) -> Result<(), AddressError> {
         match self.ranges(Family::of(address)).await?.first() {
             Some(range) if range.contains(address) => Ok(()),
@@ -114,12 +114,12 @@ impl Addresses {
         }
     }
 
-    /// A stand-in for the address that a service would get, were it not for a dry run.
+    /// Returns a substitute for the address that a service would get without a dry run.
     pub(crate) async fn try_take_any(&self, family: Family) -> Result<IpAddr, AddressError> {
         self.ranges(family).await?.first().map(AddressRange::network).ok_or(AddressError::Full)
     }
 
-    /// Makes the object that holds an address of a range, and counts it. It was begun to look for one at `begun`.
+    /// Creates the object that allocates an address of a range, and counts it. `begun` is the start of the search.
     async fn claim_counted(
         &self,
         range: &AddressRange,
@@ -145,7 +145,7 @@ impl Addresses {
         }
     }
 
-    /// Gives an address back, unless it is somebody else's. What fails is left to the repair loop.
+    /// Releases an address, unless another service owns it. The repair loop handles a failure.
     pub(crate) async fn release(&self, address: IpAddr, owner: Owner<'_>) {
         if let Err(status) = self.try_release(address, owner).await {
             tracing::warn!(%address, error = status.message(), "the address of a service could not be given back yet");
@@ -167,7 +167,7 @@ impl Addresses {
         }
     }
 
-    /// Makes the object that holds an address.
+    /// Creates the object that allocates an address.
     pub(crate) async fn claim(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
         let labels = Object::from_iter([(FAMILY_LABEL, Family::of(address).as_str()), (MANAGED_BY_LABEL, MANAGER)]);
         let object = value!({
@@ -183,13 +183,13 @@ impl Addresses {
         }
     }
 
-    /// The ranges of a family that addresses may be taken from now.
+    /// Returns the ranges of a family from which addresses may be allocated now.
     async fn ranges(&self, family: Family) -> Result<Vec<AddressRange>, AddressError> {
         let cidrs =
             Objects::new(&self.resources, "networking.k8s.io", "v1", "servicecidrs").map_err(AddressError::Failed)?;
         let mut ranges = usable(&cidrs.list_as("", Match::Any).await.map_err(AddressError::Failed)?, family);
         if ranges.is_empty() {
-            // The first may have been made a moment ago.
+            // The first CIDR may have been created a moment ago.
             ranges = usable(&cidrs.list("").await.map_err(AddressError::Failed)?, family);
         }
         Ok(ranges)
@@ -204,7 +204,7 @@ impl Addresses {
     }
 }
 
-/// Whether an IPAddress object stands for an address of this service.
+/// Returns true if an IPAddress object belongs to this service.
 pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
     let parent = |member| object.str_at(&["spec", "parentRef", member]);
     parent("group").is_empty()
@@ -213,7 +213,7 @@ pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
         && parent("name") == owner.name
 }
 
-/// The ranges of service CIDRs that are ready and stay; one whose readiness nobody has told of counts as ready.
+/// Returns the ranges of ready service CIDRs that are not being deleted; one without the condition counts as ready.
 fn usable(cidrs: &[Value], family: Family) -> Vec<AddressRange> {
     let mut ranges = Vec::new();
     for cidr in cidrs.iter().filter(|cidr| is_ready(cidr)) {

@@ -1,7 +1,7 @@
-//! Which of a row of numbers are taken, in the form in which kube-apiserver stores it: the bytes of one large number,
-//! most significant first, in which bit *i* stands for the *i*-th.
+//! A bitmap of taken numbers in kube-apiserver's stored form: the big-endian bytes of one large number, whose bit *i*
+//! stands for number *i*.
 
-/// A fixed row of bits.
+/// A bitmap of fixed length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bitmap {
     bits: Vec<bool>,
@@ -12,7 +12,7 @@ impl Bitmap {
         Self { bits: vec![false; len] }
     }
 
-    /// Bits beyond the row are dropped.
+    /// Reads a bitmap; bits beyond its length are dropped.
     pub(crate) fn from_bytes(bytes: &[u8], len: usize) -> Self {
         let bit = |i: usize| {
             let byte = bytes.len().checked_sub(1 + i / 8).and_then(|at| bytes.get(at)).copied().unwrap_or(0);
@@ -21,7 +21,7 @@ impl Bitmap {
         Self { bits: (0..len).map(bit).collect() }
     }
 
-    /// Without leading zero bytes.
+    /// Returns the bytes without leading zeros.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let Some(top) = self.bits.iter().rposition(|bit| *bit) else { return Vec::new() };
         let mut bytes = vec![0u8; top / 8 + 1];
@@ -40,14 +40,14 @@ impl Bitmap {
         self.bits.get(i).copied().unwrap_or(false)
     }
 
-    /// What is beyond the row is not set.
+    /// Sets a bit; one beyond the length is ignored.
     pub(crate) fn set(&mut self, i: usize, taken: bool) {
         if let Some(bit) = self.bits.get_mut(i) {
             *bit = taken;
         }
     }
 
-    /// The numbers that are taken.
+    /// Returns the taken numbers.
     pub(crate) fn taken(&self) -> impl Iterator<Item = usize> {
         self.bits.iter().enumerate().filter(|(_, bit)| **bit).map(|(i, _)| i)
     }

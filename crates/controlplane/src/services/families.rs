@@ -1,4 +1,4 @@
-//! Which address families a service is of (KEP-563): what the client says, completed from what the cluster has.
+//! The address families of a service (KEP-563): the client's, completed with the cluster's.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupKind, Status};
 use binnacle_schema::Value;
@@ -8,12 +8,12 @@ use binnacle_validation::metadata::shown;
 
 use super::spec::{Family, NONE, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK, Spec, spec_mut};
 
-/// The families that the cluster gives addresses of, the default one first.
+/// The families of the cluster's service addresses, the default one first.
 #[derive(Clone, Debug)]
 pub(crate) struct Families(Vec<Family>);
 
 impl Families {
-    /// Of the service CIDRs of the flags.
+    /// Collects the families of the service CIDRs in the flags.
     pub(crate) fn new(configured: impl IntoIterator<Item = Family>) -> Self {
         let mut families = Vec::new();
         for family in configured {
@@ -37,7 +37,7 @@ impl Families {
     }
 
     /// Fills in `ipFamilyPolicy` and `ipFamilies` of a service that is created (`old` is `None`) or changed, or refuses
-    /// what contradicts itself or the cluster.
+    /// a service that contradicts itself or the cluster.
     pub(crate) fn complete(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         if Spec::of(service).is_external_name() || old.is_some_and(|old| is_settled_dual_stack(service, old)) {
             return Ok(());
@@ -55,7 +55,7 @@ impl Families {
         refuse(service, &errors)?;
 
         if Spec::of(service).cluster_ip() == NONE && !Spec::of(service).has_selector() {
-            // Whoever fills its endpoints may use either family, whatever the cluster has.
+            // Its endpoints may be of either family, even if the cluster has only one.
             self.fill_in(service, true);
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl Families {
         Ok(())
     }
 
-    /// The families of the addresses that were asked for.
+    /// Adds the families of the requested addresses.
     fn infer_from_addresses(&self, service: &mut Value, errors: &mut FieldErrors) {
         let spec = Spec::of(service);
         let addresses = spec.cluster_ips();
@@ -75,7 +75,7 @@ impl Families {
             if *address == NONE {
                 break;
             }
-            // Those that cannot be read were refused before.
+            // Invalid addresses were refused before.
             let Some(family) = parse_ip(address).map(Family::of).filter(|_| i >= families.len()) else { continue };
             if self.has(family) {
                 families.push(family.as_str().to_owned());
@@ -105,7 +105,7 @@ impl Families {
         }
     }
 
-    /// The default family where there is none, and a second one for services of two where that `can` be.
+    /// Adds the default family if there is none, and a second one for dual-stack policies if it `can` be had.
     fn fill_in(&self, service: &mut Value, can: bool) {
         let spec = Spec::of(service);
         let policy = spec.family_policy();
@@ -124,8 +124,8 @@ impl Families {
     }
 }
 
-/// A service of as many families as there were neither gains nor loses one with the cluster: only a change of the policy
-/// or of the families themselves does that.
+/// Returns true if a change leaves a `PreferDualStack` service's families and addresses as they are: then they do not
+/// follow the cluster's families.
 pub(crate) fn is_settled_dual_stack(service: &Value, old: &Value) -> bool {
     let (new, old) = (Spec::of(service), Spec::of(old));
     new.kind() == old.kind()
@@ -136,10 +136,10 @@ pub(crate) fn is_settled_dual_stack(service: &Value, old: &Value) -> bool {
         && new.families() == old.families()
 }
 
-/// A service never changes between one and two families without being told: what was is kept.
+/// Sets a missing policy, to the old one if there is one: a service never changes its number of families by itself.
 fn default_policy(service: &mut Value, old: Option<&Value>) {
     let spec = Spec::of(service);
-    // An empty text is a policy, and none of those that there are.
+    // An empty text counts as a policy, and is not a valid one.
     if spec.value().get("ipFamilyPolicy").is_some_and(|policy| !policy.is_null()) {
         return;
     }
@@ -154,7 +154,7 @@ fn default_policy(service: &mut Value, old: Option<&Value>) {
     spec_mut(service).insert("ipFamilyPolicy", policy);
 }
 
-/// `SingleStack` alone is enough to give up the second address; leaving it out is not.
+/// Releases the second address for `SingleStack`; removing the address without this policy is an error.
 fn follow_single_stack(service: &mut Value, old: &Value, errors: &mut FieldErrors) {
     let (new_spec, old_spec) = (Spec::of(service), Spec::of(old));
     let (addresses, families) = (new_spec.cluster_ips(), new_spec.families());
@@ -207,7 +207,7 @@ fn refuse(service: &Value, errors: &FieldErrors) -> Result<(), Status> {
     Err(invalid(service, errors))
 }
 
-/// 422 for a service.
+/// Returns the status 422 for a service.
 pub(crate) fn invalid(service: &Value, errors: &FieldErrors) -> Status {
     Status::invalid(&GroupKind::new("", "Service"), service.str_at(&["metadata", "name"]), errors)
 }
@@ -303,7 +303,7 @@ mod tests {
             complete(DUAL, reduced, Some(dual())),
             Err("Service \"a\" is invalid: spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be 'SingleStack' to release the secondary cluster IP".to_owned())
         );
-        // The cluster became one of a single family: the service stays as it is.
+        // The cluster has a single family now: the service stays unchanged.
         assert_eq!(complete(SINGLE, dual(), Some(dual())).map(|(_, families)| families.len()), Ok(2));
     }
 }

@@ -1,4 +1,4 @@
-//! The metric families of kube-apiserver for what services are given: cluster IPs and node ports.
+//! kube-apiserver's metrics of allocations for services: cluster IPs and node ports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::range::AddressRange;
 
-/// How many addresses and ports are given and left. Clones are the same families.
+/// The numbers of allocated and free addresses and ports. Clones share the families.
 #[derive(Clone, Debug)]
 pub struct AllocatorMetrics {
     held: Held,
@@ -33,12 +33,12 @@ pub struct AllocatorMetrics {
     port_errors: IntCounterVec,
 }
 
-/// How an address or a port was chosen.
+/// The way in which an address or a port was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// The service asked for it.
+    /// The service requested it.
     Static,
-    /// Any that was free.
+    /// Any free one was chosen.
     Dynamic,
 }
 
@@ -52,7 +52,7 @@ impl Scope {
 }
 
 impl AllocatorMetrics {
-    /// Fails where the registry has families of these names already.
+    /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let of_addresses = |name: &str| format!("kube_apiserver_clusterip_allocator_{name}");
         let of_ports = |name: &str| format!("kube_apiserver_nodeport_allocator_{name}");
@@ -102,9 +102,9 @@ impl AllocatorMetrics {
         })
     }
 
-    /// From now on addresses are counted as the cache of these resources has them.
+    /// Counts the addresses in the cache of these resources from now on.
     pub(super) fn follow(&self, resources: &Catalog) {
-        // The first server that asks is the one that the families are of.
+        // The families belong to the first server that calls this.
         let _ = self.held.0.resources.set(resources.clone());
     }
 
@@ -133,14 +133,14 @@ impl AllocatorMetrics {
     }
 }
 
-/// The addresses that are given of each range, counted when somebody asks.
+/// The allocated addresses of each range, counted at each scrape.
 #[derive(Clone)]
 struct Held(Arc<Addresses>);
 
 struct Addresses {
     given: GaugeVec,
     free: GaugeVec,
-    /// Those of which addresses were given.
+    /// The ranges with allocations.
     ranges: Mutex<BTreeMap<String, AddressRange>>,
     resources: OnceLock<Catalog>,
 }
@@ -161,7 +161,7 @@ impl Held {
     fn count(&self) -> Option<()> {
         let resource = self.0.resources.get()?.find("networking.k8s.io", "v1", "ipaddresses")?;
         let cache = &resource.collection.cache;
-        // A cache that is ready does not wait.
+        // A snapshot of a ready cache needs no waiting.
         let snapshot = cache.snapshot(Instant::now()).now_or_never()?.ok()?;
         let all = cache.selection(Interest::default());
         let addresses: Vec<IpAddr> = snapshot.iter(&all, "").filter_map(|entry| entry.name().parse().ok()).collect();
@@ -186,7 +186,7 @@ impl Collector for Held {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // Until the cache is ready the numbers are those of before.
+        // Until the cache is ready the last numbers are reported.
         let _ = self.count();
         [&self.0.given, &self.0.free].into_iter().flat_map(Collector::collect).collect()
     }

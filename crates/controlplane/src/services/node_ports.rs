@@ -1,5 +1,5 @@
-//! Node ports. What is taken stands in one object of the store, as kube-apiserver keeps it, so that several servers, of
-//! either make, cannot give one port twice.
+//! Node ports. The allocated ports are in one object of the store, in kube-apiserver's format, so that several servers,
+//! of either program, cannot allocate one port twice.
 
 use std::fmt;
 
@@ -19,50 +19,50 @@ use crate::config::PortRange;
 use crate::objects::Objects;
 use crate::random;
 
-/// Below the root of all keys.
+/// The key, below the root of all keys.
 const KEY: &str = "ranges/servicenodeports";
 const KIND: &str = "RangeAllocation";
 const DEPTH: usize = 32;
 
-/// The first ports are left to who asks for certain ones, as long as the rest lasts (KEP-3668):
-/// `min(max(16, size / 32), 128)` ports of a range of more than 16.
+/// The first ports are reserved for requests of certain ports while others are free (KEP-3668): `min(max(16, size /
+/// 32), 128)` ports of a range of more than 16.
 const STATIC_MIN: usize = 16;
 const STATIC_MAX: usize = 128;
 const STATIC_SHARE: usize = 32;
 
-/// What a dry run gives for a port that it would have chosen, and counts up from.
+/// The first port that a dry run chooses; later ones count up from there.
 const DRY_RUN_PORT: i64 = 32769;
 
-/// The node ports of all services.
+/// The allocator of node ports for all services.
 pub(crate) struct NodePorts {
     resources: Catalog,
     range: PortRange,
     metrics: Option<AllocatorMetrics>,
-    /// As last read or written; `None` before.
+    /// The state last read or written; `None` before that.
     state: Mutex<Option<State>>,
 }
 
 #[derive(Clone)]
 struct State {
     taken: Bitmap,
-    /// Of the stored object; `None` when there is none yet.
+    /// The revision of the stored object; `None` if there is none yet.
     revision: Option<Revision>,
 }
 
-/// Ports as they are while one service is looked at. Nothing is taken before that has succeeded.
+/// The ports during the allocation for one service. They are written only if all of it succeeds.
 pub(crate) struct Session<'a> {
     range: PortRange,
     taken: &'a mut Bitmap,
     dry_run: bool,
-    /// In a dry run: what the next chosen port is.
+    /// The next port that a dry run chooses.
     next_dummy: i64,
-    /// How the ports were chosen that were taken.
+    /// The scopes of the ports that were taken.
     given: Vec<Scope>,
-    /// How the port was to be chosen that could not be had.
+    /// The scope of the port that could not be allocated.
     refused: Option<Scope>,
 }
 
-/// Why a port could not be had.
+/// The error of a port that could not be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortError {
     Full,
@@ -83,7 +83,7 @@ impl fmt::Display for PortError {
 }
 
 impl Session<'_> {
-    /// Takes the port that was asked for.
+    /// Allocates the requested port.
     pub(crate) fn take(&mut self, port: i64) -> Result<(), PortError> {
         let taken = self.try_take(port);
         self.note(Scope::Static, taken.is_ok());
@@ -99,7 +99,7 @@ impl Session<'_> {
 
     fn try_take(&mut self, port: i64) -> Result<(), PortError> {
         let Some(offset) = offset(self.range, port) else {
-            // A dry run of kube-apiserver does not look.
+            // A dry run of kube-apiserver does not check the range.
             return if self.dry_run { Ok(()) } else { Err(PortError::NotInRange(self.range)) };
         };
         if self.taken.has(offset) {
@@ -110,7 +110,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Takes any port.
+    /// Allocates any port.
     pub(crate) fn take_any(&mut self) -> Result<i64, PortError> {
         if self.dry_run {
             self.next_dummy += 1;
@@ -131,13 +131,13 @@ impl NodePorts {
         Self { resources, range, metrics: None, state: Mutex::new(None) }
     }
 
-    /// The same, counting what services get.
+    /// Sets the metrics of allocations.
     #[must_use]
     pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
         Self { metrics, ..self }
     }
 
-    /// Takes ports as `plan` says; it may be asked again, when others were quicker.
+    /// Allocates the ports of `plan`, which is called again if another server has written first.
     pub(crate) async fn take<T>(
         &self,
         dry_run: bool,
@@ -165,7 +165,7 @@ impl NodePorts {
             let planned = plan(&mut session);
             let (given, refused) = (session.given, session.refused);
             match planned {
-                // Another server may have given back what is missing here.
+                // Another server may have released the missing port.
                 Err(_) if !fresh => continue,
                 Err(status) => {
                     if let (Some(metrics), Some(scope), false) = (&self.metrics, refused, dry_run) {
@@ -189,7 +189,7 @@ impl NodePorts {
         }
     }
 
-    /// Tells how many ports are given, some of them now.
+    /// Counts all allocated ports, and those just allocated by their scopes in `given`.
     fn count(&self, state: &State, given: &[Scope]) {
         if let Some(metrics) = &self.metrics {
             metrics.ports_given(given);
@@ -197,7 +197,7 @@ impl NodePorts {
         }
     }
 
-    /// Gives ports back. What fails is left to the repair loop.
+    /// Releases ports. The repair loop handles a failure.
     pub(crate) async fn release(&self, ports: &[i64]) {
         if ports.is_empty() {
             return;
@@ -207,13 +207,13 @@ impl NodePorts {
         }
     }
 
-    /// Marks the ports that services have, and gives back those of `leaked` that no service has. Says which ports are
-    /// taken without belonging to a service.
+    /// Marks the ports of services as allocated, and releases those of `leaked` that no service has. Returns the
+    /// allocated ports that no service has.
     pub(crate) async fn repair(&self, leaked: &[i64]) -> Result<Vec<i64>, Status> {
         let mut state = self.state.lock().await;
         *state = None;
         loop {
-            // In this order: a port is taken before its service is written.
+            // In this order: a port is allocated before its service is written.
             let known = self.load().await?;
             let used = self.used().await?;
             let mut taken = known.taken.clone();
@@ -241,7 +241,7 @@ impl NodePorts {
             };
             let mut taken = known.taken.clone();
             change(self.range, &mut taken);
-            // Another server may have taken what seems to be free already.
+            // Another server may have allocated a port that seems to be free.
             if taken == known.taken && !fresh {
                 continue;
             }
@@ -253,7 +253,7 @@ impl NodePorts {
         }
     }
 
-    /// What the store says; without its word, or when it speaks of another range, what the services have.
+    /// Reads the allocated ports in the store, or those of the services if the store has none or another range.
     async fn load(&self) -> Result<State, Status> {
         let (store, key) = self.place()?;
         let (kv, _) = store.get(key, None).await.map_err(store_failure)?;
@@ -266,7 +266,7 @@ impl NodePorts {
         Ok(State { taken, revision })
     }
 
-    /// Writes the ports if nobody else has since they were read; `None` when somebody has.
+    /// Writes the ports if they were not changed since they were read; `None` otherwise.
     async fn write(&self, known: &State, taken: Bitmap) -> Result<Option<State>, Status> {
         if taken == known.taken && known.revision.is_some() {
             return Ok(Some(known.clone()));
@@ -280,7 +280,7 @@ impl NodePorts {
         }
     }
 
-    /// The ports of all services.
+    /// Returns the ports of all services.
     async fn used(&self) -> Result<Bitmap, Status> {
         let services = Objects::new(&self.resources, "", "v1", "services")?.list("").await?;
         let mut used = Bitmap::new(self.range.size());
@@ -301,7 +301,7 @@ impl NodePorts {
         Ok(Bytes::from(proto::wrap("v1", KIND, |raw| proto::encode(&object, message, raw))))
     }
 
-    /// `None` for another range, and for what cannot be read.
+    /// Decodes the object; `None` if its range differs or it is invalid.
     fn decode(&self, kv: &KeyValue) -> Option<Bitmap> {
         let envelope = proto::unwrap(&kv.value).ok()?;
         let snapshot = self.resources.snapshot();
@@ -314,7 +314,7 @@ impl NodePorts {
         Some(Bitmap::from_bytes(&bytes, self.range.size()))
     }
 
-    /// Where the object is.
+    /// Returns the store and key of the object.
     fn place(&self) -> Result<(RequestStore, Bytes), Status> {
         let services = self.resources.require("", "v1", "services")?;
         let collection = &services.collection;
@@ -322,7 +322,7 @@ impl NodePorts {
     }
 }
 
-/// All ports on nodes that a service has, that of its health check included.
+/// Returns all node ports of a service, including its health check port.
 pub(crate) fn ports_of(spec: Spec<'_>) -> Vec<i64> {
     let mut ports = spec.node_ports();
     if spec.needs_health_check_port() && spec.health_check_port() != 0 {
@@ -337,7 +337,7 @@ fn give_back(range: PortRange, taken: &mut Bitmap, ports: &[i64]) {
     }
 }
 
-/// The first free place in `from..to`, beginning at a random one.
+/// Returns the first free index in `from..to`, starting at a random one.
 fn free(taken: &Bitmap, from: usize, to: usize) -> Option<usize> {
     let count = to.saturating_sub(from);
     let start = random::below(count as u128) as usize;

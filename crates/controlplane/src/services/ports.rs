@@ -1,4 +1,4 @@
-//! Which node ports a service gets, keeps and gives back.
+//! The node ports that a service gets, keeps and releases.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::families::invalid;
 use super::node_ports::{PortError, Session};
 use super::spec::{Spec, node_port, spec_mut};
 
-/// The ports that a service is to have.
+/// The planned ports of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// For each of `spec.ports`, 0 for none.
@@ -30,18 +30,18 @@ impl Plan {
     }
 }
 
-/// Whether a change (a creation without `old`) can need new ports.
+/// Returns true if a change (a creation without `old`) may need new ports.
 pub(crate) fn needs_ports(service: &Value, old: Option<&Value>) -> bool {
     Spec::of(service).uses_node_ports() || needs_new_health_check(service, old)
 }
 
-/// Ports of a service that is created. Ports of one number in different protocols share one on the nodes.
+/// Plans the ports of a new service. Ports of one number in different protocols share one node port.
 pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
     let spec = Spec::of(service);
     let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
     if spec.uses_node_ports() {
         let numbers: Vec<i64> = spec.ports().iter().map(|port| port.int_at(&["port"]).unwrap_or(0)).collect();
-        // Another protocol of the same port may name the one to take.
+        // The node port may be requested by another protocol of the same port.
         let mut asked: HashMap<i64, i64> = HashMap::new();
         for (number, port) in numbers.iter().zip(&ports).filter(|(_, port)| **port != 0) {
             asked.entry(*number).or_insert(*port);
@@ -73,7 +73,7 @@ pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<
     Ok(Plan { ports, health_check: health_check(service, None, session)? })
 }
 
-/// Ports of a service that is changed: those it had stay its own.
+/// Plans the ports of a changed service, which keeps the ports it had.
 pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
     let spec = Spec::of(service);
     let before: HashSet<i64> = Spec::of(old).node_ports().into_iter().collect();
@@ -100,7 +100,7 @@ pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_
     Ok(Plan { ports, health_check: health_check(service, Some(old), session)? })
 }
 
-/// The ports that a change (a creation without `old`) took, once its plan was applied.
+/// Returns the ports that a change (a creation without `old`) allocated, after its plan was applied.
 pub(crate) fn taken(service: &Value, old: Option<&Value>) -> Vec<i64> {
     let spec = Spec::of(service);
     let before: HashSet<i64> = old.into_iter().flat_map(|old| Spec::of(old).node_ports()).collect();
@@ -112,7 +112,7 @@ pub(crate) fn taken(service: &Value, old: Option<&Value>) -> Vec<i64> {
     taken
 }
 
-/// The ports that a change gives back.
+/// Returns the ports that a change releases.
 pub(crate) fn given_up(service: &Value, old: &Value) -> Vec<i64> {
     let (new, old) = (Spec::of(service), Spec::of(old));
     let mut given_up = if old.uses_node_ports() || new.uses_node_ports() { old.node_ports() } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! The addresses of one service CIDR: which may be given, and in what order they are tried (KEP-3070).
+//! The addresses of one service CIDR: the usable ones, and the order in which they are tried (KEP-3070).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,20 +7,20 @@ use binnacle_validation::ip::Cidr;
 use super::spec::Family;
 use crate::random;
 
-/// The part at the beginning is left to who asks for certain addresses, as long as the rest lasts:
-/// `min(max(16, size / 16), 256)` addresses of a range of more than 16.
+/// The first addresses are reserved for requests of certain addresses while others are free: `min(max(16, size / 16),
+/// 256)` addresses of a range of more than 16.
 const STATIC_MIN: u128 = 16;
 const STATIC_MAX: u128 = 256;
 const STATIC_SHARE: u128 = 16;
 
-/// A range of addresses. Its first address is never given, nor the last of an IPv4 range.
+/// A range of addresses. Its first address is never allocated, nor the last of an IPv4 range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressRange {
     cidr: Cidr,
-    /// Bounds of what can be given, both included; `last` comes before `first` when there is nothing to give.
+    /// The bounds of the usable addresses, both included; `last` is before `first` if there are none.
     first: u128,
     last: u128,
-    /// How many of them are left to who asks.
+    /// The number of usable addresses reserved for requests of certain addresses.
     reserved: u128,
 }
 
@@ -32,7 +32,7 @@ impl AddressRange {
         let size = 1u128.checked_shl(host_bits).unwrap_or(u128::MAX);
         let reserved = if size <= STATIC_MIN { 0 } else { (size / STATIC_SHARE).clamp(STATIC_MIN, STATIC_MAX) };
         let broadcast = u128::from(family == Family::V4);
-        // A range of one address has none to give: its last comes before its first.
+        // A range of one address has no usable one: `last` is before `first`.
         let last = network.saturating_add(size - 1).saturating_sub(broadcast);
         Self { cidr, first: network.saturating_add(1), last, reserved }
     }
@@ -41,22 +41,22 @@ impl AddressRange {
         Family::of_cidr(&self.cidr)
     }
 
-    /// The address that names the range, which is never given.
+    /// Returns the network address, which is never allocated.
     pub(crate) fn network(&self) -> IpAddr {
         self.cidr.masked()
     }
 
-    /// The first address that can be given.
+    /// Returns the first usable address.
     pub(crate) fn first(&self) -> IpAddr {
         self.address(self.first)
     }
 
-    /// The range as clients write it.
+    /// Returns the range in CIDR notation.
     pub(crate) fn text(&self) -> String {
         self.cidr.network()
     }
 
-    /// How many addresses can be given.
+    /// Returns the number of usable addresses.
     pub(crate) fn size(&self) -> f64 {
         self.last.saturating_add(1).saturating_sub(self.first) as f64
     }
@@ -65,7 +65,7 @@ impl AddressRange {
         address.is_ipv4() == (self.family() == Family::V4) && (self.first..=self.last).contains(&number(address))
     }
 
-    /// All addresses that can be given, each once: those beyond the reserved ones from a random one on, then the
+    /// Returns all usable addresses, each once: first those that are not reserved, beginning at a random one, then the
     /// reserved ones likewise.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = IpAddr> + use<> {
         let range = *self;

@@ -1,5 +1,5 @@
-//! What went wrong between a service and what it was given is put right: addresses and ports that a service has are
-//! marked as taken, those that nobody has are given back once it is clear that nobody is about to get them.
+//! Repairs the allocations of services: addresses and ports of services are marked as taken, and those without a
+//! service are released when no pending service can own them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use super::spec::Spec;
 use crate::objects::Objects;
 use crate::start::Work;
 
-/// Seconds after which an address without a service is not one whose service is just being written.
+/// The age in seconds from which an address without a service counts as leaked: a younger one's may still be written.
 const GRACE: i64 = 60;
 
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
@@ -26,7 +26,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
 }
 
 async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
-    // In this order: an address is taken before its service is written.
+    // In this order: an address is allocated before its service is written.
     let taken = Objects::new(resources, "networking.k8s.io", "v1", "ipaddresses")?.list("").await?;
     let services = Objects::new(resources, "", "v1", "services")?.list("").await?;
     let addresses = Addresses::new(resources.clone());
@@ -68,7 +68,7 @@ fn owner_of(service: &Value) -> Owner<'_> {
     Owner { namespace: service.str_at(&["metadata", "namespace"]), name: service.str_at(&["metadata", "name"]) }
 }
 
-/// In seconds; without a time it is new.
+/// Returns the age in seconds; an object without a time is new.
 fn age(object: &Value, now: i64) -> i64 {
     let made = Time::parse(object.str_at(&["metadata", "creationTimestamp"]));
     made.map_or(0, |made| now - made.unix_seconds())
@@ -84,7 +84,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_left_behind_is_put_right() {
-        // Without hooks, so that services get nothing.
+        // Without hooks, so that services get no allocations.
         let resources = Cluster::resources();
         let addresses = Addresses::new(resources.clone());
         let services = Objects::new(&resources, "", "v1", "services").unwrap();

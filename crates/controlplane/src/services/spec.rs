@@ -1,4 +1,4 @@
-//! What allocation reads and writes in a service's spec.
+//! The fields of a service's spec that allocation reads and writes.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -52,12 +52,12 @@ impl Family {
     }
 }
 
-/// The spec of a service to read.
+/// The spec of a service, for reading.
 #[derive(Clone, Copy)]
 pub(crate) struct Spec<'a>(&'a Value);
 
 impl<'a> Spec<'a> {
-    /// Of a whole service.
+    /// Returns the spec of a service.
     pub(crate) fn of(service: &'a Value) -> Self {
         static NULL: Value = Value::Null;
         Self(service.get("spec").unwrap_or(&NULL))
@@ -75,12 +75,12 @@ impl<'a> Spec<'a> {
         self.kind() == "ExternalName"
     }
 
-    /// Whether ports may be opened on nodes.
+    /// Returns true if the type may have node ports.
     pub(crate) fn uses_node_ports(self) -> bool {
         matches!(self.kind(), "NodePort" | "LoadBalancer")
     }
 
-    /// Whether ports that are not named are opened on nodes as well.
+    /// Returns true if ports without a requested node port get one as well.
     pub(crate) fn fills_in_node_ports(self) -> bool {
         match self.kind() {
             "NodePort" => true,
@@ -93,7 +93,7 @@ impl<'a> Spec<'a> {
         self.kind() == "LoadBalancer" && self.0.str_at(&["externalTrafficPolicy"]) == "Local"
     }
 
-    /// 0 for none.
+    /// Returns the health check port, 0 for none.
     pub(crate) fn health_check_port(self) -> i64 {
         self.0.int_at(&["healthCheckNodePort"]).unwrap_or(0)
     }
@@ -118,7 +118,7 @@ impl<'a> Spec<'a> {
         self.texts("ipFamilies")
     }
 
-    /// Empty where none is set.
+    /// Returns the policy; empty if none is set.
     pub(crate) fn family_policy(self) -> &'a str {
         self.0.str_at(&["ipFamilyPolicy"])
     }
@@ -127,13 +127,13 @@ impl<'a> Spec<'a> {
         self.0.list_at(&["ports"])
     }
 
-    /// The node ports that are set, once each, in order.
+    /// Returns the node ports, without duplicates, in order.
     pub(crate) fn node_ports(self) -> Vec<i64> {
         let mut seen = HashSet::new();
         self.ports().iter().map(node_port).filter(|port| *port != 0 && seen.insert(*port)).collect()
     }
 
-    /// The addresses that it has, `None` and what cannot be read left out.
+    /// Returns the cluster IPs, without `None` and invalid ones.
     pub(crate) fn addresses(self) -> Vec<IpAddr> {
         if self.is_external_name() || self.is_headless() {
             return Vec::new();
@@ -146,12 +146,12 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// The spec of a service to write.
+/// Returns the spec of a service, for writing.
 pub(crate) fn spec_mut(service: &mut Value) -> &mut Object {
     service.make_at(&["spec"])
 }
 
-/// 0 for none.
+/// Returns the node port of a port, 0 for none.
 pub(crate) fn node_port(port: &Value) -> i64 {
     port.int_at(&["nodePort"]).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The admission plugins over real resources: what they add to objects, and what they refuse.
+//! The admission plugins with real resources: their defaults, and their refusals.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ async fn pods_are_refused() {
         "spec": {"limits": [{"type": "Container", "max": {"memory": "1Gi"}, "default": {"memory": "100Mi"}}]}
     });
     server.create("limitranges", "ns", limits).await.unwrap();
-    // The cache hears of the limits a moment later.
+    // The cache gets the limits a moment later.
     let until = Instant::now() + Duration::from_secs(10);
     loop {
         let probe = server.create("pods", "ns", pod("probe", value!({}))).await.unwrap();
@@ -166,7 +166,7 @@ async fn other_kinds_are_completed() {
     }
 }
 
-/// Whoever deletes jobs without a word about their pods is told what becomes of those, once.
+/// A delete of jobs without a propagation policy returns one warning about their pods.
 #[tokio::test]
 async fn deleting_a_collection_warns_once() {
     let server = server().await;

@@ -1,4 +1,4 @@
-//! The objects that a new cluster has, against those of kube-apiserver.
+//! The objects of a new cluster, compared with those of kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ async fn objects_are_those_of_the_reference() {
             };
             theirs.insert(known(&path), plain(object.clone()));
         }
-        // What is told of an object by who follows it comes a little later than the object.
+        // Controllers write the status of an object shortly after the object.
         let mut ours = listed(&server, path).await;
         for _ in 0..200 {
             if ours == theirs {
@@ -95,7 +95,7 @@ async fn objects_are_those_of_the_reference() {
     }
 }
 
-/// All objects of a resource without what differs from server to server.
+/// Returns all objects of a resource without the parts that differ from server to server.
 async fn listed(server: &Server, path: &str) -> BTreeMap<String, serde_json::Value> {
     let resource = server.resource(path);
     let mut page = resource.list(&user("", false), &Default::default()).await.unwrap();
@@ -143,14 +143,14 @@ fn reference() -> Option<PathBuf> {
     Some(shared.join("reference/bootstrap")).filter(|folder| folder.is_dir())
 }
 
-/// As a client would read it: a null is left out.
+/// Converts an object to the form that a client reads: without nulls.
 fn to_json(object: &Value) -> serde_json::Value {
     let mut text = Vec::new();
     json::write(object, &mut text);
     serde_json::from_slice(&text).unwrap()
 }
 
-/// Without what differs from start to start.
+/// Removes the parts that differ from start to start.
 fn plain(mut object: serde_json::Value) -> serde_json::Value {
     let members = object.as_object_mut().unwrap();
     if let Some(data) = members.get_mut("data").and_then(serde_json::Value::as_object_mut) {
@@ -162,7 +162,7 @@ fn plain(mut object: serde_json::Value) -> serde_json::Value {
     }
     members.remove("kind");
     members.remove("apiVersion");
-    // The lease by which a server is known carries the name of its machine.
+    // The identity lease of a server has the name of its machine.
     for (label, text) in object.pointer_mut("/metadata/labels").into_iter().flat_map(as_members) {
         if label == "kubernetes.io/hostname" {
             *text = "HOST".into();
@@ -179,7 +179,7 @@ fn plain(mut object: serde_json::Value) -> serde_json::Value {
     object
 }
 
-/// The path of an object, without what depends on the machine.
+/// Returns the path of an object, without the part that depends on the machine.
 fn known(path: &str) -> String {
     path.split_once("/apiserver-").map_or(path, |(namespace, _)| namespace).to_owned()
 }

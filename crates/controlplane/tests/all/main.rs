@@ -1,4 +1,4 @@
-//! The control plane over real resources and a store in memory.
+//! The control plane with real resources and a store in memory.
 
 #![allow(clippy::unwrap_used, reason = "a test may break off")]
 

@@ -1,4 +1,4 @@
-//! The namespaces that are always there, and what may happen in others.
+//! The namespaces that always exist, and requests in others.
 
 use std::time::Duration;
 

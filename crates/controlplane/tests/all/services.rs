@@ -1,4 +1,4 @@
-//! Addresses and ports of services: given once, given back, and never twice, however many ask.
+//! Addresses and ports of services: allocated once, released, and never allocated twice, even by concurrent requests.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -248,7 +248,7 @@ async fn two_families() {
     assert_eq!(service.list_at(&["spec", "clusterIPs"]).len(), 2);
 }
 
-/// Two servers over one store, many clients: no address and no port twice, none left over at the end.
+/// Two servers over one store, many clients: no address or port is allocated twice, and none is left at the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn races() {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::ephemeral());

@@ -1,9 +1,9 @@
-//! A server's resources over a store in memory, with admission and hooks as the program puts them together.
+//! A server's resources over a store in memory, with the admission and hooks of the program.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_admission::{Chain, Metrics, Options, ResourceLookup, all, is_default};
+use binnacle_admission::{Chain, Metrics, PluginOptions, ResourceLookup, all, is_default};
 use binnacle_authz::{AlwaysAllow, Authorizer};
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{Config, service_hooks};
@@ -23,18 +23,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server over a store of its own.
+    /// Creates a server over a store of its own.
     pub(crate) fn new(config: &Config) -> Self {
         Self::over(Arc::new(EmbeddedStore::ephemeral()), config)
     }
 
-    /// One of several servers over a store.
+    /// Creates one of several servers over a store.
     pub(crate) fn over(store: Arc<dyn Store>, config: &Config) -> Self {
         let resources = Catalog::new(binnacle_builtin::kinds(), Arc::default());
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
         let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
         let metrics = Metrics::register(&Registry::new()).unwrap();
-        let mut plugins = all(lookup, &authorizer, &Options::default(), &metrics);
+        let mut plugins = all(lookup, &authorizer, &PluginOptions::default(), &metrics);
         plugins.retain(|plugin| is_default(plugin.name()));
         let admission = Chain::new(plugins, &metrics).unwrap();
         let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);

@@ -5,12 +5,12 @@ use binnacle_schema::Value;
 
 use super::{Filter, JsonPath, Node, Operator, Slice};
 
-/// How long a path may be.
+/// The longest path that is read.
 const MAX_LENGTH: usize = 4096;
-/// How many filters and unions stand in each other at most.
+/// The most filters and unions within each other.
 const MAX_DEPTH: usize = 16;
 
-/// What is left of a path.
+/// The unread rest of a path.
 pub(super) struct Parser<'t> {
     rest: &'t str,
     depth: usize,
@@ -75,14 +75,14 @@ impl<'t> Parser<'t> {
         self.rest = &self.rest[1..];
     }
 
-    /// What stands before a position, which is behind it then.
+    /// Takes the text up to a position, from which reading goes on.
     fn take(&mut self, end: usize) -> &'t str {
         let (taken, rest) = self.rest.split_at(end);
         self.rest = rest;
         taken
     }
 
-    /// A name up to what ends it; a backslash keeps what follows it in the name.
+    /// Reads a name up to its end; a backslash keeps the character behind it in the name.
     fn member(&mut self) {
         let mut chars = self.rest.char_indices();
         let mut end = self.rest.len();
@@ -225,7 +225,7 @@ fn slice(text: &str) -> Option<Slice> {
     Some(Slice { start, end: number(end.unwrap_or(""))?, step: number(step.unwrap_or(""))?, single: end.is_none() })
 }
 
-/// Where the parenthesis of a filter closes: not within quotes.
+/// The position of the parenthesis that closes a filter: not within quotes.
 fn filter_end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut closed = false;

@@ -1,4 +1,4 @@
-//! Admission plugins as an operator sets them: by flags and by the file that tells them more.
+//! Admission plugins as operators configure them: by flags and by their configuration file.
 
 use binnacle_testkit::{Server, TempDir};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ async fn flags_and_file() {
     ]);
     create(&server, "/api/v1/namespaces", &json!({"metadata": {"name": "trusted"}})).await;
 
-    // Without ServiceAccount no account need be there; without DefaultTolerationSeconds nothing is tolerated.
+    // Without ServiceAccount no account is required; without DefaultTolerationSeconds no tolerations are added.
     let (code, made) = create(&server, PODS, &pod("plain", false)).await;
     assert_eq!(code, 201, "{made}");
     assert_eq!(made["spec"]["containers"][0]["imagePullPolicy"], "Always");
@@ -92,7 +92,7 @@ async fn flags_and_file() {
     }
     assert!(limited > 0, "six events at once were not too many");
 
-    // Audit events tell by which rules pods came in, and metrics how many did.
+    // Audit events have the rules that admitted pods, and metrics count them.
     let text = std::fs::read_to_string(log).unwrap();
     let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let of_pods = events.filter(|event| event["objectRef"]["resource"] == "pods");
@@ -113,7 +113,7 @@ async fn flags_and_file() {
     let labels = "name=\"PodSecurity\",operation=\"CREATE\",rejected=\"true\",type=\"validate\"";
     counted(&format!("apiserver_admission_controller_admission_duration_seconds_count{{{labels}}} 1"));
     let labels = "operation=\"CREATE\",rejected=\"true\",type=\"validate\"";
-    // The pod, the service, and the events that were too many.
+    // The pod, the service, and the events above the limit.
     let refused = limited + 2;
     counted(&format!("apiserver_admission_step_admission_duration_seconds_summary_count{{{labels}}} {refused}"));
 }

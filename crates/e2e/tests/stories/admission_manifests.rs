@@ -1,4 +1,4 @@
-//! Policies and webhooks in files of the server: what nobody can take away through the API.
+//! Policies and webhooks in files of the server, which cannot be removed through the API.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -17,7 +17,7 @@ async fn post(server: &Server, path: &str, object: &Value) -> (u16, String) {
     (answer.status, body["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A policy about config maps and about policies, with its binding.
+/// Returns a policy for config maps and policies, with its binding.
 fn policy(message: &str) -> String {
     let rules = json!([
         {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]},
@@ -60,7 +60,7 @@ fn webhooks(hook: &Hook) -> Value {
     })
 }
 
-/// Refuses what is called `never`.
+/// Starts a webhook that refuses objects with the name `never`.
 async fn hook() -> Hook {
     Hook::start(|request: http::Request<Vec<u8>>| async move {
         let review: Value = serde_json::from_slice(request.body()).unwrap();
@@ -110,20 +110,20 @@ async fn in_force_before_the_api() {
     let (code, why) = post(&server, CONFIG_MAPS, &named("never")).await;
     assert_eq!((code, &*why), (400, "admission webhook \"w.hooks.test\" denied the request: not that"));
 
-    // They are asked about what configures admission as well.
+    // They also judge admission configuration.
     let configurations = format!("{GROUP}/validatingwebhookconfigurations?dryRun=All");
     let (code, why) = post(&server, &configurations, &named("bad")).await;
     assert_eq!(code, 422);
     assert!(why.contains("denied request: bad name"), "{why}");
     assert_eq!(post(&server, &configurations, &named("never")).await.0, 400);
-    // Their names are theirs alone.
+    // Their names are reserved.
     let (code, why) = post(&server, &configurations, &named("mine.static.k8s.io")).await;
     let want = "ValidatingWebhookConfiguration.admissionregistration.k8s.io \"mine.static.k8s.io\" is invalid: metadata.name: \
                 Invalid value: \"mine.static.k8s.io\": names ending with \".static.k8s.io\" are reserved for static \
                 manifest-based configurations and cannot be managed via the API";
     assert_eq!((code, &*why), (422, want));
 
-    // A change is seen; one that is wrong leaves in force what there was, and is counted.
+    // A change takes effect; an invalid one leaves the previous configuration in force, and is counted.
     std::fs::write(&policies, policy("another reason")).unwrap();
     wait_until("the change to be in force", async || {
         let (_, why) = post(&server, CONFIG_MAPS, &named("bad")).await;
@@ -143,7 +143,7 @@ async fn in_force_before_the_api() {
     assert!(text.contains("apiserver_manifest_admission_config_controller_last_config_info{"), "{text}");
     let (_, why) = post(&server, CONFIG_MAPS, &named("bad")).await;
     assert_eq!(why, denied("configmaps", "bad", "another reason"));
-    // What is gone from the files is in force no longer.
+    // A policy whose file is removed is no longer in force.
     std::fs::remove_file(&policies).unwrap();
     wait_until("the policy to be gone", async || {
         (post(&server, CONFIG_MAPS, &named("bad")).await.0 == 201).then_some(())

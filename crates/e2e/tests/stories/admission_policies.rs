@@ -1,10 +1,10 @@
-//! Admission policies, as a platform team uses them: limits with parameters of a kind of its own, warnings before refusals,
-//! defaults for what teams forget, and a status that tells what is wrong with a policy.
+//! Admission policies, as a platform team uses them: limits with a custom kind for parameters, warnings before
+//! refusals, defaults for fields that teams forget, and a status with the errors of a policy.
 
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
-/// The rule for the creation and change of a resource.
+/// Returns the rule for creates and updates of a resource.
 fn rules(group: &str, resource: &str) -> Value {
     json!([{
         "apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]
@@ -23,7 +23,7 @@ fn apply(kubectl: &Kubectl, object: &Value) {
     kubectl.ok_with(&["apply", "-f", "-"], &object.to_string());
 }
 
-/// How many replicas a namespace's deployments may have.
+/// Returns the definition of `limits`, the parameters with the most replicas for the deployments of a namespace.
 fn limit_definition() -> Value {
     let schema = json!({"type": "object", "properties": {"most": {"type": "integer", "default": 3}}});
     json!({
@@ -77,7 +77,7 @@ fn deployment(name: &str, replicas: i64) -> Value {
     })
 }
 
-/// What a dry run of the creation says, once that has the part.
+/// Waits until a dry run of a create prints the text, and returns its output.
 fn until_told(kubectl: &Kubectl, object: &Value, part: &str) -> String {
     wait_until_blocking(part, || {
         let tried = kubectl.run_with(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &object.to_string());
@@ -91,7 +91,7 @@ fn limits_with_parameters() {
     let mut server = Server::durable();
     let Some(kubectl) = Kubectl::new(&server) else { return };
     let large = deployment("large", 5);
-    // The policy comes before the kind of its parameters.
+    // The policy is created before the kind of its parameters.
     apply(&kubectl, &limit_policy());
     apply(&kubectl, &limit_binding(&["Deny"]));
     let unknown = "failed to find resource referenced by paramKind: 'rules.test/v1, Kind=Limit'";
@@ -100,7 +100,7 @@ fn limits_with_parameters() {
     kubectl.ok(&["wait", "--for=condition=Established", "crd/limits.rules.test", "--timeout=30s"]);
     until_told(&kubectl, &large, "no params found for policy binding with `Deny` parameterNotFoundAction");
 
-    // The default of the parameter's schema counts.
+    // The default in the parameters' schema is applied.
     let limit = json!({"apiVersion": "rules.test/v1", "kind": "Limit", "metadata": {"name": "default"}});
     apply(&kubectl, &limit);
     let refused = until_told(&kubectl, &large, "at most 3 replicas, not 5");
@@ -110,17 +110,17 @@ fn limits_with_parameters() {
     kubectl.ok_with(&["create", "-f", "-"], &deployment("small", 3).to_string());
     let scaled = kubectl.fails(&["patch", "deployment", "small", "--type=merge", "-p", r#"{"spec":{"replicas":4}}"#]);
     assert!(scaled.contains("at most 3 replicas, not 4"), "{scaled}");
-    // Match conditions let the team through.
+    // Match conditions exempt the team.
     let team = ["create", "--dry-run=server", "--as=platform", "--as-group=system:masters", "-f", "-"];
     kubectl.ok_with(&team, &large.to_string());
 
-    // A kill forgets nothing, and the first request is judged.
+    // After a kill the policies are in force for the first request.
     server.kill();
     server.restart();
     let refused = kubectl.run_with(&["create", "-f", "-"], &large.to_string());
     assert!(refused.err.contains("at most 3 replicas, not 5"), "{}", refused.err);
 
-    // What changes counts at once: the parameter, then what is done about failures, then the policy.
+    // Changes take effect at once: of the parameters, the validation actions, and the policy.
     kubectl.ok(&["patch", "limit", "default", "--type=merge", "-p", r#"{"most":4}"#]);
     until_told(&kubectl, &large, "at most 4 replicas, not 5");
     apply(&kubectl, &limit_binding(&["Warn"]));
@@ -135,7 +135,7 @@ fn limits_with_parameters() {
     kubectl.ok_with(&["create", "-f", "-"], &large.to_string());
 }
 
-/// Nobody learns through a policy what they may not read.
+/// A policy reveals no objects that its author may not read.
 #[test]
 fn parameters_that_the_author_may_not_read() {
     let server = Server::ephemeral();
@@ -173,7 +173,7 @@ fn defaults_by_mutation() {
         apply(&kubectl, &object("MutatingAdmissionPolicy", name, spec));
         apply(&kubectl, &object("MutatingAdmissionPolicyBinding", name, json!({"policyName": name})));
     };
-    // Asked first, and again since the other one adds a container.
+    // Evaluated first, and again because the other one adds a container.
     let labels = "Object{spec: Object.spec{template: Object.spec.template{metadata: Object.spec.template.metadata{labels: \
                   {'containers': string(object.spec.template.spec.containers.size())}}}}}";
     mutating(
@@ -197,10 +197,10 @@ fn defaults_by_mutation() {
     assert_eq!(names, ["main", "proxy"], "{web}");
     assert_eq!(template["metadata"]["labels"]["containers"], "2", "{web}");
     assert_eq!(web["metadata"]["annotations"]["rules.test/proxy"], "yes", "{web}");
-    // What policies add has the defaults of its kind.
+    // Fields that policies add get the kind's defaults.
     assert_eq!(template["spec"]["containers"][1]["terminationMessagePolicy"], "File", "{web}");
 
-    // A list that is owned as a whole is not replaced by halves.
+    // An atomic list cannot be replaced in part.
     let atomic = "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: \
                   [Object.spec.template.spec.containers{name: 'main', args: ['x']}]}}}}";
     mutating(
@@ -216,7 +216,7 @@ fn defaults_by_mutation() {
     until_told(&kubectl, &deployment("other", 1), refused);
 }
 
-/// Without a controller manager the server itself says what is wrong with a policy.
+/// Without a controller manager the server itself reports the type errors of a policy.
 #[test]
 fn type_checking() {
     let server = Server::ephemeral();

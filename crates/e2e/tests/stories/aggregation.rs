@@ -1,4 +1,5 @@
-//! APIs that other servers serve: requests are handed on to them as who asked for them, whatever those servers do.
+//! Aggregated APIs: requests are forwarded to other servers with the caller's identity, even if those servers
+//! misbehave.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,7 +13,7 @@ const GROUP: &str = "ext.test";
 pub(crate) const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const THINGS: &str = "/apis/ext.test/v1/namespaces/team/things";
 
-/// Makes a group version of a server on this machine.
+/// Registers a group version of a server on this machine.
 pub(crate) async fn register(rig: &Rig, group: &str, port: u16, trust: Value) {
     rig.make_namespace(&group.replace('.', "-")).await;
     let (namespace, service) = (group.replace('.', "-"), json!({"type": "ExternalName", "externalName": "localhost"}));
@@ -48,7 +49,7 @@ fn resources() -> Reply {
     }))
 }
 
-/// The last segment of the path in the head of a request.
+/// Returns the last segment of the path in the head of a request.
 fn last(head: &str) -> &str {
     let path = head.split(' ').nth(1).unwrap_or_default();
     path.split('?').next().unwrap_or_default().rsplit('/').next().unwrap_or_default()
@@ -79,13 +80,25 @@ fn behave(head: &str) -> Reply {
             b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
                 .to_vec(),
         ),
+        "folded" => Reply::Answer(
+            b"HTTP/1.1 200 Odd\r\nContent-Type: text/plain\r\nX-Kept: a\r\n b\r\nNo Name: c\r\nContent-Length: 2\r\n\r\nab"
+                .to_vec(),
+        ),
+        "zipped" => Reply::Last(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc".to_vec()),
+        "trailed" => Reply::Answer(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n"
+                .to_vec(),
+        ),
+        "hinted" => Reply::Answer(
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nab"
+                .to_vec(),
+        ),
         "old" => Reply::Last(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nabc".to_vec()),
         _ => Reply::json(&json!({"kind": "Thing"})),
     }
 }
 
-/// The other server is told who asked and what, by headers that nobody else can set; and nothing by which it could act as
-/// them.
+/// The other server gets the caller in headers that clients cannot set, and no credentials of the caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_other_server_knows_who_asks() {
     let extension = Extension::start(behave).await;
@@ -95,7 +108,7 @@ async fn the_other_server_knows_who_asks() {
     assert_eq!((&passed["reason"], &passed["message"]), (&json!("Passed"), &json!("all checks passed")));
     until("requests are handed on", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 200).await;
 
-    // Who may not is refused here.
+    // This server refuses users without permission.
     assert_eq!(rig.code("alice", "GET", &format!("{THINGS}/secret")).await, 403);
     let headers = [
         ("authorization", "Bearer root"),
@@ -107,10 +120,10 @@ async fn the_other_server_knows_who_asks() {
         ("cookie", "a=b"),
         ("x-forwarded-for", "192.0.2.9"),
     ];
-    // The path is handed on as it was allowed: what was escaped in it cannot lead to something else there.
+    // The path is forwarded as it was authorized: escapes in it cannot lead to another one.
     let path = format!("{THINGS}/a%2fb%2e%2e?b=2&a=%2F&c;d=1");
     rig.client().await.send("GET", &path, &headers, "").await.unwrap();
-    // Bytes that are no text arrive as they are.
+    // Bytes that are not UTF-8 arrive unchanged.
     rig.client().await.send("GET", &format!("{THINGS}/%ff%fe?a=%ff"), &headers[..1], "").await.unwrap();
     let seen = extension.seen();
     assert!(seen.iter().any(|head| last(head) == "%FF%FE" && head.contains("?a=%FF ")), "{seen:?}");
@@ -130,7 +143,7 @@ async fn the_other_server_knows_who_asks() {
     }
 }
 
-/// Whatever the other server answers, the client gets an answer, and nothing that was only between the two servers.
+/// The client gets an answer to any answer of the other server, without hop-by-hop headers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_misbehaves() {
     let extension = Extension::start(behave).await;
@@ -146,30 +159,42 @@ async fn a_server_that_misbehaves() {
         // CVE-2022-3172: clients would follow it with their credentials.
         ("away", 502, "the backend attempted to redirect this request, which is not permitted"),
         ("plain", 418, "tea"),
-        // A connection that nobody asked to be given up: what follows is not for the client.
+        // An unrequested switch of protocols: the bytes after it are not for the client.
         ("switch", 503, "backend tried to switch protocol \"foo\" when \"\" was requested\n"),
         ("old", 200, "abc"),
-        // Where the body ends, the encoding tells.
+        // The transfer encoding decides where the body ends.
         ("both", 200, "abc"),
         ("untyped", 200, "<html>"),
+        ("folded", 200, "ab"),
+        ("hinted", 200, "ab"),
+        ("trailed", 200, "abc"),
+        // Where such a body ends, nobody can tell.
+        (
+            "zipped",
+            503,
+            "error trying to reach service: net/http: HTTP/1.x transport connection broken: unsupported transfer encoding: \"gzip\"\n",
+        ),
     ] {
         let answer = get(name).await;
         assert_eq!(answer.status, code, "{name}: {}", answer.body);
         assert!(answer.body.starts_with(want), "{name}: {}", answer.body);
         assert_eq!(answer.header("location"), "", "{name}");
     }
-    // Browsers must not guess by themselves what it is.
+    // Browsers must not guess the type by themselves.
     assert_eq!(get("untyped").await.header("content-type"), "text/html; charset=utf-8");
     let answer = get("cors").await;
     assert_eq!(
         (answer.header("x-kept"), answer.header("x-hop"), answer.header("access-control-allow-origin")),
         ("1", "", "")
     );
+    assert_eq!(get("folded").await.header("x-kept"), "a b");
+    assert_eq!(get("trailed").await.header("trailer"), "X-T");
     // An answer that breaks off does so for the client as well.
     let bearer = [("authorization", "Bearer root")];
     let short = rig.client().await.send("GET", &format!("{THINGS}/short"), &bearer, "").await;
     assert!(short.is_err(), "{:?}", short.map(|answer| answer.body));
-    // An upgrade that is answered by a redirect, or by nothing, is none; the connection is not the other server's.
+    // An upgrade that results in a redirect or in no answer fails; the client's connection does not reach the other
+    // server.
     let upgrade = [("authorization", "Bearer root"), ("connection", "Upgrade"), ("upgrade", "websocket")];
     for (name, want) in [("away", "invalid upgrade response: status code 302\n"), ("hangup", "EOF\n")] {
         // HTTP/2 has no upgrades.
@@ -178,11 +203,11 @@ async fn a_server_that_misbehaves() {
         let answer = client.send("GET", &format!("{THINGS}/{name}"), &upgrade, "").await.unwrap();
         assert_eq!((answer.status, answer.body.as_str()), (503, want), "{name}");
     }
-    // And it goes on as if nothing had been.
+    // The next requests are not affected.
     assert_eq!(get("x").await.status, 200);
 
     drop(extension);
-    // It would be noticed by itself, after half a minute; a change has it looked at now.
+    // It would be detected without this after half a minute; a change starts a check at once.
     let merge = [("authorization", "Bearer root"), ("content-type", "application/merge-patch+json")];
     let (path, mut priority) = (format!("{API_SERVICES}/v1.{GROUP}"), 11);
     let mut gone = Value::Null;
@@ -201,7 +226,7 @@ async fn a_server_that_misbehaves() {
     assert_eq!(refused.header("content-type"), "text/plain; charset=utf-8");
 }
 
-/// Discovery tells of other servers' groups beside our own, with what could be learnt of them.
+/// Discovery lists the groups of other servers beside our own, as far as these could be fetched.
 #[tokio::test(flavor = "multi_thread")]
 async fn discovery_is_merged() {
     let huge = Extension::start(|head| match last(head) {
@@ -241,14 +266,14 @@ async fn discovery_is_merged() {
         (&plain["kind"], &plain["preferredVersion"]["groupVersion"]),
         (&json!("APIGroup"), &json!("ext.test/v1"))
     );
-    // What is taken away is gone, and nobody claims its paths.
+    // After an APIService is deleted, its paths are not served.
     let deleted = rig.send("root", "DELETE", &format!("{API_SERVICES}/v1.{GROUP}"), &Value::Null).await;
     assert_eq!(deleted.status, 200);
     until("it is gone", async || version(&document().await, GROUP).is_none()).await;
     until("its path is gone", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 404).await;
 }
 
-/// A server is believed by its bundle and its service's name alone.
+/// A server is trusted by its bundle and its service's name only.
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_are_looked_at() {
     let extension = Extension::start(behave).await;
@@ -265,14 +290,14 @@ async fn certificates_are_looked_at() {
     register(&rig, "stranger.test", extension.address.port(), json!({})).await;
     let unknown = condition(&rig, "stranger.test", "False").await;
     assert!(
-        // The name is looked at before the signature.
+        // The name is checked before the signature.
         unknown["message"].as_str().unwrap().ends_with(", not ext.stranger-test.svc"),
         "{unknown}"
     );
     assert!(extension.seen().is_empty());
 }
 
-/// A bundle that cannot be read is nothing that the server could help: nothing is said of it, and requests are refused.
+/// An invalid CA bundle is not reported, because the server cannot fix it, and requests are refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bundle_that_cannot_be_read() {
     let extension = Extension::start(behave).await;
@@ -287,7 +312,7 @@ async fn a_bundle_that_cannot_be_read() {
     assert_eq!(rig.code("root", "GET", &format!("{THINGS}/x")).await, 503);
 }
 
-/// What is counted of other servers is there from the start, under the Go server's names.
+/// Metrics of extension servers exist from the start, under kube-apiserver's names.
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_of_other_servers() {
     let extension = Extension::start(behave).await;
@@ -308,7 +333,7 @@ async fn metrics_of_other_servers() {
     }
 }
 
-/// One server behind another: a built-in group is handed over, with the caller's name and rights.
+/// A server behind another: a built-in group is delegated, with the caller's name and permissions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_behind_a_server() {
     let authority = Authority::make();
@@ -341,8 +366,55 @@ async fn a_server_behind_a_server() {
     .await;
     let there = inner.connect(&inner.admin()).await.get(&format!("{jobs}/there")).await.unwrap();
     assert_eq!(there.status, 200, "{}", there.body);
-    // A watch goes on as long as it is wanted: the event arrives while it is open.
+    // A watch stays open: the event arrives meanwhile.
     let watch = format!("{jobs}?watch=true&resourceVersion=0&timeoutSeconds=2");
     let watched = rig.send("root", "GET", &watch, &Value::Null).await;
     assert!(watched.body.contains("\"ADDED\"") && watched.body.contains("\"there\""), "{}", watched.body);
+}
+
+/// Two servers whose APIServices lead to each other: a request that comes back to the first goes no further, and both serve
+/// everything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_lead_to_each_other() {
+    let authority = Authority::make();
+    let (certificate, key) = authority.issue("front");
+    let flags = [
+        format!("--requestheader-client-ca-file={}", authority.ca().display()),
+        "--requestheader-allowed-names=front".to_owned(),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+        format!("--proxy-client-cert-file={}", certificate.display()),
+        format!("--proxy-client-key-file={}", key.display()),
+    ];
+    let (one, other) = (Rig::start(TempDir::new(), &flags), Rig::start(TempDir::new(), &flags));
+    let extension = Extension::start(behave).await;
+    let trust = || json!({"insecureSkipTLSVerify": true});
+    register(&other, "circle.test", extension.address.port(), trust()).await;
+    condition(&other, "circle.test", "True").await;
+    register(&one, "circle.test", other.server.address.port(), trust()).await;
+    condition(&one, "circle.test", "True").await;
+    let things = "/apis/circle.test/v1/things";
+    until("requests go through both", async || one.code("root", "GET", things).await == 200).await;
+
+    let merge = [("authorization", "Bearer root"), ("content-type", "application/merge-patch+json")];
+    let back = json!({"spec": {"service": {"port": one.server.address.port()}}}).to_string();
+    let path = format!("{API_SERVICES}/v1.circle.test");
+    assert_eq!(other.client().await.send("PATCH", &path, &merge, back).await.unwrap().status, 200);
+    // At first both take the other to be available.
+    until("requests go no further", async || {
+        let code = one.code("root", "GET", things).await;
+        assert!([200, 503, 508].contains(&code), "{code}");
+        code != 200
+    })
+    .await;
+    for rig in [&one, &other] {
+        let refused = condition(rig, "circle.test", "False").await;
+        assert_eq!(refused["reason"], "FailedDiscoveryCheck", "{refused}");
+        let answer = rig.send("root", "GET", things, &Value::Null).await;
+        assert_eq!((answer.status, answer.body.as_str()), (503, "service unavailable\n"));
+        for path in ["/api/v1/namespaces", "/openapi/v2", "/openapi/v3", "/apis"] {
+            assert_eq!(rig.code("root", "GET", path).await, 200, "{path}");
+        }
+    }
 }

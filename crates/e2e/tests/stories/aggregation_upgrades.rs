@@ -1,4 +1,4 @@
-//! Connections that become something else on their way through the aggregator, and those that must not.
+//! Upgraded connections through the aggregator, and upgrades that must fail.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ fn behave(head: &str) -> Reply {
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\nfirst\n".to_vec(),
         ),
         "refuse" => Reply::of(403, "text/plain", "no"),
-        // What was said after the upgrade: the server takes it for the head of a request.
+        // Text after the upgrade, which the extension server takes for the head of a request.
         "said" => Reply::Answer(b"second\n".to_vec()),
         _ => Reply::of(404, "text/plain", "no"),
     }
 }
 
-/// Sends bytes on a connection of its own and reads the head of the answer.
+/// Sends bytes on a new connection and reads the head of the answer.
 async fn say(server: &Server, text: &str) -> (String, Stream) {
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
@@ -64,7 +64,7 @@ async fn start() -> (Extension, Rig) {
 async fn bytes_pass_both_ways() {
     let (extension, rig) = start().await;
     for (name, protocol) in [("websocket", "websocket"), ("spdy", "SPDY/3.1")] {
-        // Whatever host the client names, the connection leads to the server of the APIService.
+        // The connection leads to the APIService's server, regardless of the client's Host header.
         let request = format!(
             "GET {THINGS}/{name} HTTP/1.1\r\nHost: elsewhere.test\r\nAuthorization: Bearer root\r\nConnection: Upgrade\r\n\
              Upgrade: {protocol}\r\nX-Remote-User: somebody\r\nX-Remote-Group: others\r\n\r\n"
@@ -84,7 +84,7 @@ async fn bytes_pass_both_ways() {
         assert!(!head.contains("authorization") && !head.contains("somebody") && !head.contains("others"), "{head}");
         assert!(!head.contains("host: elsewhere.test"), "{head}");
     }
-    // Who may not is refused here, before the other server hears of it.
+    // This server refuses users without permission before the request reaches the other server.
     let before = extension.seen().len();
     let request = format!(
         "GET {THINGS}/websocket HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -94,7 +94,7 @@ async fn bytes_pass_both_ways() {
     assert_eq!(extension.seen().len(), before);
 }
 
-/// A refused upgrade leaves no tunnel: what the client sends behind it is for this server (CVE-2018-1002105).
+/// A refused upgrade leaves no tunnel: later bytes of the client are for this server (CVE-2018-1002105).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_upgrade_leaves_no_tunnel() {
     let (extension, rig) = start().await;
@@ -106,7 +106,7 @@ async fn a_refused_upgrade_leaves_no_tunnel() {
     );
     let (head, mut stream) = say(&rig.server, &format!("{request}{smuggled}")).await;
     assert!(head.starts_with("HTTP/1.1 403 "), "{head}");
-    // Either the connection ends, or the second request is judged as one of nobody.
+    // Either the connection ends, or the second request is anonymous.
     let mut rest = Vec::new();
     let _ = stream.write_all(smuggled.as_bytes()).await;
     let _ = tokio::time::timeout(std::time::Duration::from_secs(2), stream.read_to_end(&mut rest)).await;
@@ -115,8 +115,8 @@ async fn a_refused_upgrade_leaves_no_tunnel() {
     assert!(!extension.seen().iter().any(|head| head.contains("smuggled")), "{:?}", extension.seen());
 }
 
-/// The certificate that is shown to other servers is replaced under traffic: no request fails, and the next connections show the
-/// new one.
+/// The client certificate for other servers is replaced under load: no request fails, and new connections use the new
+/// one.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_certificate_is_rotated() {
     let (before, after) = (Authority::make(), Authority::make());
@@ -155,7 +155,7 @@ async fn the_client_certificate_is_rotated() {
         }
         assert_eq!(get().await, 200, "{turn}");
     }
-    // The old authority goes: only the new certificate is believed on new connections.
+    // The old authority is removed: new connections need the new certificate.
     std::fs::write(&authorities, read(&after.ca())).unwrap();
     inner.restart();
     until("jobs are read there again", async || get().await == 200).await;

@@ -1,7 +1,7 @@
-//! Addresses and ports of services, given by two servers on one etcd to many clients who want the same: nothing is given
-//! twice, and in the end nothing is missing.
+//! Addresses and ports of services, allocated by two servers on one etcd to many clients that ask for the same ones:
+//! none is allocated twice, and in the end none is leaked.
 //!
-//! `BINNACLE_SERVICES=5000` sets how many services come and go.
+//! `BINNACLE_SERVICES=5000` sets the number of services that are created and deleted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 const CLIENTS: usize = 8;
-/// Services of a client that are there at once.
+/// The number of services that a client has at once.
 const WINDOW: usize = 40;
 const FIRST_PORT: i32 = 30_000;
 const LAST_PORT: i32 = 31_999;
-/// 1,022 addresses of the one family and 1,023 of the other: they are used again and again.
+/// 1,022 addresses of one family and 1,023 of the other, which are reused again and again.
 const RANGES: &str = "--service-cluster-ip-range=10.8.0.0/22,fd00:8::/118";
 const NAMESPACE: &str = "many";
 
-/// Who has what, as the answers to the clients say.
+/// The owners of addresses and ports, from the answers to the clients.
 #[derive(Default)]
 struct Ledger {
     held: Mutex<BTreeMap<String, String>>,
@@ -58,7 +58,7 @@ async fn nothing_twice_and_nothing_lost() {
     let refused: usize = try_join_all(work).await.unwrap().into_iter().sum();
     let took = began.elapsed();
 
-    // What is left is what the clients hold, as the servers see it.
+    // Both servers list the services that the clients have left.
     let services: Api<Service> = Api::namespaced(clients[1].clone(), NAMESPACE);
     let left = services.list(&ListParams::default()).await.unwrap().items;
     let mut held = BTreeMap::new();
@@ -73,7 +73,7 @@ async fn nothing_twice_and_nothing_lost() {
     let given = held.keys().filter(|thing| !thing.starts_with("port ")).cloned().collect();
     assert_eq!(objects, given, "objects that hold addresses, and addresses of services");
 
-    // When all are gone, nothing is taken: every port can be had again.
+    // After all are deleted, every port is free again.
     for name in left.iter().map(ResourceExt::name_any) {
         services.delete(&name, &DeleteParams::default()).await.unwrap();
     }
@@ -88,7 +88,7 @@ async fn nothing_twice_and_nothing_lost() {
     println!("{total} services in {took:?}, {refused} were refused what another had");
 }
 
-/// Makes services and deletes the oldest, and says how many were refused because another has what they asked for.
+/// Creates services and deletes the oldest. Returns the number of refusals because of a used address or port.
 async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) -> usize {
     let services: Api<Service> = Api::namespaced(client, NAMESPACE);
     let mut there = VecDeque::new();
@@ -104,7 +104,7 @@ async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) ->
             Err(kube::Error::Api(status)) if status.message.contains("is already allocated") => refused += 1,
             Err(error) => panic!("{error}"),
         }
-        // Some change their type, and so what they have.
+        // Some change their type, and with it their addresses and ports.
         if turn % 5 == 3
             && let Some(old) = there.pop_back()
         {
@@ -112,7 +112,7 @@ async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) ->
         }
         if there.len() > WINDOW {
             let oldest = there.pop_front().unwrap();
-            // Others may get what it has before the answer comes.
+            // Others may get its address and ports before the answer arrives.
             ledger.strike(&oldest);
             services.delete(&oldest.name_any(), &DeleteParams::default()).await.unwrap();
         }
@@ -120,7 +120,7 @@ async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) ->
     refused
 }
 
-/// One with a node port loses it; one without gets one.
+/// Removes the node port of a service that has one, and adds one otherwise.
 async fn change(services: &Api<Service>, old: Service, ledger: &Ledger) -> Service {
     let spec = old.spec.as_ref().unwrap();
     if spec.cluster_ip.as_deref() == Some("None") {
@@ -143,7 +143,7 @@ async fn change(services: &Api<Service>, old: Service, ledger: &Ledger) -> Servi
     new
 }
 
-/// Services of many kinds. A few ask for what others ask for at the same time.
+/// Returns a service of one of many kinds. A few ask for the same addresses or ports as others at the same time.
 fn service(name: &str, n: usize, turn: usize) -> serde_json::Value {
     let dns = json!([
         {"name": "tcp", "port": 53}, {"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "http", "port": 80}
@@ -164,7 +164,7 @@ fn service(name: &str, n: usize, turn: usize) -> serde_json::Value {
     json!({"metadata": {"name": name}, "spec": spec})
 }
 
-/// The addresses and ports of a service, each once.
+/// Returns the addresses and ports of a service, without duplicates.
 fn things(service: &Service) -> BTreeSet<String> {
     let spec = service.spec.as_ref().unwrap();
     let addresses = spec.cluster_ips.iter().flatten().filter(|address| *address != "None").cloned();

@@ -1,4 +1,4 @@
-//! What the audit log tells of requests, and what becomes of requests when it cannot be written.
+//! Events of the audit log, and the handling of requests when it cannot be written.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn events(log: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The events of the requests that carry this audit ID.
+/// Returns the events with an audit ID.
 fn of<'a>(events: &'a [Value], id: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["auditID"] == id).collect()
 }
@@ -91,7 +91,7 @@ async fn the_log_tells_who_did_what() {
     assert_eq!(refused["responseStatus"]["message"], "Authentication failed, attempted: bearer");
 }
 
-/// `/dev/full` is a disk that is full.
+/// `/dev/full` behaves like a full disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_stops_requests_only_where_that_was_asked_for() {
     if !Path::new("/dev/full").exists() {

@@ -1,4 +1,4 @@
-//! Who is calling: proxies in front, bootstrap tokens, token webhooks, issuers of ID tokens, and nobody in particular.
+//! Authentication: front proxies, bootstrap tokens, token webhooks, issuers of ID tokens, and anonymous requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// An authority and what it has signed, as PEM.
+/// A CA with certificates that it signed, as PEM.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -32,7 +32,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// Certificate and key for a common name and organizations.
+    /// Returns a certificate and key for a common name and organizations.
     fn sign(&self, name: &str, organizations: &[&str]) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -46,13 +46,13 @@ impl Authority {
     }
 }
 
-/// The authority of a server whose administrators bring their own certificates.
+/// Returns the CA of a server whose administrators have their own certificates.
 fn trusted(server: &Server) -> String {
     let mut words = server.lines[2].split_whitespace().skip_while(|word| *word != "--certificate-authority");
     std::fs::read_to_string(words.nth(1).unwrap()).unwrap()
 }
 
-/// What somebody with these headers is told of themselves: code, and name and groups.
+/// Returns the code, and the name and groups of a SelfSubjectReview with these headers.
 async fn who(client: &mut Client, headers: &[(&str, &str)]) -> (u16, String) {
     let body = r#"{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}"#;
     let headers = [headers, &[("content-type", "application/json")]].concat();
@@ -91,7 +91,7 @@ async fn only_proxies_say_who_is_calling() {
     for (authority, name) in [(&proxies, "proxy"), (&proxies, "other"), (&clients, "proxy")] {
         let (certificate, key) = authority.sign(name, &[]);
         let mut handshake = Handshake::new(&*trusted).identity(&certificate, &key);
-        // A refused client's HTTP/2 connection would end with the first answer.
+        // With HTTP/2 the connection would end after the first refusal.
         handshake = handshake.alpn(&["http/1.1"]);
         with.push(handshake);
     }
@@ -103,7 +103,7 @@ async fn only_proxies_say_who_is_calling() {
             &[("X-REMOTE-USER", "jane"), ("X-Remote-Group", "a"), ("x-remote-group", "b")],
             (201, "jane a,b,system:authenticated"),
         ),
-        // The first name counts, as in the proxy that wrote it.
+        // The first name counts, as with the proxy that wrote it.
         (&[jane, ("x-remote-user", "root")], (201, "jane system:authenticated")),
         (&[masters], (401, " ")),
         (&[("x-remote-user", ""), masters], (401, " ")),
@@ -113,7 +113,7 @@ async fn only_proxies_say_who_is_calling() {
     ] {
         let mut client = server.connect(&with[0]).await;
         let (code, user) = who(&mut client, headers).await;
-        // A proxy's own certificate is nobody's: without a user there is only anonymous, who may not ask.
+        // The proxy's own certificate is no identity: without a user header the request is anonymous, and forbidden.
         let want_code = if want.0 == 401 { 403 } else { want.0 };
         assert!(
             (code, user.as_str()) == want || (code, user.as_str()) == (want_code, " "),
@@ -123,7 +123,7 @@ async fn only_proxies_say_who_is_calling() {
             assert_eq!((code, user.as_str()), want, "{headers:?}");
         }
     }
-    // Who is no proxy is not believed: not with another name, nor by another authority, nor without a certificate.
+    // Headers are only trusted from a proxy: not with another name, a certificate of another CA, or none.
     for handshake in [&with[1], &with[2], &Handshake::new(&*trusted).alpn(&["http/1.1"])] {
         let Ok(mut client) = Client::connect(server.address, handshake).await else { continue };
         let headers = [jane, masters];
@@ -180,13 +180,13 @@ async fn bootstrap_tokens() {
     ] {
         assert_eq!(bearer(&server, token).await.0, 401, "{token}");
     }
-    // It ends with its secret, whatever was remembered.
+    // It expires with its secret, even if it is cached.
     let gone = admin.send("DELETE", &format!("{secrets}/bootstrap-token-aaaaaa"), &[], "").await.unwrap();
     assert_eq!(gone.status, 200);
     wait_until("the token to be gone", async || (bearer(&server, good).await.0 == 401).then_some(())).await;
 }
 
-/// What a token webhook does, by the token.
+/// Starts a token webhook whose answer depends on the token.
 async fn reviewer(calls: Arc<AtomicU32>) -> Hook {
     Hook::start(move |request: Request<Vec<u8>>| {
         let calls = calls.clone();
@@ -198,7 +198,7 @@ async fn reviewer(calls: Arc<AtomicU32>) -> Hook {
             match review["spec"]["token"].as_str().unwrap_or_default() {
                 "good" => {}
                 "slow" => tokio::time::sleep(Duration::from_millis(700)).await,
-                // Holds the connection for longer than anybody waits here.
+                // Holds the connection for longer than any timeout here.
                 "held" => tokio::time::sleep(Duration::from_secs(600)).await,
                 "elsewhere" => status["audiences"] = json!(["somebody else"]),
                 "broken" => code = 500,
@@ -236,9 +236,9 @@ async fn a_token_webhook_in_all_moods() {
     for (token, want) in [("good", hooked.clone()), ("slow", hooked.clone()), ("good", hooked.clone())] {
         assert_eq!(bearer(&server, token).await, want, "{token}");
     }
-    // What is known is not asked again.
+    // A cached answer is not requested again.
     assert_eq!(calls.load(Ordering::SeqCst), 2);
-    // Whoever wonders why it took so long finds it in the audit log.
+    // The audit log has the latency of authentication.
     let told = wait_until("the slow request to be told of", async || {
         let log = std::fs::read_to_string(&log).ok()?;
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -255,13 +255,13 @@ async fn a_token_webhook_in_all_moods() {
         let (code, _) = bearer(&server, token).await;
         assert_eq!(code, 401, "{token}");
     }
-    // Who waits for a webhook that holds the connection keeps nobody else waiting.
+    // A request that waits for a hanging webhook delays no other.
     let mut waiting = server.connect(&Handshake::new(server.admin().authority)).await;
     let held = tokio::spawn(async move { who(&mut waiting, &[("authorization", "Bearer held")]).await });
     assert_eq!(bearer(&server, "good").await, hooked);
     assert_eq!(server.client().await.get("/api/v1/nodes").await.unwrap().status, 200);
     held.abort();
-    // With the webhook down, who is remembered is still known, and the others are not.
+    // With the webhook down, cached users are authenticated, and others are not.
     drop(hook);
     assert_eq!(bearer(&server, "good").await, hooked);
     assert_eq!(bearer(&server, "new").await.0, 401);
@@ -316,7 +316,7 @@ impl Provider {
     }
 }
 
-/// A token with another header and signature than its claims deserve.
+/// Returns a token with another header and signature than its claims require.
 fn forged(header: &Value, claims: &Value, signature: &[u8]) -> String {
     let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}.{}", part(header), part(claims), BASE64_URL_SAFE_NO_PAD.encode(signature))
@@ -347,7 +347,7 @@ async fn issuers_of_id_tokens() {
     let claims = first.claims(json!({}));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let signed = |changes: Value| first_key.sign(&first.claims(changes)).unwrap();
-    // Signed with the public key as the secret of an HMAC: everybody knows it, in these forms.
+    // Signed by HMAC with the public key as the secret, which everybody knows, in these forms.
     let public = first_key.public();
     let pem = KeyPair::from_pem(&first_key_pem).unwrap().public_key_pem();
     let hmac = |secret: &[u8]| {
@@ -357,7 +357,7 @@ async fn issuers_of_id_tokens() {
         let signed = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message.as_bytes());
         forged(&header, &claims, signed.as_ref())
     };
-    // Not more than headers may hold altogether, and more than tokens have to.
+    // Within the limit of all headers, and larger than tokens need to be.
     let oversized = format!("{good}{}", "A".repeat(300_000));
     for (what, token) in [
         ("another audience", signed(json!({"aud": "vault"}))),
@@ -382,30 +382,30 @@ async fn issuers_of_id_tokens() {
         let answer = client.send("GET", "/api", &[("authorization", authorization.as_str())], "").await;
         assert_eq!(answer.unwrap().status, 401, "{what}");
     }
-    // As large as providers with many groups make them; and larger than all headers may be together.
+    // The first has the size of tokens for users with many groups; the second exceeds the limit of all headers.
     let large = format!("Bearer {}", signed(json!({"more": "x".repeat(20_000)})));
     let endless = format!("Bearer {}", "A".repeat(1_200_000));
-    // Where that begins is exact with HTTP/2 only: HTTP/1 counts what has been read of a connection.
+    // The limit is exact with HTTP/2 only: HTTP/1 counts the bytes read from a connection.
     for (alpn, authorization, code) in [("h2", &large, 200), ("http/1.1", &large, 200), ("h2", &endless, 431)] {
         let mut client = server.connect(&Handshake::new(server.admin().authority).alpn(&[alpn])).await;
         let answer = client.send("GET", "/api", &[("authorization", authorization.as_str())], "").await;
         assert_eq!(answer.unwrap().status, code, "{alpn}");
     }
 
-    // The provider takes another key: its tokens count at once, those of the former key no more once they are forgotten.
+    // The provider changes its key: new tokens are valid at once, old ones become invalid when they leave the cache.
     *first.keys.lock() = json!({"keys": [next_key.public().to_jwk()]});
     let next = next_key.sign(&first.claims(json!({"jti": "next"}))).unwrap();
     wait_until("the new key to count", async || (bearer(&server, &next).await.0 == 201).then_some(())).await;
     let stale = first_key.sign(&first.claims(json!({"jti": "stale"}))).unwrap();
     assert_eq!(bearer(&server, &stale).await.0, 401);
 
-    // Without a token there is only what the file leaves open.
+    // Without a token only the paths that the file exempts are allowed.
     for (path, code) in [("/livez", 200), ("/livez/", 401), ("/livez/ping", 401), ("/healthz", 401), ("/api", 401)] {
         let mut client = server.connect(&Handshake::new(server.admin().authority)).await;
         assert_eq!(client.get(path).await.unwrap().status, code, "{path}");
     }
 
-    // The file names but one of them now.
+    // The file names only one of them now.
     let text = format!(
         "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n\
          anonymous: {{enabled: true, conditions: [{{path: /livez}}]}}\njwt:\n{}",
@@ -433,7 +433,7 @@ async fn issuers_of_id_tokens() {
     }
 }
 
-/// Extension API servers trust whom this server trusts.
+/// Extension API servers trust this server's client CAs, also after a change.
 #[tokio::test(flavor = "multi_thread")]
 async fn authorities_that_change_are_told_of() {
     let (first, second) = (Authority::new(), Authority::new());
@@ -458,7 +458,7 @@ async fn authorities_that_change_are_told_of() {
     assert!(answers().await.is_none());
     std::fs::write(&file, &second.pem).unwrap();
     wait_until("the new authority to count", async || answers().await).await;
-    // Others may still use the former one.
+    // Clients may still use the previous one.
     let both = format!("{}\n{}", first.pem.trim(), second.pem.trim());
     wait_until("others to be told", async || (told().await.trim() == both).then_some(())).await;
 }

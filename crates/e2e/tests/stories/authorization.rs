@@ -1,4 +1,4 @@
-//! Who may do what: roles and bindings, nodes, webhooks and policies, with kubectl and over plain HTTPS.
+//! Authorization by roles and bindings, nodes, webhooks and policies, through kubectl and plain HTTPS.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const TOKENS: &str = "root,root,0,system:masters\nalice,alice,1,team\nbob,bob,2\n\
                       node,system:node:n1,3,system:nodes\nother,system:node:n2,4,system:nodes\n";
 
-/// A server that knows some tokens, started with more arguments.
+/// A server with some tokens, started with further arguments.
 pub(crate) struct Rig {
     pub(crate) server: Server,
     _files: TempDir,
@@ -41,7 +41,7 @@ impl Rig {
         self.send(token, method, path, &Value::Null).await.status
     }
 
-    /// The administrator makes something.
+    /// Creates an object as the administrator.
     pub(crate) async fn make(&self, path: &str, object: Value) {
         let made = self.send("root", "POST", path, &object).await;
         assert_eq!(made.status, 201, "{}", made.body);
@@ -51,7 +51,7 @@ impl Rig {
         self.make("/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
     }
 
-    /// The arguments by which kubectl is the holder of a token.
+    /// Returns kubectl's arguments for the holder of a token.
     fn kubectl_as(&self, token: &str) -> Vec<String> {
         let file = self.server.temp().path().join(format!("{token}.kubeconfig"));
         let text = format!(
@@ -147,7 +147,7 @@ async fn rights_with_kubectl() {
     assert!(kubectl.ok(&["auth", "can-i", "--list"]).contains("*.*"));
 }
 
-/// What is authorized is what is served: another way of writing a path never reaches what its reader may not read.
+/// The authorized path is the served path: no other spelling reaches objects that a user may not read.
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_that_pretend() {
     let rig = Rig::start(TempDir::new(), &[]);
@@ -196,7 +196,7 @@ async fn paths_that_pretend() {
     }
 }
 
-/// What no path leads to is not found by those either who may do everything, and names that are none are told to be.
+/// Unknown paths result in 404 even for administrators, and invalid names and keys are reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_that_lead_nowhere() {
     let rig = Rig::start(TempDir::new(), &[]);
@@ -230,7 +230,7 @@ async fn nodes_read_what_their_pods_need() {
     let pod =
         json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": containers, "volumes": volume}});
     let secret = |name: &str| format!("/api/v1/namespaces/team/secrets/{name}");
-    // The first question of a node is answered by what is there, the later ones by what comes.
+    // The first request of a node is decided from the present objects, later ones also from events.
     assert_eq!(rig.code("node", "GET", &secret("mine")).await, 403);
     rig.make("/api/v1/namespaces/team/pods", pod).await;
     until("the pod counts", async || rig.code("node", "GET", &secret("mine")).await == 200).await;
@@ -258,7 +258,7 @@ async fn nodes_read_what_their_pods_need() {
     until("the pod is gone", async || rig.code("node", "GET", &secret("mine")).await == 403).await;
 }
 
-/// A webhook that allows one user.
+/// Starts a webhook that allows one user.
 async fn hook(user: &'static str, calls: Arc<AtomicU32>) -> Hook {
     Hook::start(move |request: Request<Vec<u8>>| {
         calls.fetch_add(1, Ordering::Relaxed);
@@ -289,7 +289,7 @@ async fn a_configuration_that_changes() {
     };
     let path = files.join("authorization.yaml");
     let write = |text: String| {
-        // As config maps are changed: another file in the place of the first.
+        // Replaces the file, as the kubelet does with mounted config maps.
         std::fs::write(format!("{path}.new"), text).unwrap();
         std::fs::rename(format!("{path}.new"), &path).unwrap();
     };
@@ -303,12 +303,12 @@ async fn a_configuration_that_changes() {
     assert!(may("alice").await && !may("bob").await && may("root").await);
     let refused = rig.send("bob", "GET", "/api/v1/nodes", &Value::Null).await;
     assert!(refused.body.contains("at the cluster scope: only alice"), "{}", refused.body);
-    // What does not meet the conditions is not asked about.
+    // Requests that do not meet the match conditions are not sent to the webhook.
     let before = asked.load(Ordering::Relaxed);
     assert_eq!(rig.code("bob", "GET", "/version").await, 200);
     assert_eq!(rig.code("node", "GET", "/api/v1/nodes/n1").await, 404);
     assert_eq!(asked.load(Ordering::Relaxed), before);
-    // Without RBAC the file is not taken, and what was in force stays so.
+    // Without RBAC the file is rejected, and the previous configuration stays in force.
     write(broken);
     let metrics = async || rig.send("root", "GET", "/metrics", &Value::Null).await.body;
     let counted = async |status: &str| {
@@ -359,7 +359,7 @@ async fn a_webhook_and_policies_by_flags() {
     ] {
         assert_eq!(rig.code(token, method, path).await, code, "{token} {method} {path}");
     }
-    // Nobody is asked about what ABAC allows or paths are open, and nothing is asked twice.
+    // No webhook is called for requests that ABAC allows or for public paths, and no decision is requested twice.
     assert_eq!(calls.load(Ordering::Relaxed), 5);
     let refused = rig.send("alice", "GET", "/api/v1/pods", &Value::Null).await;
     assert!(refused.body.contains("at the cluster scope: No policy matched.\\nonly bob"), "{}", refused.body);

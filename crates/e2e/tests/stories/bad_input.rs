@@ -1,1 +1,1 @@
-//! Hostile and mistaken requests.
+//! Hostile and malformed requests.

@@ -1,8 +1,8 @@
-//! A cluster at work: the calls of the controller manager, the scheduler and many kubelets, at once and over one server
-//! or two, which die in between. In the end everything is as it was asked for, to the last pod.
+//! A cluster at work: the calls of the controller manager, the scheduler and many kubelets, concurrently and through
+//! one or two servers, which are killed meanwhile. In the end the cluster has the desired state, to the last pod.
 //!
-//! `docs/cluster-story.md` tells what is played. `BINNACLE_CLUSTER=full` plays it with 50 nodes and 1,000 pods, which
-//! takes minutes where it is not built for release.
+//! `docs/cluster-story.md` has the plot. `BINNACLE_CLUSTER=full` runs it with 50 nodes and 1,000 pods, which takes
+//! minutes without a release build.
 
 mod collector;
 mod crew;
@@ -34,14 +34,14 @@ use crew::{Crew, Tally};
 use deployments::{replicas, replicas_of};
 use informers::Informers;
 
-/// How long the cluster may take for one of the things that it is asked for.
+/// The longest time for the cluster to reach one of the desired states.
 const PATIENCE: Duration = Duration::from_secs(300);
 const NAMESPACES: [&str; 2] = ["blue", "green"];
 
-/// How much there is.
+/// The size of the cluster.
 struct Size {
     nodes: usize,
-    /// In each namespace.
+    /// Per namespace.
     deployments: usize,
     pods_each: i32,
 }
@@ -97,7 +97,7 @@ async fn story(mut cluster: Cluster) {
     let pods = cluster.check(cluster.size.pods()).await;
     assert!(pods.iter().all(|pod| image(pod) == "registry.test/web:1"));
 
-    // All of them roll to another image while somebody else writes to the same objects, and servers die.
+    // All of them roll to another image while other clients write to the same objects, and servers are killed.
     let meddling = tokio::spawn(meddle(client.clone(), NAMESPACES[0], cluster.tally.clone()));
     for (namespace, name) in everything() {
         let template =
@@ -115,7 +115,7 @@ async fn story(mut cluster: Cluster) {
     let pods = cluster.check(cluster.size.pods()).await;
     assert!(pods.iter().all(|pod| image(pod) == "registry.test/web:2"));
 
-    // Down and up by the scale subresource.
+    // Scales down and up through the scale subresource.
     let api: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACES[1]);
     for replicas in [1, cluster.size.pods_each] {
         let scale = Patch::Merge(json!({"spec": {"replicas": replicas}}));
@@ -147,14 +147,14 @@ impl Cluster {
         collector::start(&mut crew, of(1), &tally).await;
         let bound = (0..2).map(|n| scheduler::start(&mut crew, of(n), &tally, n == 1)).collect();
         for n in 0..size.nodes {
-            // Each kubelet has a connection of its own.
+            // Each kubelet has its own connection.
             let client = servers[n % servers.len()].kube().await;
             kubelets::start(&mut crew, n, &client, &tally);
         }
         Self { size, servers, etcd, clients, crew, tally, bound, began }
     }
 
-    /// Every server is killed and comes back, and etcd too.
+    /// Kills and restarts every server, and etcd too.
     async fn die(&mut self) {
         let pause = Duration::from_millis(300);
         for server in &mut self.servers {
@@ -167,7 +167,7 @@ impl Cluster {
         }
     }
 
-    /// Asks until the answer is yes; a controller that failed ends it.
+    /// Polls until the answer is true; fails if a controller failed.
     async fn until(&mut self, what: &str, mut done: impl AsyncFnMut(&Client) -> Result<bool, kube::Error>) {
         let began = Instant::now();
         loop {
@@ -182,7 +182,7 @@ impl Cluster {
         println!("{:?} {what}: took {:?}", self.began.elapsed(), began.elapsed());
     }
 
-    /// Every deployment says that it is done.
+    /// Waits until the status of every deployment is complete.
     async fn rolled_out(&mut self, what: &str) {
         self.until(what, async |client| {
             let deployments: Api<Deployment> = Api::all(client.clone());
@@ -199,10 +199,10 @@ impl Cluster {
         .await;
     }
 
-    /// What is there is exactly what was asked for, seen from every side.
+    /// Checks that exactly the desired objects exist, in every kind of list.
     async fn check(&mut self, count: usize) -> Vec<Pod> {
         let client = self.clients[0].clone();
-        // Those that were replaced go in their own time.
+        // Replaced ones are deleted later.
         self.until("pods", async |client| {
             let pods = Api::<Pod>::all(client.clone()).list(&ListParams::default()).await?;
             Ok(pods.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_none()) && pods.items.len() == count)
@@ -229,7 +229,7 @@ impl Cluster {
             assert_eq!(owned.remove(uid.as_str()).unwrap_or(0), replicas(set), "{}", set.name_any());
         }
         assert!(owned.is_empty(), "pods of no replica set: {owned:?}");
-        // The indexes that kubelets read by agree with the whole.
+        // The lists by index that kubelets read agree with the full list.
         for node in &nodes {
             let here = ListParams::default().fields(&format!("spec.nodeName={node}"));
             let here = Api::<Pod>::all(client.clone()).list(&here).await.unwrap().items;
@@ -242,7 +242,7 @@ impl Cluster {
         pods
     }
 
-    /// Each ready pod stands in exactly one slice of its service, once.
+    /// Checks that each ready pod is in exactly one slice of its service, once.
     async fn slices(&mut self, pods: &[Pod]) {
         let mut want: BTreeMap<(String, String), BTreeMap<String, String>> = BTreeMap::new();
         for pod in pods {
@@ -273,7 +273,7 @@ impl Cluster {
         .await;
     }
 
-    /// Every node has a lease that is renewed.
+    /// Checks that every node has a lease that is renewed.
     async fn leases(&mut self, nodes: &BTreeSet<String>) {
         let read = async |client: &Client| {
             let leases =
@@ -291,7 +291,7 @@ impl Cluster {
         .await;
     }
 
-    /// Owners go in each of the three ways.
+    /// Deletes owners with each of the three propagation policies.
     async fn deletions(&mut self) {
         let client = self.clients[0].clone();
         let namespace = NAMESPACES[0];
@@ -333,7 +333,7 @@ impl Cluster {
         self.check(self.size.pods() - 2 * each).await;
     }
 
-    /// Namespaces go with all that is in them, a node with its lease, and nothing is left behind.
+    /// Deletes namespaces with everything in them, and nodes with their leases, and checks that nothing is left.
     async fn end(mut self) {
         let client = self.clients[0].clone();
         let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -360,7 +360,7 @@ impl Cluster {
     }
 }
 
-/// A deployment and its service.
+/// Creates a deployment and its service.
 async fn deploy(client: &Client, namespace: &str, name: &str, replicas: i32) {
     let labels = json!({"app": name});
     let deployment = json!({
@@ -385,7 +385,7 @@ async fn deploy(client: &Client, namespace: &str, name: &str, replicas: i32) {
     services.create(&parameters, &serde_json::from_value(service).unwrap()).await.unwrap();
 }
 
-/// Writes to objects that controllers write to as well, so that these lose races.
+/// Writes to objects that controllers also write, so that these get conflicts.
 async fn meddle(client: Client, namespace: &str, tally: Arc<Tally>) {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let sets: Api<ReplicaSet> = Api::namespaced(client, namespace);
@@ -404,7 +404,7 @@ async fn meddle(client: Client, namespace: &str, tally: Arc<Tally>) {
     }
 }
 
-/// What a person does who finds no server: tries again.
+/// Retries until a server answers, as a person does.
 async fn insist<T>(mut ask: impl AsyncFnMut() -> Result<T, kube::Error>) -> T {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Large answers leave compressed for clients that accept gzip: the same bytes as others get, and never a stream.
+//! Large answers are compressed for clients that accept gzip: the same bytes as for others, and never for streams.
 
 use std::io::Read;
 use std::time::Duration;
@@ -14,13 +14,13 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// Text that is neither all alike nor random.
+/// Returns text that is neither uniform nor random.
 fn text(size: usize) -> String {
     (0..size).map(|n| char::from(b"the quick brown fox\n"[n / 5 * (n % 11) % 20])).collect()
 }
 
 fn config_map(name: &str, size: usize) -> String {
-    // Annotations are in every form of an object.
+    // Every representation of an object has its annotations.
     let (data, note) = (text(size), text(size / 2));
     serde_json::json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "annotations": {"note": note}}, "data": {"text": data}
@@ -62,7 +62,7 @@ async fn large_lists_and_objects() {
             }
             make(&mut client, "one", 200_000).await;
         }
-        // The server writes, too: what is compared is of one version.
+        // The server writes too, so both answers must have the same version.
         let (_, now) = get(&mut client, &format!("{MAPS}?limit=1"), &[]).await;
         let now: serde_json::Value = serde_json::from_slice(&now).unwrap();
         let version = now["metadata"]["resourceVersion"].as_str().unwrap();
@@ -91,7 +91,7 @@ async fn large_lists_and_objects() {
             for encodings in ["gzip", "deflate, gzip", "gzip;q=1.0", "identity"] {
                 let wanted = [("accept", accept), ("accept-encoding", encodings)];
                 let (headers, body) = get(&mut client, path, &wanted).await;
-                // As kube-apiserver has it, which looks for the bare word.
+                // As in kube-apiserver, which looks for the plain word.
                 let packed = large && encodings.ends_with("gzip");
                 let what = format!("{alpn} {path} {accept} {encodings}");
                 assert_eq!(values(&headers, "content-encoding"), if packed { "gzip" } else { "" }, "{what}");
@@ -100,7 +100,7 @@ async fn large_lists_and_objects() {
                 assert!(!packed || !headers.contains_key("content-length"), "{what}");
                 assert!(!packed || body.len() < plain.len() / 2, "{what}: {} of {}", body.len(), plain.len());
                 let body = if packed { unpacked(&body) } else { body };
-                // Rows of a table grow older.
+                // The age column of a table changes.
                 let varies = accept == TABLE;
                 assert!(body == plain || varies && body.len().abs_diff(plain.len()) < 200, "{what}");
             }
@@ -184,7 +184,7 @@ async fn with_kubectl() {
     let list = kubectl.json(&["get", "configmaps", "-l", "!none"]);
     assert_eq!(list["items"].as_array().unwrap().len(), 20);
     assert_eq!(list["items"][3]["data"]["text"].as_str().unwrap(), text(16_000));
-    // Go's client takes off the encoding by itself; what it varied by still shows.
+    // Go's client removes the encoding itself; the `Vary` header remains visible.
     let told = kubectl.run(&["get", "--raw", MAPS, "-v=8"]);
     assert!(told.success && told.err.contains("Accept-Encoding"), "{}", told.err.lines().take(40).collect::<String>());
     let told = kubectl.run(&["get", "--raw", &format!("{MAPS}/map-1"), "-v=8"]);

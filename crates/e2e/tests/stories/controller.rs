@@ -1,4 +1,4 @@
-//! A controller as operators are written: a child for each parent, the parent's status, a finalizer that cleans up.
+//! A controller in the style of operators: a child for each parent, the parent's status, a finalizer for cleaning up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Context {
 
 type Failure = kube::runtime::finalizer::Error<kube::Error>;
 
-/// Quotas play the parents: a kind with a spec and a status that nobody else here writes.
+/// Quotas serve as parents: a kind with a spec and a status that nothing else here writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn children_status_and_cleanup() {
     let server = Server::ephemeral();
@@ -64,7 +64,7 @@ async fn children_status_and_cleanup() {
         );
     }
 
-    // A child that is deleted or changed by somebody else comes back as it was.
+    // A child that is deleted or changed by another client is restored.
     children.delete("child-of-parent-3", &DeleteParams::default()).await.unwrap();
     let spoilt = Patch::Merge(json!({"data": {"pods": "spoilt"}}));
     children.patch("child-of-parent-4", &PatchParams::default(), &spoilt).await.unwrap();
@@ -74,7 +74,7 @@ async fn children_status_and_cleanup() {
         (gone.uid() != made[3].uid() && child.data.unwrap()["pods"] == "4").then_some(())
     })
     .await;
-    // A new spec reaches child and status.
+    // A new spec is applied to child and status.
     let more = Patch::Merge(json!({"spec": {"hard": {"pods": "99"}}}));
     parents.patch("parent-5", &PatchParams::default(), &more).await.unwrap();
     wait_until("the status follows the spec", async || {

@@ -1,5 +1,5 @@
-//! Conversion webhooks of custom resources as they are met in clusters: ones that answer anything, ones that are away for
-//! a while, and objects that they cannot convert.
+//! Conversion webhooks of custom resources as in real clusters: invalid answers, unavailability, and objects that
+//! cannot be converted.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// How a webhook answers; `None` lets the connection break.
+/// A function that answers a conversion review; `None` breaks the connection.
 type Mood = fn(&Value) -> Option<Value>;
 
 async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -30,7 +30,7 @@ fn message(answer: &(u16, Value)) -> (u16, &str) {
     (answer.0, answer.1["message"].as_str().unwrap_or_default())
 }
 
-/// Where the objects of a version are.
+/// Returns the path of the objects of a version.
 fn place(group: &str, version: &str) -> String {
     format!("/apis/{group}/{version}/namespaces/default/things")
 }
@@ -41,7 +41,7 @@ fn thing(group: &str, version: &str, name: &str) -> Value {
     })
 }
 
-/// Makes a definition whose objects a webhook converts, and waits until it is served.
+/// Creates a definition with a conversion webhook, and waits until it is served.
 async fn define(server: &Server, group: &str, hook: &Hook) {
     let version = |name: &str, storage: bool| {
         let schema = json!({"type": "object", "properties": {
@@ -74,7 +74,7 @@ async fn define(server: &Server, group: &str, hook: &Hook) {
     .await;
 }
 
-/// A review with all objects in the version that is wanted.
+/// Returns a review with all objects in the desired version.
 fn converted(request: &Value) -> Value {
     let mut objects = request["objects"].clone();
     for object in objects.as_array_mut().unwrap() {
@@ -88,7 +88,7 @@ fn well(request: &Value) -> Option<Value> {
     Some(converted(request))
 }
 
-/// A webhook whose mood can change.
+/// Starts a webhook with an answer that can be changed.
 async fn moody() -> (Hook, Arc<Mutex<Mood>>) {
     let mood: Arc<Mutex<Mood>> = Arc::new(Mutex::new(well));
     let now = mood.clone();
@@ -106,7 +106,7 @@ async fn moody() -> (Hook, Arc<Mutex<Mood>>) {
     (hook, mood)
 }
 
-/// Each bad answer fails the requests that need a conversion, in Go's words, and no others.
+/// Each invalid answer fails the requests that need a conversion, in Go's words, and no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn anything_is_answered() {
     let server = Server::ephemeral();
@@ -201,7 +201,7 @@ async fn anything_is_answered() {
     }
 }
 
-/// Connections that break off before or within an answer, and an answer that is longer than anything sensible.
+/// Connections that break before or within an answer, and an endless answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_connections() {
     let server = Server::ephemeral();
@@ -235,7 +235,7 @@ async fn broken_connections() {
     }
 }
 
-/// A webhook that is away for a while ends no watch: what happened meanwhile is told when it is back.
+/// An unavailable webhook ends no watch: the events arrive once it is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_outlast_a_webhook_that_is_away() {
     let server = Server::ephemeral();
@@ -262,7 +262,7 @@ async fn watches_outlast_a_webhook_that_is_away() {
         (read.0 == 500).then_some(())
     })
     .await;
-    // What is at hand need not be new.
+    // A list that may be stale is served from the cache.
     let old = send(&server, "GET", &format!("{}?resourceVersion=0", place(group, "v2")), &Value::Null).await;
     assert_eq!((old.0, old.1["items"].as_array().map(Vec::len)), (200, Some(1)), "{}", old.1);
 
@@ -276,7 +276,7 @@ async fn watches_outlast_a_webhook_that_is_away() {
     }
 }
 
-/// One object that cannot be converted keeps no other from being read, changed or deleted in that version.
+/// An object that cannot be converted does not prevent others from being read, changed or deleted in that version.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_bad_object() {
     let server = Server::ephemeral();
@@ -304,7 +304,7 @@ async fn one_bad_object() {
         let (status, told) = message(&failed);
         assert!(status == 500 && told.ends_with("failed: this one is bad"), "{path}: {status} {told}");
     }
-    // In the version in which it is stored it can be helped.
+    // In its stored version it can be deleted.
     assert_eq!(send(&server, "DELETE", &format!("{v1}/bad"), &Value::Null).await.0, 200);
     wait_until("the rest to be listed", async || {
         let listed = send(&server, "GET", &v2, &Value::Null).await;
@@ -313,7 +313,7 @@ async fn one_bad_object() {
     .await;
 }
 
-/// Whoever owned fields of an object in one version owns them after it was scaled in another.
+/// A field manager of one version still owns its fields after the object was scaled in another version.
 #[tokio::test(flavor = "multi_thread")]
 async fn scaled_in_another_version() {
     let server = Server::ephemeral();

@@ -1,5 +1,5 @@
-//! Coordinated leader election: programs only say that they could lead, and the server elects the one whose version is
-//! the oldest.
+//! Coordinated leader election: processes only create candidates, and the server elects the one with the oldest
+//! version.
 
 use binnacle_testkit::{Server, wait_until};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -8,7 +8,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use serde_json::json;
 
-/// Seconds from now, as the API writes times.
+/// Returns the time in some seconds, in the format of the API.
 fn at(seconds: i64) -> String {
     format!("{:.6}", Timestamp::now() + SignedDuration::from_secs(seconds))
 }
@@ -53,7 +53,7 @@ async fn the_oldest_version_is_elected() {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     let spec = async |name: &str| leases.get_opt(name).await.unwrap().and_then(|lease| lease.spec);
 
-    // Who has not said lately that it is there is asked, and leads when it answers.
+    // A candidate without a recent renewal is pinged, and elected when it answers.
     stand(&candidates, "early", "scheduling", "1.36.0", -60).await;
     wait_until("the candidate is asked", async || {
         candidates.get("early").await.unwrap().data["spec"]["pingTime"].is_string().then_some(())
@@ -65,7 +65,7 @@ async fn the_oldest_version_is_elected() {
     assert_eq!(elected.holder_identity.as_deref(), Some("early"));
     assert_eq!(elected.strategy.as_deref(), Some("OldestEmulationVersion"));
 
-    // A better one does not take the lease away: who holds it is told.
+    // A better candidate does not take the lease: its holder is notified.
     renew(&candidates, "early").await;
     let held = json!({"spec": {"renewTime": at(0), "leaseDurationSeconds": 60}});
     leases.patch("scheduling", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();
@@ -78,7 +78,7 @@ async fn the_oldest_version_is_elected() {
     .await;
     assert_eq!(spec("scheduling").await.unwrap().holder_identity.as_deref(), Some("early"));
 
-    // The server itself holds the lease of those who elect.
+    // The server itself holds the lease of the election controller.
     let own = wait_until("the lease of those who elect", async || spec("leader-election-controller").await).await;
     assert_eq!((own.lease_transitions, own.lease_duration_seconds), (Some(0), Some(3)));
 }

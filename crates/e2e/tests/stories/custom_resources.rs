@@ -1,10 +1,10 @@
-//! Custom resources, as those meet them who install an operator: a definition is created, its resource is served at once,
-//! survives a kill, is seen by other servers of the same store, and goes with its definition.
+//! Custom resources, as seen by users who install an operator: a definition is created, its resource is served at once,
+//! survives a kill, is visible at other servers of the same store, and is deleted with its definition.
 
 use binnacle_testkit::{Etcd, Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
-/// A definition in which much of what a schema can say is said.
+/// Returns a definition that uses many features of schemas.
 fn definition() -> Value {
     let schema = |field: &str| {
         json!({"openAPIV3Schema": {"type": "object", "properties": {
@@ -68,7 +68,7 @@ fn an_operator_is_installed() {
     let table = kubectl.ok(&["get", "all"]);
     assert!(table.contains("SIZE") && table.contains("widget.shop.test/one   3"), "{table}");
 
-    // What does not fit is refused, in words that say where.
+    // Invalid objects are refused with a path.
     let large = kubectl.run_with(&["create", "-f", "-"], &widget("two", 6).to_string());
     assert!(large.err.contains("spec: Invalid value: too many"), "{}", large.err);
     let mut odd = widget("two", 1);
@@ -76,7 +76,7 @@ fn an_operator_is_installed() {
     let odd = kubectl.run_with(&["create", "-f", "-"], &odd.to_string());
     assert!(odd.err.contains("unknown field \"spec.colour\""), "{}", odd.err);
 
-    // Lists are merged by their keys, by whoever applies.
+    // Lists of several appliers are merged by their keys.
     let mut applied = widget("one", 3);
     for (manager, port) in [("a", "http"), ("b", "https")] {
         applied["spec"] = json!({"size": 3, "ports": [{"name": port, "port": 1}]});
@@ -98,13 +98,13 @@ fn an_operator_is_installed() {
         service.out.contains("\"kube-aggregator.kubernetes.io/automanaged\": \"true\"").then_some(())
     });
 
-    // A kill loses nothing: the resource is there when the server is ready.
+    // A kill loses nothing: the resource is served when the server is ready.
     server.kill();
     server.restart();
     let after = kubectl.json(&["get", "wd", "one"]);
     assert_eq!((&after["metadata"]["uid"], &after["spec"]), (&one["metadata"]["uid"], &other["spec"]));
 
-    // The definition goes when its last object is gone, and not before.
+    // The definition is deleted after its last object, and not before.
     kubectl.ok(&["patch", "wd", "one", "--type=merge", "-p", r#"{"metadata":{"finalizers":["shop.test/hold"]}}"#]);
     kubectl.ok(&["delete", "crd", "widgets.shop.test", "--wait=false"]);
     let late = kubectl.run_with(&["create", "-f", "-"], &widget("late", 1).to_string());
@@ -122,7 +122,7 @@ fn an_operator_is_installed() {
     assert!(gone.contains("could not find the requested resource") || gone.contains("404"), "{gone}");
 }
 
-/// What one server establishes the other serves, and what it changes changes there too.
+/// A definition that one server accepts is effective at the other, and so are its changes.
 #[test]
 fn two_servers_share_definitions() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -134,7 +134,7 @@ fn two_servers_share_definitions() {
         let one = second.run(&["get", "widgets.shop.test", "one", "-o", "jsonpath={.spec.size}"]);
         (one.out == "3").then_some(())
     });
-    // In etcd it is JSON with sorted members, in the stored version and without a resourceVersion, as a Go server has it.
+    // In etcd it is JSON with sorted members, in the stored version and without a resourceVersion, as written by Go.
     let stored = String::from_utf8(etcd.value("/registry/shop.test/widgets/default/one")).unwrap();
     assert!(stored.starts_with(r#"{"apiVersion":"shop.test/v1","kind":"Widget","metadata":{"creationTimestamp":"#));
     assert!(!stored.contains("resourceVersion") && stored.ends_with("}\n"), "{stored}");
@@ -155,7 +155,7 @@ fn two_servers_share_definitions() {
     assert!(etcd.value("/registry/shop.test/widgets/default/one").is_empty());
 }
 
-/// The definition with the version that it has now.
+/// Returns the definition with its current version.
 fn with_version(kubectl: &Kubectl, mut definition: Value) -> Value {
     let now = kubectl.json(&["get", "crd", "widgets.shop.test"]);
     definition["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();

@@ -1,5 +1,5 @@
-//! Definitions and their objects come and go while the server is killed: what was acknowledged is there and served, what
-//! was deleted is gone with all its objects, and nothing else is.
+//! Definitions and their objects are created and deleted while the server is killed: acknowledged ones exist and are
+//! served, deleted ones are gone with all their objects, and there are no others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ const WRITERS: usize = 4;
 const ROUNDS: usize = 3;
 const GROUP: &str = "killed.test";
 
-/// Something that was asked for, and whether it was acknowledged.
+/// The state of an object after requests, some of which were not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Known {
     There,
     Gone,
-    /// A request for it had no answer.
+    /// A request for it was not answered.
     Unsure,
 }
 
@@ -71,7 +71,7 @@ async fn killed_again_and_again(mut server: Server) {
     println!("{} definitions and {objects} objects written through {ROUNDS} kills", known.len());
 }
 
-/// Holds what is there against what was acknowledged, and remembers what became of the rest.
+/// Compares the server's state with the acknowledged writes, and records the outcome of the others.
 async fn check(client: &Client, known: &Definitions) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut all = std::mem::take(&mut *known.lock());
@@ -79,7 +79,7 @@ async fn check(client: &Client, known: &Definitions) {
         let name = format!("{plural}.{GROUP}");
         let there = wait_until("a definition that is there or gone", async || {
             let found = definitions.get_opt(&name).await.ok()?;
-            // A deletion that was acknowledged, or not, goes on to its end.
+            // A deletion continues to its end, whether acknowledged or not.
             let deleting = found.as_ref().is_some_and(|found| found.metadata.deletion_timestamp.is_some());
             (!deleting).then_some(found.is_some())
         })
@@ -113,7 +113,7 @@ async fn check(client: &Client, known: &Definitions) {
         let plural = name.split('.').next().unwrap();
         assert!(all.get(plural).is_some_and(|definition| definition.itself == Known::There), "nobody made {name}");
     }
-    // What belonged to a definition that is gone does not come back with one of the same name.
+    // The objects of a deleted definition do not come back with a new definition of the same name.
     if let Some((plural, definition)) = all.iter_mut().find(|(_, definition)| definition.itself == Known::Gone) {
         definitions.create(&PostParams::default(), &manifest(plural)).await.unwrap();
         definition.itself = Known::There;
@@ -145,7 +145,7 @@ async fn write(client: Client, prefix: String, known: Definitions, done: Arc<Ato
                 "metadata": {"name": name}, "spec": {"n": i}
             }))
             .unwrap();
-            // The resource is served soon after its definition was made.
+            // The resource is served soon after its definition was created.
             while let Err(error) = api.create(&PostParams::default(), &object).await {
                 let unknown = matches!(&error, kube::Error::Api(status) if status.code == 404);
                 if done.load(Ordering::SeqCst) || !unknown {
@@ -164,7 +164,7 @@ async fn write(client: Client, prefix: String, known: Definitions, done: Arc<Ato
         }
         let name = format!("{plural}.{GROUP}");
         if n % 3 == 0 {
-            // Makes the server judge and publish it again.
+            // Makes the server validate and publish it again.
             let names = json!({"spec": {"names": {"shortNames": [format!("{prefix}x{n}")]}}});
             if definitions.patch(&name, &PatchParams::default(), &Patch::Merge(names)).await.is_err() {
                 return;

@@ -1,4 +1,4 @@
-//! After requests of all kinds the metrics of dashboards and alerts are there, with the labels that their queries name.
+//! After requests of all kinds the metrics for dashboards and alerts exist, with the labels in their queries.
 
 use binnacle_testkit::https::Client;
 use binnacle_testkit::{Server, wait_until};
@@ -12,7 +12,7 @@ async fn send(client: &mut Client, method: &str, path: &str, body: &Value) -> u1
     client.send(method, path, &[("content-type", kind)], body.to_string()).await.unwrap().status
 }
 
-/// The value of the first series of a family that has all of these labels.
+/// Returns the value of the first series of a family with all of these labels.
 fn value(metrics: &str, family: &str, labels: &[&str]) -> Option<f64> {
     metrics.lines().find_map(|line| {
         let (series, value) = line.strip_prefix(family)?.rsplit_once(' ')?;
@@ -22,7 +22,7 @@ fn value(metrics: &str, family: &str, labels: &[&str]) -> Option<f64> {
     })
 }
 
-/// Makes each family move that the test looks at.
+/// Sends requests that change each family of the test.
 async fn provoke(client: &mut Client) {
     let service = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
     for (name, spec, want) in [
@@ -71,13 +71,13 @@ async fn families_of_dashboards_and_alerts() {
     }
     let metrics = wait_until("the addresses are counted", async || {
         let metrics = client.get("/metrics").await.unwrap().body;
-        // The service `kubernetes` has one as well.
+        // The service `kubernetes` has an address as well.
         let given = value(&metrics, "kube_apiserver_clusterip_allocator_allocated_ips", &["cidr=\"10.0.0.0/24\""]);
         (given >= Some(4.0)).then_some(metrics)
     })
     .await;
 
-    // The rules, alerts and panels of kubernetes-mixin that are about this server.
+    // The rules, alerts and panels of kubernetes-mixin for the API server.
     let sli = "apiserver_request_sli_duration_seconds_bucket";
     for (family, labels) in [
         (
@@ -105,7 +105,7 @@ async fn families_of_dashboards_and_alerts() {
         assert!(value(&metrics, family, labels).is_some(), "{family} {labels:?} in {metrics}");
     }
 
-    // What services get.
+    // The allocators of addresses and ports for services.
     let (range, given) = ("cidr=\"10.0.0.0/24\"", "kube_apiserver_clusterip_allocator_allocation_total");
     for (family, labels, want) in [
         (given, &[range, "scope=\"static\""][..], 1.0),
@@ -119,7 +119,7 @@ async fn families_of_dashboards_and_alerts() {
         // The service `kubernetes` counts as well.
         assert!(value(&metrics, family, labels) >= Some(want), "{family} {labels:?}");
     }
-    // Rules of custom resources, and how their objects changed.
+    // Rules of custom resources, and changes of their objects.
     for family in [
         "apiserver_cel_compilation_duration_seconds_count",
         "apiserver_cel_evaluation_duration_seconds_count",

@@ -1,4 +1,4 @@
-//! The groups of users are known to another provider than the one that knows the users: it is slow, lies, or is not there.
+//! Distributed claims: one provider authenticates users, another has their groups and is slow, lies, or is unavailable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::authentication::{Provider, bearer, key};
 
-/// What the directory does when it is asked for somebody's groups.
+/// The behavior of the provider that returns groups.
 #[derive(Clone)]
 enum Mood {
     Answers(String),
-    /// Holds the connection for longer than anybody waits here.
+    /// Holds the connection for longer than any timeout here.
     Holds,
     Fails,
 }
@@ -67,7 +67,7 @@ async fn groups_come_from_a_directory() {
     let known = (201, format!("{name} own,system:authenticated"));
     wait_until("the provider to be found", async || (bearer(&server, &own_groups).await.0 == 201).then_some(())).await;
 
-    // Answers are remembered for a token: each is asked for with another one.
+    // Answers are cached by token, so each request has another one.
     let mut count = 0;
     let mut with_directory = |access: &str| {
         count += 1;
@@ -89,7 +89,7 @@ async fn groups_come_from_a_directory() {
     let joined = (201, format!("{name} dev,ops,system:authenticated"));
     assert_eq!(bearer(&server, &with_directory("a")).await, joined);
 
-    // It lies.
+    // Invalid answers.
     for (lie, answer) in [
         ("for somebody else", answers(said(json!({"aud": "another"})))),
         ("long ago", answers(said(json!({"exp": 1})))),
@@ -105,7 +105,7 @@ async fn groups_come_from_a_directory() {
         assert_eq!(bearer(&server, &with_directory("a")).await.0, 401, "{lie}");
     }
 
-    // Who waits for it keeps nobody else waiting.
+    // A request that waits for the provider delays no other.
     *mood.lock() = Mood::Holds;
     let token = with_directory("a");
     let mut waiting = server.connect(&Handshake::new(server.admin().authority)).await;
@@ -116,7 +116,7 @@ async fn groups_come_from_a_directory() {
     assert_eq!(bearer(&server, &own_groups).await, known);
     held.abort();
 
-    // It has to be there for new tokens, and nobody has groups that it has not confirmed.
+    // It must be available for new tokens, and users only have groups that it confirmed.
     *mood.lock() = answers(said(json!({})));
     let before = with_directory("a");
     assert_eq!(bearer(&server, &before).await, joined);

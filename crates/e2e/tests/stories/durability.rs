@@ -1,4 +1,4 @@
-//! What was acknowledged is there after kill -9, seen through the API.
+//! Acknowledged writes exist after kill -9, as seen through the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// By name, what was acknowledged last. A request without an answer may have been done or not.
+/// The last acknowledged write of each name. An unanswered request may or may not have taken effect.
 type Acknowledged = Arc<Mutex<BTreeMap<String, Known>>>;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Known {
     Value(usize),
     Gone,
-    /// One of the two; none is gone.
+    /// One of the two; `None` is a deleted object.
     Unsure(Option<usize>, Option<usize>),
 }
 
@@ -31,7 +31,7 @@ async fn nothing_acknowledged_is_lost() {
     killed_again_and_again(Server::durable()).await;
 }
 
-/// History is cut off all the time, so that every kill interrupts it or comes soon after.
+/// The history is compacted all the time, so that every kill interrupts a compaction or comes soon after one.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_by_compaction() {
     killed_again_and_again(Server::durable_with(&["--etcd-compaction-interval=20ms"])).await;

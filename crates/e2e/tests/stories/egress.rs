@@ -1,4 +1,4 @@
-//! Connections that leave by a proxy: an HTTP CONNECT proxy written here notes what it is asked for.
+//! Connections through a proxy: an HTTP CONNECT proxy in this test records its requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy; it dials what it is asked for, names of this machine included.
+/// A proxy; it dials any requested address, also by names of this machine.
 #[derive(Clone, Default)]
 struct Proxy(Arc<Mutex<Vec<String>>>);
 
@@ -74,7 +74,7 @@ async fn nodes_are_reached_by_the_proxy() {
     let status = br#"{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.1"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":1}}}}"#;
     let merge = [("content-type", "application/merge-patch+json")];
     assert_eq!(client.send("PATCH", "/api/v1/nodes/n/status", &merge, status).await.unwrap().status, 200);
-    // The address leads nowhere: that the proxy was asked for it is what counts.
+    // The address does not exist: only the request to the proxy matters.
     let mut asking = server.client().await;
     let asked = tokio::spawn(async move { asking.get("/api/v1/nodes/n/proxy/").await });
     wait_until("the proxy is asked", async || (proxy.asked() == ["192.0.2.1:1"]).then_some(())).await;

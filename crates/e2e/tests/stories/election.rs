@@ -1,4 +1,5 @@
-//! Leader election on a Lease: two candidates, never two leaders, and the second takes over when the first is silent.
+//! Leader election on a Lease: two candidates, never two leaders, and the second takes over when the first stops
+//! renewing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,20 +15,21 @@ use kube::api::{Api, PostParams};
 const DURATION: Duration = Duration::from_millis(1_000);
 const RENEW: Duration = Duration::from_millis(50);
 
-/// What the candidates do while they lead: at most one of them at a time.
+/// The work of the leader, for one candidate at a time.
 #[derive(Default)]
 struct Work {
     leaders: AtomicUsize,
     turns: AtomicUsize,
 }
 
-/// One candidate, as client-go's elector goes about it: what it saw last and when, by its own clock.
+/// A candidate that works like client-go's elector: it keeps the last lease that it saw, and its time by the local
+/// clock.
 struct Candidate {
     name: &'static str,
     leases: Api<Lease>,
     work: Arc<Work>,
     leads: Arc<AtomicBool>,
-    /// Told to fall silent, without giving up the lease.
+    /// Set to stop renewing without releasing the lease.
     silent: Arc<AtomicBool>,
     refused: Arc<AtomicUsize>,
 }
@@ -53,7 +55,8 @@ async fn two_candidates() {
     assert_eq!((held.holder_identity.as_deref(), held.lease_transitions), (Some(second.name), Some(1)));
     assert!(held.renew_time >= held.acquire_time);
 
-    // The first comes back and does not get the lease while it is renewed: both write it, one loses every time.
+    // The first comes back and does not get the lease while it is renewed: both write it, and one gets a conflict every
+    // time.
     first.silent.store(false, Ordering::SeqCst);
     let turns = work.turns.load(Ordering::SeqCst);
     wait_until("the new leader works", async || (work.turns.load(Ordering::SeqCst) > turns + 10).then_some(())).await;
@@ -61,7 +64,7 @@ async fn two_candidates() {
     println!("refused writes: {} and {}", first.refused.load(Ordering::SeqCst), second.refused.load(Ordering::SeqCst));
 }
 
-/// Of many writers who read the same version, exactly one gets through.
+/// Of many writers that read the same version, exactly one succeeds.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_many_takes_it() {
     let server = Server::ephemeral();
@@ -113,14 +116,14 @@ impl Candidate {
         loop {
             tokio::time::sleep(RENEW).await;
             if self.silent.load(Ordering::SeqCst) {
-                // A process that hangs: it knows by its own clock that it no longer leads.
+                // A process that hangs: by its own clock it knows that it no longer leads.
                 self.leads.store(false, Ordering::SeqCst);
                 continue;
             }
             let began = Instant::now();
             let leads = self.turn(&mut seen).await;
             self.leads.store(leads, Ordering::SeqCst);
-            // Work within the time that the lease is known to be held.
+            // Works within the time for which the lease is known to be held.
             if leads && began.elapsed() < DURATION / 2 {
                 assert_eq!(self.work.leaders.fetch_add(1, Ordering::SeqCst), 0, "two leaders");
                 tokio::task::yield_now().await;
@@ -130,7 +133,7 @@ impl Candidate {
         }
     }
 
-    /// Takes or renews the lease if it may; whether it holds it now.
+    /// Takes or renews the lease if possible. Returns true if the candidate holds it.
     async fn turn(&self, seen: &mut Option<(LeaseSpec, Instant)>) -> bool {
         let Some(current) = self.leases.get_opt("election").await.unwrap() else {
             return self.wrote(self.leases.create(&PostParams::default(), &lease(self.name, None)).await);

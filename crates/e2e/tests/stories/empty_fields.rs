@@ -1,10 +1,10 @@
-//! What becomes of lists, maps and structs that a client sends empty: Go's `omitempty` decides, and the stored form in
-//! which an empty list is no list. Whether it was only tried or is there, sent in JSON or in YAML, makes no difference.
+//! Empty lists, maps and structs from clients: Go's `omitempty` and the stored form, in which an empty list is absent,
+//! decide about them. Dry runs and writes, JSON and YAML, give the same results.
 
 use binnacle_testkit::Server;
 use serde_json::Value;
 
-/// A collection, an object, and what of it is told.
+/// A collection, an object, a path in it, and the server's value at that path.
 const CASES: [(&str, &str, &str, &str); 13] = [
     (
         "/api/v1/namespaces/default/configmaps",
@@ -117,7 +117,7 @@ async fn go_decides_what_is_told() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A pod's overhead that is sent empty is one that no runtime class has given it; none, or null, is none.
+/// An empty overhead of a pod is one that its runtime class does not have; an absent or null one counts as none.
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_overhead_is_an_overhead() {
     let server = Server::start(&["--ephemeral", "--disable-admission-plugins=ServiceAccount"]);

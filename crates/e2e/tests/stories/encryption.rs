@@ -1,4 +1,4 @@
-//! Encryption at rest: keys come, change and go while the same data is served.
+//! Encryption at rest: keys are added, changed and removed while the same data is served.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ async fn secret(server: &Server, name: &str) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
 
-/// Writes the object as it is, as a storage migration does, and tells its version afterwards.
+/// Writes the object unchanged, as a storage migration does, and returns its version.
 async fn rewrite(server: &Server, object: &Value) -> String {
     let path = format!("{SECRETS}/{}", object["metadata"]["name"].as_str().unwrap());
     let headers = [("content-type", "application/json")];
@@ -34,7 +34,7 @@ async fn rewrite(server: &Server, object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// Whether any file of the store holds the text.
+/// Returns true if any file of the store contains the text.
 fn on_disk(directory: &Path, text: &[u8]) -> bool {
     std::fs::read_dir(directory).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -64,7 +64,7 @@ async fn keys_change() {
     assert!(on_disk(Path::new(&data), b"k8s:enc:aesgcm:v1:one:"));
     assert!(!on_disk(Path::new(&data), b"squeamish ossifrage"));
 
-    // A second key writes: what does not change is written once under it, and then no more.
+    // A second key becomes the first for writes: an unchanged object is written once under it, and not again.
     configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
     server.restart();
     let object = secret(&server, "first").await;
@@ -75,13 +75,13 @@ async fn keys_change() {
         assert_eq!(now != version, moves, "{what}");
         version = now;
     }
-    // So the first key can go.
+    // So the first key can be removed.
     configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}"));
     server.restart();
     assert_eq!(secret(&server, "first").await, object_at(&object, &version));
 
-    // Without its key a value is an error, not a secret without contents. It keeps the cache of the secrets from being
-    // filled; other secrets and other resources are served.
+    // Without its key a value is an error, not an empty secret. The cache of secrets cannot be filled; other secrets
+    // and other resources are served.
     configure(&file, &format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
     server.restart();
     let why = "no matching prefix found";
@@ -108,7 +108,7 @@ async fn keys_change() {
     let failed = "apiserver_storage_transformation_operations_total{resource=\"secrets\",status=\"unknown-non-grpc\"";
     assert!(metrics.contains(failed), "{metrics}");
 
-    // It comes back, and all is there.
+    // With the key restored, everything is readable.
     let both = format!("{{aesgcm: {{keys: [{KEY_ONE}]}}}}, {{secretbox: {{keys: [{KEY_TWO}]}}}}");
     configure(&file, &both);
     server.restart();
@@ -117,7 +117,7 @@ async fn keys_change() {
     assert_eq!(list["items"].as_array().unwrap().len(), 2, "{list}");
 }
 
-/// The server is killed again and again while everything is written anew under another key.
+/// The server is killed again and again while all objects are rewritten under another key.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_while_the_key_changes() {
     const SECRETS_THERE: usize = 60;
@@ -130,7 +130,7 @@ async fn killed_while_the_key_changes() {
         create(&server, &format!("s{n}"), &format!("text {n}")).await;
     }
     configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
-    // Whoever rewrites them begins anew when the server went away; what was done stays done.
+    // A client that rewrites them starts over after each kill; rewritten objects stay so.
     let (mut kills, mut written) = (0, 0);
     'rotation: loop {
         tokio::task::block_in_place(|| server.restart());
@@ -138,10 +138,10 @@ async fn killed_while_the_key_changes() {
         for n in 0..SECRETS_THERE {
             let path = format!("{SECRETS}/s{n}");
             let object = client.get(&path).await.unwrap().body;
-            // Each time a little further.
+            // Later each time.
             if kills < 5 && n == 8 * (kills + 1) {
                 let headers = [("content-type", "application/json")];
-                // It may be done or not.
+                // It may or may not take effect.
                 let _ = tokio::join!(client.send("PUT", &path, &headers, object), async {
                     server.signal(Signal::KILL);
                 });
@@ -156,7 +156,7 @@ async fn killed_while_the_key_changes() {
     }
     assert_eq!(kills, 5);
     assert!((SECRETS_THERE - kills..=SECRETS_THERE).contains(&written), "{written} were written anew");
-    // The first key can go: nothing is under it any more, and nothing is lost.
+    // The first key can be removed: no value needs it, and nothing is lost.
     configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}"));
     tokio::task::block_in_place(|| server.restart());
     let answer = server.client().await.get(SECRETS).await.unwrap();
@@ -196,7 +196,7 @@ async fn a_plugin_guards_the_keys() {
 
     server.restart();
     assert_eq!(secret(&server, "secret-7").await["data"]["password"], "c3F1ZWFtaXNoIG9zc2lmcmFnZQ==");
-    // There is one key to unwrap. Resources that are read at the same time may each ask for it, objects do not.
+    // There is one key to unwrap. Resources that are read concurrently may each request it, objects do not.
     let (wrapped, unwrapped) = plugin.asked();
     assert_eq!(wrapped, 2);
     assert!((1..20).contains(&unwrapped), "{unwrapped}");

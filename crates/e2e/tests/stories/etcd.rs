@@ -1,4 +1,4 @@
-//! Several servers on one etcd are one server; etcd may die, and its leader may change.
+//! Several servers on one etcd act as one; etcd may be killed, and its leader may change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"v": value}})).unwrap()
 }
 
-/// Starts servers at once, so that they race for the objects that every cluster has.
+/// Starts servers concurrently, so that they race for the default objects of a cluster.
 async fn servers(etcd: &Etcd, count: usize) -> Vec<Server> {
     let flag = etcd.servers();
     let starting: Vec<_> = (0..count)
@@ -37,7 +37,8 @@ async fn two_servers_are_one() {
     crate::namespace(&clients[0], "shared").await;
     let maps = clients.clone().map(|client| Api::<ConfigMap>::namespaced(client, "shared"));
 
-    // Whoever writes here reads it there, and a watch there tells of every write, once and in order.
+    // A write to one server can be read at the other, and a watch there has an event for every write, once and in
+    // order.
     let version = maps[1].list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut watch = maps[1].watch(&WatchParams::default(), &version).await.unwrap().boxed();
     let mut expected = Vec::new();
@@ -73,7 +74,7 @@ async fn two_servers_are_one() {
     }
 }
 
-/// Who compacts etcd from outside takes nothing from lists of versions that a server has in mind (KEP 4988).
+/// An external compaction of etcd does not affect lists of versions that a server has in memory (KEP-4988).
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_outlive_a_compaction() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -109,7 +110,7 @@ async fn lists_outlive_a_compaction() {
     let rest = maps.list(&ListParams::default().limit(5).continue_token(&token)).await.unwrap();
     assert_eq!(told(rest.items), ["b=1", "c=1"]);
 
-    // Who keeps no such states, by its flags or because it began later, has nothing but what etcd has.
+    // A server without such snapshots, disabled by flag or started later, only has etcd's history.
     let late = Server::durable_with(&[&flag]);
     for server in [&forgets, &late] {
         let maps = Api::<ConfigMap>::namespaced(server.kube().await, "kept");
@@ -121,7 +122,7 @@ async fn lists_outlive_a_compaction() {
     }
 }
 
-/// Addresses and ports are given once, whichever server gives them.
+/// Addresses and ports are allocated once, by any of the servers.
 #[tokio::test(flavor = "multi_thread")]
 async fn allocations_are_shared() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -143,12 +144,12 @@ async fn allocations_are_shared() {
     let addresses: BTreeSet<_> = specs().map(|spec| spec.cluster_ip.clone().unwrap()).collect();
     let ports: BTreeSet<_> = specs().map(|spec| spec.ports.as_ref().unwrap()[0].node_port.unwrap()).collect();
     assert_eq!((addresses.len(), ports.len()), (30, 30));
-    // What every cluster has is there once, though both made it.
+    // The default objects of a cluster exist once, although both servers created them.
     let service = Api::<Service>::namespaced(clients[1].clone(), "default");
     wait_until("the service kubernetes", async || service.get_opt("kubernetes").await.unwrap()).await;
 }
 
-/// Writes new objects until it is told to stop; answers the names that were acknowledged.
+/// Creates objects until told to stop. Returns the acknowledged names.
 async fn write(client: Client, writer: usize, done: Arc<AtomicBool>, acknowledged: Arc<Mutex<Vec<String>>>) {
     let maps: Api<ConfigMap> = Api::namespaced(client, "kept");
     for n in 0.. {
@@ -163,7 +164,7 @@ async fn write(client: Client, writer: usize, done: Arc<AtomicBool>, acknowledge
     }
 }
 
-/// Writes through all servers while `fault` happens, twice more than before it after it, and finds all again.
+/// Writes through all servers before, during and after `fault`, and checks that nothing is lost.
 async fn nothing_is_lost(servers: &[Server], fault: impl AsyncFnOnce()) {
     let mut clients = Vec::new();
     for server in servers {
@@ -224,7 +225,7 @@ async fn the_leader_changes_under_load() {
         });
         tokio::time::sleep(Duration::from_secs(2)).await;
         tokio::task::block_in_place(|| etcd.restart(leader));
-        // Its connections stay open while it says nothing.
+        // Its connections stay open while it does not answer.
         let hanging = tokio::task::block_in_place(|| etcd.leader());
         etcd.freeze(hanging);
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -233,7 +234,7 @@ async fn the_leader_changes_under_load() {
     .await;
 }
 
-/// Who compacts may die at any moment: another one goes on, and what is kept stays.
+/// A server may be killed at any time during a compaction: another one continues, and no live object is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_compacts_is_killed() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -266,7 +267,7 @@ async fn who_compacts_is_killed() {
     }
 }
 
-/// Where objects are, and in which form, is as the flags say; another server reads them all the same.
+/// Flags set the keys and the encoding of objects; another server can read them nevertheless.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_forms() {
     let Some((main, other)) = Etcd::available().then(|| (Etcd::single(), Etcd::single())) else { return };
@@ -283,7 +284,7 @@ async fn keys_and_forms() {
         let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
         wait_until("the namespace", async || maps.create(&PostParams::default(), &config_map(&name, "1")).await.ok())
             .await;
-        // What the servers before this one wrote, in whatever form, is found by label and by list.
+        // Objects that earlier servers wrote, in any encoding, are in lists and match labels.
         for map in maps.list(&ListParams::default()).await.unwrap() {
             let patch = Patch::Merge(json!({"metadata": {"labels": {"seen-by": &name}}}));
             maps.patch(&map.name_any(), &PatchParams::default(), &patch).await.unwrap();
@@ -314,7 +315,7 @@ async fn keys_and_forms() {
     assert!(!keys.iter().any(|key| key.contains("/events/")), "{keys:?}");
 }
 
-/// Reads without a watch cache ask the store, and find what they would find in it.
+/// Reads without a watch cache go to the store, with the same results as from the cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_watch_cache() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -345,8 +346,8 @@ async fn without_a_watch_cache() {
     }
 }
 
-/// etcd bounds the size of a write: what only the notes of field managers make too large is written without them, unless
-/// they are what the write is about.
+/// etcd limits the size of a write: an object that is only too large because of its managedFields is written without
+/// them, unless the request is about them.
 #[tokio::test(flavor = "multi_thread")]
 async fn notes_yield_to_the_size() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -391,7 +392,7 @@ async fn a_list_with_an_object_that_cannot_be_read_is_answered() {
         let answer = server.client().await.send("GET", path, &[("accept", accept)], "").await.unwrap();
         assert_eq!(answer.status, 500, "{accept}: {}", answer.body);
     }
-    // Others are not concerned.
+    // Other namespaces are not affected.
     let answer = server.client().await.get("/api/v1/namespaces/kube-system/configmaps").await.unwrap();
     assert_eq!(answer.status, 200, "{}", answer.body);
 }

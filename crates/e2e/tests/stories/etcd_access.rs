@@ -1,4 +1,4 @@
-//! An etcd that asks who its clients are, and what they may do.
+//! An etcd that authenticates and authorizes its clients.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn maps(client: &Client) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), "default")
 }
 
-/// Flags that name a client's certificate.
+/// Returns flags for a client certificate.
 fn identity(authority: &Authority, files: &(PathBuf, PathBuf)) -> Vec<String> {
     vec![
         format!("--etcd-cafile={}", authority.ca().display()),
@@ -35,7 +35,7 @@ fn ctl(etcd: &Etcd, commands: &[&str]) {
     }
 }
 
-/// Before 3.4.31 and 3.5.13.
+/// Returns true for versions before 3.4.31 and 3.5.13, whose watches cover everything.
 fn watches_everything(etcd: &Etcd) -> bool {
     let status = etcd.ctl(0, &["endpoint", "status", "--write-out=simple"]);
     let version = status.split(", ").nth(2).expect("a version");
@@ -43,14 +43,14 @@ fn watches_everything(etcd: &Etcd) -> bool {
     numbers[..] < [3, 4, 31][..] || (numbers[1] == 5 && numbers[2] < 13)
 }
 
-/// What a health check answers.
+/// Returns the answer of a health check.
 async fn check(server: &Server, path: &str) -> (u16, String) {
     let answer = server.client().await.get(path).await.unwrap();
     (answer.status, answer.body)
 }
 
-/// Users are known by the names in their certificates. The server may do what it needs below its prefix and nothing else;
-/// when that is taken from it, it says so, and when it is given back, goes on.
+/// Users are identified by their certificates. The server only needs permissions below its prefix; it reports when they
+/// are revoked, and recovers when they are granted again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_for_the_prefix_is_enough() {
     if !Etcd::available() {
@@ -115,8 +115,8 @@ async fn a_role_for_the_prefix_is_enough() {
     };
     tokio::time::timeout(Duration::from_secs(30), heard).await.unwrap();
 
-    // The tool reads what a server may read; the notes of a migration lie outside of that, and the tool says at once that
-    // it may not write them.
+    // The tool can read everything that a server can; the records of a migration are outside of that, and the tool
+    // immediately reports that it may not write them.
     let mut flags = identity(&authority, &kube);
     let store = format!("etcd:{}", etcd.endpoints().join(","));
     let arguments = |flags: &[String], command: &[&str]| {

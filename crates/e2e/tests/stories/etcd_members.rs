@@ -1,5 +1,5 @@
-//! The members of etcd change while a server uses it: one learns and is promoted, one goes for good, another takes its
-//! place.
+//! The members of etcd change while a server uses it: a learner is promoted, one member is removed, another replaces
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ fn maps(client: &Client) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), "default")
 }
 
-/// Creates one object after the other. A write without an answer is tried again, and found done or not.
+/// Creates one object after the other. An unanswered write is retried, and may turn out to be done.
 async fn write(client: Client, written: Arc<AtomicUsize>, done: Arc<AtomicBool>) {
     let mut n = 0;
     while !done.load(Ordering::SeqCst) {
@@ -43,7 +43,7 @@ async fn a_server_goes_on_while_members_change() {
     }
     let mut etcd = tokio::task::block_in_place(|| Etcd::cluster(3));
     let learner = tokio::task::block_in_place(|| etcd.add_learner());
-    // It is asked like the others from the start, and refuses nearly all.
+    // It is used like the others from the start, and refuses nearly all requests.
     let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
     let client = server.kube().await;
     let version = maps(&client).list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
@@ -54,14 +54,14 @@ async fn a_server_goes_on_while_members_change() {
 
     tokio::task::block_in_place(|| etcd.promote(learner));
     more_is_written(&written, "writes go on with four members").await;
-    // The first one goes for good. The server still has its address.
+    // The first one is removed. The server still has its address.
     tokio::task::block_in_place(|| etcd.remove(0));
     more_is_written(&written, "writes go on without the member that was removed").await;
-    // Of the three that are left, the promoted one is needed.
+    // Of the remaining three, the promoted one is needed.
     tokio::task::block_in_place(|| etcd.kill(1));
     more_is_written(&written, "the promoted member votes").await;
     tokio::task::block_in_place(|| etcd.restart(1));
-    // Another one takes the place of the removed one, at an address that the server does not know.
+    // A new member replaces the removed one, at an address that the server does not have.
     let replacement = tokio::task::block_in_place(|| {
         let replacement = etcd.add_learner();
         etcd.promote(replacement);

@@ -1,4 +1,4 @@
-//! Evictions that race for what a disruption budget allows.
+//! Evictions that race for the allowed disruptions of a budget.
 
 use binnacle_testkit::Server;
 use futures::future::join_all;
@@ -30,13 +30,13 @@ async fn a_budget_is_never_overdrawn() {
         "spec": {"minAvailable": PODS - ALLOWED, "selector": {"matchLabels": {"app": "race"}}}
     });
     budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
-    // Plain requests: the comfortable client would try again what was refused.
+    // Plain requests: the client library would retry refused ones.
     let race = || async {
         let evictions = names.iter().map(|name| evict(&server, name));
         join_all(evictions).await
     };
 
-    // Before the controller has looked at the budget, nobody knows what it allows.
+    // Before the controller has processed the budget, no disruption is allowed.
     for (code, retry_after, status) in race().await {
         assert_eq!((code, retry_after.as_str()), (429, "10"));
         assert_eq!(status["details"]["retryAfterSeconds"], 10);
@@ -70,7 +70,7 @@ async fn a_budget_is_never_overdrawn() {
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), PODS - ALLOWED);
 }
 
-/// Code, `Retry-After` and Status of an eviction.
+/// Returns code, `Retry-After` and Status of an eviction.
 async fn evict(server: &Server, pod: &str) -> (u16, String, serde_json::Value) {
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}).to_string();
     let path = format!("/api/v1/namespaces/race/pods/{pod}/eviction");
@@ -90,7 +90,7 @@ async fn ready_pod(pods: &Api<Pod>, name: &str) {
     pods.patch_status(name, &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
 }
 
-/// What the disruption controller writes.
+/// Writes the status of the budget, as the disruption controller does.
 async fn allow(budgets: &Api<PodDisruptionBudget>, allowed: usize, healthy: usize) {
     let status = json!({"status": {
         "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": healthy,

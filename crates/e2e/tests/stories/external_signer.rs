@@ -1,4 +1,5 @@
-//! Service account tokens that another process signs: its keys come, are hidden and go while tokens are made and used.
+//! Service account tokens that an external process signs: its keys are added, hidden and removed while tokens are
+//! created and used.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ const TOKENS: &str = "/api/v1/namespaces/default/serviceaccounts/default/token";
 const USER: &str =
     "system:serviceaccount:default:default system:serviceaccounts,system:serviceaccounts:default,system:authenticated";
 
-/// Asks for a token: the code, the answer, and the warning.
+/// Requests a token. Returns the code, the answer, and the warning.
 async fn request(client: &mut Client, seconds: i64) -> (u16, Value, Option<String>) {
     let body = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds}
@@ -29,7 +30,7 @@ async fn token(client: &mut Client) -> String {
     answer["status"]["token"].as_str().unwrap().to_owned()
 }
 
-/// The names of the keys that others discover, and how long they are good.
+/// Returns the names of the published keys, and their cache duration.
 async fn discovered(client: &mut Client) -> (Vec<String>, u64) {
     let answer = client.get("/openid/v1/jwks").await.unwrap();
     let age = answer.headers["cache-control"].to_str().unwrap().strip_prefix("public, max-age=").unwrap();
@@ -52,7 +53,7 @@ async fn tokens_of_an_external_signer() {
         client.send("POST", accounts, &[("content-type", "application/json")], account.to_string()).await.unwrap();
     assert_eq!(made.status, 201, "{}", made.body);
 
-    // The signer says how long tokens may live.
+    // The signer limits the lifetime of tokens.
     let (status, answer, warning) = request(&mut client, 100_000).await;
     assert_eq!((status, answer["spec"]["expirationSeconds"].as_i64()), (201, Some(7200)), "{answer}");
     let shortened = "299 - \"requested expiration of 100000 seconds shortened to 7200 seconds\"";
@@ -62,7 +63,8 @@ async fn tokens_of_an_external_signer() {
     let (keys, age) = discovered(&mut client).await;
     assert!(keys == ["key-1"] && age > 3000 && age <= 3600, "{keys:?} {age}");
 
-    // Another key signs; the server learns of it from the first token that names it. The former verifies, hidden.
+    // Another key signs; the server fetches it after the first token that names it. The previous one verifies, but is
+    // hidden.
     signer.change(|state| {
         state.keys[0].hidden = true;
         state.keys.push(SignerKey::new("key-2"));
@@ -73,13 +75,13 @@ async fn tokens_of_an_external_signer() {
     }
     assert_eq!(discovered(&mut client).await.0, ["key-2"]);
 
-    // A key that is gone verifies nothing any more, once it is forgotten.
+    // A removed key no longer verifies once it leaves the cache.
     signer.change(|state| state.keys = vec![state.keys[1].clone(), SignerKey::new("key-3")]);
     token(&mut client).await;
     wait_until("the key to be gone", async || (bearer(&server, &first).await.0 == 401).then_some(())).await;
     assert_eq!(bearer(&server, &second).await.0, 201);
 
-    // What the signer does wrong is told.
+    // Errors of the signer are reported.
     let failed = |why: &str| format!("Internal error occurred: failed to generate token: {why}");
     for (header, refuses, want) in [
         (None, Some(7), "while signing jwt: rpc error: code = PermissionDenied desc = not today"),
@@ -94,7 +96,7 @@ async fn tokens_of_an_external_signer() {
         let (status, answer, _) = request(&mut client, 3600).await;
         assert_eq!((status, answer["message"].as_str()), (500, Some(failed(want).as_str())), "{answer}");
     }
-    // A key that only verifies must not sign.
+    // A key that only verifies cannot sign.
     signer.change(|state| {
         (state.header, state.refuses) = (Some(r#"{"alg":"ES256","kid":"key-4","typ":"JWT"}"#.to_owned()), None);
         state.keys.push(SignerKey::new("key-4"));

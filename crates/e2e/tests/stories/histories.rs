@@ -1,7 +1,9 @@
-//! Histories of many clients against servers and etcd members that die, hang, are cut off, get a slow or failing disk or
-//! a wrong clock and come back, and a checker that says whether one correct server could have answered so.
+//! Histories of many clients with servers and etcd members that are killed, hang, are cut off, have a slow or failing
+//! disk or a wrong clock and recover, and a checker that decides if one correct server could have given the same
+//! answers.
 //!
-//! `BINNACLE_HISTORY_SECONDS` makes the run longer; `BINNACLE_HISTORY_SEED` has the same faults in the same order.
+//! `BINNACLE_HISTORY_SECONDS` sets the duration; with `BINNACLE_HISTORY_SEED` the faults are the same, in the same
+//! order.
 
 mod check;
 mod clients;
@@ -27,7 +29,7 @@ use self::subjects::{Subject, version};
 
 const NAMESPACE: &str = "histories";
 const CLIENTS: u64 = 8;
-/// Kills leave addresses behind until they are repaired: there are enough.
+/// Kills leak addresses until they are repaired, so there must be enough.
 const ADDRESSES: &str = "--service-cluster-ip-range=10.96.0.0/16";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +43,7 @@ async fn servers_on_etcd_answer_as_one_correct_server() {
     era(&mut faults, 0, seconds, Vec::new()).await;
 }
 
-/// The cluster goes back to a snapshot again and again. What was written after it is gone, and nothing else.
+/// The cluster is restored from a snapshot again and again. Exactly the writes after the snapshot are lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_go_on_from_a_snapshot_of_etcd() {
     if !Etcd::available() {
@@ -74,7 +76,7 @@ async fn servers_go_on_from_a_snapshot_of_etcd() {
     println!("restored {number} times");
 }
 
-/// What a watch tells from now on, once it has ended.
+/// Returns the events of a watch from here on, once it has ended.
 async fn watch_to_the_end(objects: &Objects) -> JoinHandle<Vec<Told>> {
     let objects = objects.clone();
     let listed = wait_until("a list", async || objects.api.list(&ListParams::default()).await.ok()).await;
@@ -91,12 +93,12 @@ async fn watch_to_the_end(objects: &Objects) -> JoinHandle<Vec<Told>> {
     })
 }
 
-/// Three members and three servers.
+/// Starts three members and three servers.
 fn on_etcd() -> (Etcd, Vec<Server>) {
     block_in_place(|| {
         let etcd = Etcd::fragile(3);
         let flag = etcd.servers();
-        // Longer than a member is away: who comes back finds the history it needs.
+        // Longer than a member is down: a member that comes back finds the history that it needs.
         let flags = [flag.as_str(), "--etcd-compaction-interval=30s", ADDRESSES];
         let server = |_| {
             Server::durable_in(Surroundings { clock: ShiftedClock::available(), ..Surroundings::default() }, &flags)
@@ -110,8 +112,8 @@ fn on_etcd() -> (Etcd, Vec<Server>) {
 async fn the_embedded_store_answers_as_one_correct_server() {
     let disk = FaultyDisk::available().then(FaultyDisk::failing);
     let surroundings = Surroundings { disk, clock: ShiftedClock::available(), ..Surroundings::default() };
-    // So far at least history reaches back for who comes back: a watch that selects may hear nothing for seconds, and a busy
-    // machine needs some more to start a server.
+    // The history must reach back at least this far: a watch with a selector may get no event for seconds, and a busy
+    // machine needs more time to start a server.
     let flags = ["--etcd-compaction-interval=15s", ADDRESSES];
     let servers = block_in_place(|| vec![Server::durable_in(surroundings, &flags)]);
     let mut faults = Faults::new(None, servers).await;
@@ -124,7 +126,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 impl Faults {
-    /// With all that the clients need.
+    /// Creates everything that the clients need.
     async fn new(etcd: Option<Etcd>, servers: Vec<Server>) -> Self {
         let seed = setting("BINNACLE_HISTORY_SEED").unwrap_or_else(|| u64::from(std::process::id()));
         println!("seed {seed}");
@@ -143,21 +145,21 @@ impl Faults {
     }
 }
 
-/// One resource, and what is to be known of it.
+/// One resource with its history and watches.
 struct Part {
     subject: Subject,
     history: History,
-    /// Version of the last write, once it is there.
+    /// The version of the last write, once it is done.
     last: Arc<Mutex<Option<u64>>>,
-    /// Where the watches began, and what was told up to there.
+    /// The version at which the watches began, and the events up to it.
     from: u64,
     before: Vec<Told>,
-    /// Of all, and of what is [`SHADE`], at each server.
+    /// Watches of all objects, and of those that match [`SHADE`], at each server.
     watches: Vec<JoinHandle<Vec<Told>>>,
 }
 
 impl Part {
-    /// What was told `before` must be there, and nothing else.
+    /// Starts the watches. The events `before` must contain all existing objects.
     async fn begin(subject: Subject, clients: &[Client], before: Vec<Told>) -> Self {
         let (history, last) = (History::default(), Arc::default());
         let (mut from, mut watches) = (0, Vec::new());
@@ -175,7 +177,7 @@ impl Part {
         Self { subject, history, last, from, before, watches }
     }
 
-    /// Ends the watches by one more write. The answer is what they told, after what was told before.
+    /// Ends the watches with one more write. Returns their events, after those from before.
     async fn end(&mut self, client: &Client, number: u64) -> Vec<Told> {
         let api = self.subject.api(client.clone());
         let object = self.subject.object(&format!("{LAST}-{number}"), LAST, 0);
@@ -195,8 +197,8 @@ impl Part {
     }
 }
 
-/// Lets clients ask while things go wrong, and proves that one correct server could have answered so. What was told of each
-/// resource `before` holds on; the answer has what was told in this era after it.
+/// Runs clients during faults, and checks that one correct server could have given their answers. Takes the events
+/// `before` of each resource, and returns them with those of this era.
 async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Told>>) -> Vec<Vec<Told>> {
     let clients = faults.clients.clone();
     let mut parts = Vec::new();
@@ -216,7 +218,7 @@ async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Tol
     for client in asking {
         tokio::time::timeout(Duration::from_secs(90), client).await.unwrap().unwrap();
     }
-    // What is written at the end of an era is to be lost with the restore.
+    // Writes at the end of an era are lost in the restore.
     if faults.restores && faults.saved.is_none() {
         faults.save_snapshot();
     }

@@ -1,11 +1,11 @@
-//! Who somebody is: tokens of service accounts, bound to what may go away, and acting as others.
+//! Identities: tokens of service accounts, bound to objects that may be deleted, and impersonation.
 
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
-/// What kubectl says of the holder of a token.
+/// Returns the result of `kubectl auth whoami` for the holder of a token.
 fn whoami(kubectl: &Kubectl, server: &Server, token: &str) -> Result<Value, String> {
-    // Without the administrator's certificate, which would speak first.
+    // Without the administrator's certificate, which would take precedence.
     let config = server.temp().join("nobody.kubeconfig");
     let authority = server.temp().join("ca.crt");
     if !std::path::Path::new(&config).exists() {
@@ -42,11 +42,11 @@ fn tokens_of_service_accounts() {
         user["groups"],
         json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"])
     );
-    // A token for somebody else is none for this server.
+    // This server rejects a token for another audience.
     let token = kubectl.ok(&["create", "token", "robot", "--audience=vault"]);
     assert!(whoami(&kubectl, &server, token.trim()).unwrap_err().contains("Unauthorized"));
 
-    // A token that is bound to a pod ends with it.
+    // A token that is bound to a pod expires with it.
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "worker"},
         "spec": {"serviceAccountName": "robot", "containers": [{"name": "c", "image": "i"}]}
@@ -58,7 +58,7 @@ fn tokens_of_service_accounts() {
     kubectl.ok(&["delete", "pod", "worker", "--grace-period=0", "--force"]);
     wait_until_blocking("the token to end with its pod", || whoami(&kubectl, &server, bound.trim()).err());
 
-    // All tokens of an account end with it, also when one of the same name follows.
+    // All tokens of an account expire with it, even if another one of the same name is created.
     let token = kubectl.ok(&["create", "token", "robot"]);
     kubectl.ok(&["delete", "serviceaccount", "robot"]);
     kubectl.ok(&["create", "serviceaccount", "robot"]);
@@ -79,7 +79,7 @@ fn acting_as_others() {
     );
     let refused = kubectl.fails(&["get", "secrets", "--as=jane"]);
     assert!(refused.contains("User \"jane\" cannot list resource \"secrets\""), "{refused}");
-    // Who acts as somebody has their rights, not their own: jane may not act as anybody.
+    // An impersonator has the other user's permissions, not its own: jane may not impersonate users.
     kubectl.ok(&["create", "clusterrole", "actor", "--verb=impersonate", "--resource=users", "--resource-name=jane"]);
     kubectl.ok(&["create", "clusterrolebinding", "actor", "--clusterrole=actor", "--serviceaccount=default:robot"]);
     kubectl.ok(&["create", "serviceaccount", "robot"]);

@@ -1,18 +1,18 @@
-//! Declaring what there should be: `apply` with the client's merge and with the server's.
+//! Declarative changes: `apply` with client-side and server-side merge.
 
 use binnacle_testkit::{Kubectl, Server};
 use serde_json::json;
 
 use crate::manifests::ALL;
 
-/// Each kind is applied, applied again, and applied with something changed.
+/// Each kind is applied, applied again, and applied with a change.
 #[test]
 fn apply() {
     let server = Server::ephemeral();
     let Some(kubectl) = Kubectl::new(&server) else { return };
     all_kinds(&kubectl, &["apply", "--namespace=shop", "-f", "-"], "configured", "unchanged");
 
-    // Three ways: what the last manifest had and this one has not goes, what others added stays.
+    // Three-way merge: fields of the last manifest that this one lacks are removed, fields of others stay.
     let text = ALL.iter().find(|manifest| manifest.resource == "deployment.apps").unwrap().text("shop");
     kubectl.ok(&["label", "--namespace=shop", "deployment/shop-web", "added=elsewhere"]);
     kubectl.ok(&["scale", "--namespace=shop", "deployment/shop-web", "--replicas=9"]);
@@ -46,17 +46,17 @@ fn apply_on_the_server() {
         kubectl.run_with(&["apply", "--server-side", "--namespace=shop", &manager, "-f", "-"], &object.to_string())
     };
     let get = || kubectl.json(&["get", "--namespace=shop", "deployment/shop-web", "--show-managed-fields"]);
-    // A field that another manager owns is a conflict, one that nobody owns is not.
+    // A field with another manager is a conflict, a field without one is not.
     let conflict = deployment("scaler", json!({"spec": {"replicas": 8}}));
     assert!(!conflict.success && conflict.err.contains("conflict with \"kubectl\": .spec.replicas"), "{conflict}");
     let labels = deployment("labels", json!({"metadata": {"name": "shop-web", "labels": {"mine": "yes"}}}));
     assert!(labels.success, "{labels}");
     assert_eq!(get()["metadata"]["labels"]["mine"], "yes");
-    // An applier that no longer names what only it owned gives it up.
+    // An applier that no longer includes a field that only it owned removes the field.
     let nothing = deployment("labels", json!({}));
     assert!(nothing.success, "{nothing}");
     assert!(get()["metadata"]["labels"]["mine"].is_null());
-    // Force takes over.
+    // Force takes ownership.
     let force = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop-web"}, "spec": {"replicas": 8}});
     let forced =
         ["apply", "--server-side", "--force-conflicts", "--field-manager=scaler", "--namespace=shop", "-f", "-"];
@@ -79,8 +79,8 @@ fn all_kinds(kubectl: &Kubectl, apply: &[&str], changed: &str, unchanged: &str) 
             kubectl.ok_with(apply, &text);
         }
         let object = kubectl.json(&["get", "--namespace=shop", &target]);
-        // The client compares what it sends with what is there. Two things never look unchanged to it: secrets in plain
-        // text, and atomic lists in which the server has filled in defaults. The server knows better.
+        // The client compares the manifest with the live object. It always sees a change in secrets with plain text,
+        // and in atomic lists that the server completed with defaults. The server does not.
         let compared = match manifest.resource {
             "secret" | "statefulset.apps" => changed,
             _ => unchanged,

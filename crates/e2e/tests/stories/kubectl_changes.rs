@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::manifests::ALL;
 
-/// A namespace with the deployment of the shop and all that is beside it.
+/// Creates a namespace with the shop's deployment and related objects.
 pub(crate) fn shop(kubectl: &Kubectl) {
     kubectl.ok(&["create", "namespace", "shop"]);
     let application = ALL.iter().map(|manifest| manifest.text("shop")).collect::<Vec<_>>().join("\n---\n");
@@ -25,7 +25,7 @@ fn edit() {
     let edited = get(target);
     assert_eq!(edited["spec"]["template"]["spec"]["containers"][0]["image"], "registry.example.com/shop/web:4.13.0");
     assert_eq!(edited["metadata"]["generation"], 2);
-    // An editor that changes nothing sends nothing.
+    // An editor without changes sends nothing.
     let none = kubectl.edit(&["--namespace=shop", target], "s|a|a|");
     assert!(none.is_empty() || none.contains("no changes"), "{none}");
     assert_eq!(get(target)["metadata"]["resourceVersion"], edited["metadata"]["resourceVersion"]);
@@ -156,7 +156,7 @@ fn dry_runs_change_nothing() {
         (&["scale", target, "--replicas=9"], "scaled"),
         (&["set", "image", target, "web=x"], "image updated"),
     ] {
-        // (Some versions leave the note out after a patch.)
+        // (Some versions omit the note after a patch.)
         assert!(dry(arguments).starts_with(&format!("{target} {done}")), "{arguments:?}");
     }
     assert_eq!(dry(&["delete", target]), "deployment.apps \"shop-web\" deleted (server dry run)\n");
@@ -164,7 +164,7 @@ fn dry_runs_change_nothing() {
     let made: serde_json::Value = serde_json::from_str(&made).unwrap();
     assert!(made["metadata"]["uid"].is_string() && made["metadata"]["resourceVersion"].is_null(), "{made}");
     assert!(kubectl.fails(&["get", "--namespace=shop", "configmap/new"]).contains("NotFound"));
-    // What would be refused is refused.
+    // A dry run refuses what the real request would refuse.
     let exists = ["create", "configmap", "shop-web", "--namespace=shop", "--dry-run=server"];
     assert!(kubectl.fails(&exists).contains("already exists"));
     let invalid = ["create", "configmap", "Upper_Case", "--namespace=shop", "--dry-run=server"];
@@ -186,7 +186,7 @@ fn deletion_waits_for_finalizers() {
             object["metadata"]["deletionTimestamp"].is_string().then_some(object)
         });
         assert_eq!(deleting["metadata"]["deletionGracePeriodSeconds"], 0);
-        // It can lose finalizers now, not gain any.
+        // Finalizers can be removed now, but not added.
         let more = r#"{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}"#;
         let refused = kubectl.fails(&["patch", "--namespace=shop", target, "--type=merge", "-p", more]);
         assert!(refused.contains("no new finalizers can be added if the object is being deleted"), "{refused}");
@@ -198,7 +198,7 @@ fn deletion_waits_for_finalizers() {
         assert!(success, "{lines:?}");
         assert!(kubectl.fails(&["get", "--namespace=shop", target]).contains("NotFound"));
     }
-    // Owners that wait for dependants or leave them behind get the collector's finalizers.
+    // Foreground and orphaning deletion add the collector's finalizers.
     for (policy, finalizer) in [("foreground", "foregroundDeletion"), ("orphan", "orphan")] {
         kubectl.ok(&["create", "configmap", policy, "--namespace=shop"]);
         if !kubectl.knows(20, "delete --cascade=orphan") {

@@ -1,4 +1,4 @@
-//! Getting to know a cluster with kubectl: what it serves and what its fields mean.
+//! Exploring a cluster with kubectl: its resources and the descriptions of their fields.
 
 use binnacle_testkit::{Kubectl, Server};
 
@@ -38,7 +38,7 @@ fn what_is_served() {
     assert!(unknown.contains("the server doesn't have a resource type \"nonsense\""), "{unknown}");
 }
 
-/// Every resource that can be listed is, in every namespace and in every form.
+/// Every listable resource is listed, in every namespace and every output format.
 #[test]
 fn everything_can_be_listed() {
     let server = Server::ephemeral();
@@ -46,7 +46,7 @@ fn everything_can_be_listed() {
     let names = kubectl.ok(&["api-resources", "--verbs=list", "--output=name"]);
     let names: Vec<&str> = names.lines().collect();
     assert!(names.len() > 50, "{names:?}");
-    // One command for all: a failing resource is named in its complaint.
+    // One command for all: the error names the resource that fails.
     for form in ["name", "wide", "json"] {
         kubectl.ok(&["get", "-A", &names.join(","), "--ignore-not-found", "--output", form]);
     }

@@ -1,4 +1,5 @@
-//! The life of an object of every kind with kubectl: created, shown in each form, labelled, annotated, patched, deleted.
+//! The life of an object of every kind with kubectl: created, shown in each format, labelled, annotated, patched,
+//! deleted.
 
 use binnacle_testkit::{Kubectl, Server};
 use serde_json::json;
@@ -39,13 +40,13 @@ fn a_whole_application_at_once() {
     let want: String = ALL.iter().map(|manifest| manifest.target() + " created\n").collect();
     assert_eq!(created, want);
 
-    // By name from several kinds, in the order asked for.
+    // By name, from several kinds, in the requested order.
     let targets: Vec<String> = ALL.iter().map(Manifest::target).collect();
     let mut arguments = vec!["get", "--namespace=shop", "--output=name"];
     arguments.extend(targets.iter().map(String::as_str));
     assert_eq!(kubectl.ok(&arguments).lines().collect::<Vec<_>>(), targets);
 
-    // From every namespace, with a column that says which.
+    // From every namespace, with a namespace column.
     let everywhere = squeezed(&kubectl.ok(&["get", "-A", "--output=wide", &resources()]));
     for manifest in ALL {
         let target = manifest.target();
@@ -59,7 +60,7 @@ fn a_whole_application_at_once() {
         assert!(all.lines().any(|line| line == target), "{target}: {all}");
     }
 
-    // Labels choose, everywhere and of each kind.
+    // Selection by labels, in all namespaces and kinds.
     let labelled =
         kubectl.ok(&["get", "-A", "--output=name", "-l", "app.kubernetes.io/component in (web, db)", &resources()]);
     assert_eq!(
@@ -88,7 +89,7 @@ fn resources() -> String {
     ALL.iter().map(|manifest| manifest.resource).collect::<Vec<_>>().join(",")
 }
 
-/// Claims are protected from the start; the controller that lets them go when no pod uses them is not here.
+/// Plays the controller that removes the protection of claims when no pod uses them, which does not run here.
 pub(crate) fn play_protection(kubectl: &Kubectl, manifest: &Manifest) {
     if manifest.resource == "persistentvolumeclaim" {
         let patch = r#"{"metadata":{"finalizers":null}}"#;
@@ -96,7 +97,7 @@ pub(crate) fn play_protection(kubectl: &Kubectl, manifest: &Manifest) {
     }
 }
 
-/// The resource without its group.
+/// Returns the resource without its group.
 fn plain(resource: &str) -> &str {
     resource.split('.').next().unwrap()
 }
@@ -120,7 +121,7 @@ fn life(kind: &str) {
         kubectl.ok_with(&["replace", "--namespace=shop", "-f", "-"], &yaml);
     }
 
-    // Each form shows the same object.
+    // Each format shows the same object.
     let object = get();
     assert_eq!(object["metadata"]["name"], manifest.name);
     assert_eq!(object["metadata"]["namespace"], "shop");
@@ -131,7 +132,7 @@ fn life(kind: &str) {
         assert!(wide.contains(part), "{target}: no {part:?} in\n{wide}");
     }
     let yaml = ok(&["get", target, "--output=yaml"]);
-    // kubectl reads its own YAML back: the same object, so nothing is changed by replacing it.
+    // kubectl can read its own YAML: the object is the same, so replacing it changes nothing.
     let replace = kubectl.ok_with(&["replace", "--namespace=shop", "-f", "-"], &yaml);
     assert_eq!(replace, format!("{target} replaced\n"));
     assert_eq!(get(), object);
@@ -142,7 +143,7 @@ fn life(kind: &str) {
         }
     }
 
-    // Labels and annotations come, change and go.
+    // Labels and annotations are added, changed and removed.
     ok(&["label", target, "team=one"]);
     assert!(kubectl.fails(&["label", "--namespace=shop", target, "team=two"]).contains("--overwrite"));
     ok(&["label", target, "team=two", "--overwrite"]);
@@ -175,7 +176,7 @@ fn life(kind: &str) {
     assert_ne!(get()["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"]);
     assert_eq!(get()["metadata"]["uid"], object["metadata"]["uid"]);
 
-    // What was read before a change does not overwrite it.
+    // A stale object does not overwrite a change.
     let stale = kubectl.run_with(&["replace", "--namespace=shop", "-f", "-"], &yaml);
     assert!(!stale.success && stale.err.contains("(Conflict)"), "{stale}");
 

@@ -1,4 +1,4 @@
-//! A server that goes and comes back in the middle of a kubectl session.
+//! A restart of the server during a kubectl session.
 
 use binnacle_testkit::{Kubectl, Server};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn the_same_objects_after_a_restart() {
     println!("ready again after {:?}", server.took);
     assert_eq!(all(), before);
 
-    // The session goes on where it was: what was read before the restart can be written after it.
+    // An object that was read before the restart can be written after it.
     let read = kubectl.ok(&["get", "--namespace=shop", "configmap/shop-web", "--output=json"]);
     server.kill();
     server.restart();

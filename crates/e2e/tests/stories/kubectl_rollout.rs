@@ -1,4 +1,4 @@
-//! Rollouts: there are no controllers here, so the tests play what they would write into status.
+//! Rollouts: no controllers run here, so the tests write the status in their place.
 
 use binnacle_testkit::{Kubectl, Server};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
@@ -52,7 +52,7 @@ async fn deployment() {
     wait.until("deployment.apps/shop-web condition met");
     follow.until("successfully rolled out");
     assert!(follow.end().0 && wait.end().0);
-    // A status is no reason for a new generation, and a change of the spec leaves it alone.
+    // A status does not increase the generation, and a change of the spec keeps the status.
     assert_eq!(done.metadata.generation, Some(1));
 
     kubectl.ok(&["set", "image", "--namespace=shop", "deployment/shop-web", "web=registry.example.com/shop/web:5"]);
@@ -63,7 +63,7 @@ async fn deployment() {
     set_status::<Deployment>(&client, "shop-web", status(2, 3, 3)).await;
     follow.until("successfully rolled out");
 
-    // Restart and pause are annotations and fields of the spec.
+    // Restart and pause set an annotation and a field of the spec.
     kubectl.ok(&["rollout", "restart", "--namespace=shop", "deployment/shop-web"]);
     kubectl.ok(&["rollout", "pause", "--namespace=shop", "deployment/shop-web"]);
     let paused = kubectl.json(&["get", "--namespace=shop", "deployment/shop-web"]);

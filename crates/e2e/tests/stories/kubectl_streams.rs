@@ -1,4 +1,5 @@
-//! Logs, commands, copies and ports with kubectl, through a kubelet that really runs them; over WebSockets and over SPDY.
+//! Logs, commands, copies and ports with kubectl, through a kubelet that really executes them; over WebSockets and
+//! SPDY.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use binnacle_testkit::{Kubectl, Kubelet, Misbehavior, Outcome, Server, wait_until_blocking};
 
-/// Makes kubectl speak SPDY, as it did before version 1.31.
+/// Makes kubectl use SPDY, as it did before version 1.31.
 const SPDY: [(&str, &str); 2] =
     [("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false"), ("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false")];
 
@@ -17,7 +18,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// A node with its kubelet, and a pod of one container on it; None where there is no kubectl.
+    /// Starts a node with its kubelet, and a pod of one container on it; `None` without kubectl.
     fn start() -> Option<Self> {
         let kubelet = Kubelet::start();
         let flags = kubelet.flags();
@@ -76,7 +77,7 @@ fn logs() {
         "GET /containerLogs/default/p/c?sinceSeconds=5&tailLines=1&timestamps=true"
     );
 
-    // What is written later comes at once.
+    // Later lines arrive at once.
     let mut follow = kubectl.follow(&["logs", "-f", "p", "--tail=1"]);
     follow.until("three");
     kubelet.log("four");
@@ -124,7 +125,7 @@ fn exec() {
         let outcome = run(&["p", "--", "no-such-command"], "");
         assert!(!outcome.success && outcome.err.contains("No such file or directory"), "{outcome}");
 
-        // Input ends the command by its end; a megabyte comes back whole.
+        // The end of input ends the command; a megabyte is echoed completely.
         let outcome = run(&["-i", "p", "--", "cat"], &big);
         assert!(outcome.success && outcome.out == big, "{} bytes came back: {}", outcome.out.len(), outcome.err);
         let outcome = run(&["-it", "p", "--", "sh", "-c", "read line; echo \"<$line>\""], "hello\n");
@@ -172,7 +173,7 @@ fn copies() {
 #[test]
 fn port_forward() {
     let Some(cluster) = Cluster::start() else { return };
-    // Sends back what it gets, until that ends.
+    // Echoes its input until that ends.
     let echo = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = echo.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -235,7 +236,7 @@ fn kubelets_in_trouble() {
         let complaint = kubectl.fails(&["logs", pod]);
         assert!(complaint.contains(want), "{pod}: {complaint}");
     }
-    // What came is shown, however much was promised.
+    // The received output is shown, even if more was announced.
     assert_eq!(kubectl.ok(&["logs", "lies"]), "half");
     for (spdy, pod, want) in [
         (false, "refuses", "unable to upgrade connection: not that one"),
@@ -250,7 +251,7 @@ fn kubelets_in_trouble() {
         assert!(!outcome.success && outcome.err.contains(want), "{pod} {spdy}: {outcome}");
     }
 
-    // Nobody there at all.
+    // No kubelet at this port.
     let status = r#"{"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}}"#;
     kubectl.ok(&["patch", "node", "n", "--subresource=status", "--type=merge", "-p", status]);
     let complaint = kubectl.fails(&["logs", "p"]);
@@ -320,7 +321,7 @@ fn proxies() {
         let complaint = kubectl.fails(&["get", "--raw", &path]);
         assert!(complaint.contains(want), "{path}: {complaint}");
     }
-    // Endpoints that are not a pod's lead nowhere, whoever wrote them.
+    // Endpoints that are no pod's address are not dialed.
     let endpoints = r#"{"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "s"}, "subsets": [
         {"addresses": [{"ip": "10.1.2.3", "targetRef": {"kind": "Pod", "namespace": "default", "name": "p"}}],
          "ports": [{"name": "80-8080", "port": 8080}]}]}"#;
@@ -330,7 +331,7 @@ fn proxies() {
         assert!(complaint.contains(&format!("no endpoints available for service \"{id}\"")), "{complaint}");
     }
 
-    // The other kind of proxy: kubectl's own, in front of the whole server.
+    // kubectl's own proxy, in front of the whole server.
     let mut proxy = kubectl.follow(&["proxy", "--port=0"]);
     let line = proxy.until("Starting to serve on ");
     let mut connection = TcpStream::connect(line.trim_start_matches("Starting to serve on ")).unwrap();

@@ -28,7 +28,7 @@ fn get_watch() {
     ]);
     let mut labelled =
         kubectl.follow(&["get", "configmaps", "-A", "--watch", "--output-watch-events", "-l", "watched=yes"]);
-    // A watch that has not begun yet must not miss what comes: the marker goes on until it is seen.
+    // Events before the start of the watch would be missed: the marker is repeated until it is seen.
     for n in 0.. {
         create("one", &format!("marker-{n}"));
         if names.within("configmap/marker-", Duration::from_millis(200)).is_some() {
@@ -44,7 +44,7 @@ fn get_watch() {
     names.until("configmap/second");
     everywhere.until("second");
 
-    // An object that begins to match is added, one that stops is deleted.
+    // An object that begins to match results in ADDED, one that stops in DELETED.
     kubectl.ok(&["label", "configmap", "second", "--namespace=two", "watched=yes"]);
     assert!(labelled.until("second").starts_with("ADDED"));
     kubectl.ok(&["patch", "configmap", "second", "--namespace=two", "--type=merge", "-p", r#"{"data":{"c":"d"}}"#]);

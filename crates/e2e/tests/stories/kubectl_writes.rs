@@ -1,4 +1,4 @@
-//! Ways of writing beside `apply`: what would change, what is refused, and what costs no write.
+//! Writes other than `apply`: dry runs, refusals, and writes without a change.
 
 use binnacle_testkit::{Kubectl, Server};
 use serde_json::json;
@@ -29,7 +29,7 @@ fn differences() {
         assert!(!changed.success, "{changed}");
         assert!(changed.out.contains("-  replicas: 3\n+  replicas: 4\n"), "{changed}");
         assert!(changed.out.contains("-  generation: 1\n+  generation: 2\n"), "{changed}");
-        // Nothing of it has happened.
+        // It has had no effect.
         assert_eq!(kubectl.json(&["get", "--namespace=shop", "deployment/shop-web"])["spec"]["replicas"], 3);
     }
 }
@@ -57,7 +57,7 @@ fn validation_of_fields() {
     assert!(warn.success && warn.err.contains("Warning: unknown field \"spec.replica\"\n"), "{warn}");
     let ignore = create("--validate=ignore", "ignore");
     assert!(ignore.success && ignore.err.is_empty(), "{ignore}");
-    // A wrong type is refused whatever was said.
+    // A wrong type is refused at any level of field validation.
     let typed = deployment().replace("replicas: 3", "replicas: three");
     let typed = kubectl.run_with(&["create", "--validate=ignore", "--namespace=shop", "-f", "-"], &typed);
     assert!(
@@ -98,7 +98,7 @@ fn patches_of_parts() {
         ]);
         assert_eq!(kubectl.json(&["get", "--namespace=shop", target])["spec"]["replicas"], 2);
     }
-    // A list that is merged by key, an element that goes, an order that is asked for and that the patch must keep.
+    // A list merged by key, a removed element, and a requested order that the patch must keep.
     let strategic = |containers: serde_json::Value| {
         let order = json!([{"name": "proxy"}, {"name": "web"}, {"name": "log"}]);
         json!({"spec": {"template": {"spec": {"$setElementOrder/containers": order, "containers": containers}}}})
@@ -124,7 +124,7 @@ fn patches_of_parts() {
         let refused = kubectl.fails(&["patch", "--namespace=shop", target, kind, "-p", patch]);
         assert!(refused.contains(why), "{refused}");
     }
-    // What is there is not written over by accident.
+    // Present values are not overwritten without a flag.
     kubectl.ok(&["annotate", "--namespace=shop", target, "team=one"]);
     let refused = kubectl.fails(&["annotate", "--namespace=shop", target, "team=two"]);
     assert!(refused.contains("--overwrite is false"), "{refused}");
@@ -132,7 +132,7 @@ fn patches_of_parts() {
     assert_eq!(kubectl.json(&["get", "--namespace=shop", target])["metadata"]["annotations"]["team"], "two");
 }
 
-/// Writes that change nothing: the object keeps its version, and the store its revision.
+/// Writes without a change: the object keeps its version, and the store its revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_new_is_no_write() {
     const TIMES: i64 = 20;
@@ -165,7 +165,7 @@ async fn nothing_new_is_no_write() {
         let same = client.send("PUT", path, &types("application/json"), before.to_string()).await.unwrap();
         assert_eq!((same.status, read(&same.body)), (200, before.clone()));
     }
-    // The server's own housekeeping writes now and then, but not once for each of these.
+    // The server itself writes occasionally, but not once for each of these.
     let last = revision(&client.get(list).await.unwrap().body);
     assert!(last - first < TIMES, "{first} to {last}");
 }

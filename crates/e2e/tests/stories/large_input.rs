@@ -1,4 +1,4 @@
-//! Bodies made to cost much: what they are answered, what they cost the server, and what others notice meanwhile.
+//! Expensive bodies: their answers, their cost for the server, and the delay of other clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +21,11 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 
-/// The most memory that the server may ever have had, whatever it was sent: it begins with some 100 MiB.
+/// The limit on the server's peak memory: it begins with about 100 MiB.
 const MEMORY: u64 = 700 << 20;
-/// How long others may wait. The server under test is not optimized, and shares the machine with other tests.
+/// The longest wait of other clients. The server under test is not optimized and shares the machine with other tests.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// What an answer to any of this may be long.
+/// The longest answer, in bytes.
 const ANSWER: usize = 1 << 20;
 
 struct Attack {
@@ -38,13 +38,13 @@ struct Attack {
     says: &'static str,
 }
 
-/// `item` so many times, with commas.
+/// Returns `item` repeated, separated by commas.
 fn repeated(before: &str, item: &str, count: usize, after: &str) -> Vec<u8> {
     let list = vec![item; count].join(",");
     format!("{before}{list}{after}").into_bytes()
 }
 
-/// Items that are made by their number.
+/// Returns items made from their numbers.
 fn numbered(before: &str, item: impl Fn(usize) -> String, count: usize, after: &str) -> Vec<u8> {
     let list = (0..count).map(item).collect::<Vec<_>>().join(",");
     format!("{before}{list}{after}").into_bytes()
@@ -133,7 +133,7 @@ fn attacks() -> Vec<Attack> {
                 "]}}",
             ),
             422,
-            // Each error shows the whole list: the bytes are used up first.
+            // Each error shows the whole list: the size limit is reached first.
             "; too many errors: only the first ",
         ),
         post(
@@ -150,7 +150,7 @@ fn attacks() -> Vec<Attack> {
     ]
 }
 
-/// The envelope of a pod; each empty container takes two bytes.
+/// Returns the envelope of a pod; each empty container takes two bytes.
 fn pod_of_empty_containers(count: usize) -> Vec<u8> {
     let field = |tag: u8, content: &[u8]| {
         let mut out = vec![tag << 3 | 2];
@@ -168,7 +168,7 @@ fn pod_of_empty_containers(count: usize) -> Vec<u8> {
     [b"k8s\0".to_vec(), field(1, &type_meta), field(2, &field(2, &spec))].concat()
 }
 
-/// Another client of the server, which asks for its health and for an object all the time.
+/// Another client of the server, which keeps requesting a health check and an object.
 struct Bystander {
     stop: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<(usize, Duration)>,
@@ -194,14 +194,14 @@ impl Bystander {
         Self { stop, task }
     }
 
-    /// How often it asked, and the longest that it waited.
+    /// Stops the requests. Returns their number and the longest wait.
     async fn stop(self) -> (usize, Duration) {
         self.stop.store(true, Ordering::SeqCst);
         self.task.await.unwrap()
     }
 }
 
-/// The most memory that a process ever had.
+/// Returns the peak memory of a process.
 fn peak(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -225,7 +225,7 @@ async fn large_bodies_cost_little_and_hold_up_nobody() {
         let bystander = Bystander::start(&server).await;
         let before = peak(&server);
         let began = Instant::now();
-        // Two at once, as one would send them.
+        // Two at once, as an attacker would send them.
         let mut other = server.client().await;
         let headers = [("content-type", attack.kind)];
         let (one, two) = tokio::join!(
@@ -252,7 +252,8 @@ async fn large_bodies_cost_little_and_hold_up_nobody() {
     }
 }
 
-/// An object that is sent in small pieces does not become larger than the store takes, on either engine and by whatever road.
+/// An object that grows by small requests does not become larger than the store accepts, with either engine and any
+/// verb.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_do_not_grow_without_end() {
     let etcd = Etcd::available().then(Etcd::single);
@@ -288,7 +289,7 @@ async fn objects_do_not_grow_without_end() {
         let apply = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "grows", "annotations": {"a": "b"}},
             "data": {"a": ("x".repeat(1000 << 10))}});
         refused(send("PATCH", &format!("{path}?fieldManager=m"), APPLY, apply).await, "metadata.finalizers (");
-        // It can be marked, and goes once its finalizers are taken away.
+        // It can be deleted, and is removed with its finalizers.
         let (code, marked) = send("DELETE", &path, JSON, json!({})).await;
         assert!(code == 200 && marked["metadata"]["deletionTimestamp"].is_string(), "{code}");
         assert_eq!(send("PATCH", &path, MERGE, json!({"metadata": {"finalizers": null}})).await.0, 200);

@@ -1,5 +1,5 @@
-//! Lists in all forms say the same, and none of them is assembled: who asks for many and reads none of them costs no
-//! memory, and nobody else waits.
+//! Lists of all forms have the same contents and are streamed: a client that requests many without reading them costs
+//! no memory and delays no other.
 
 use std::time::{Duration, Instant};
 
@@ -63,7 +63,7 @@ async fn all_forms_say_the_same() {
             (METADATA.to_owned(), METADATA.replace("/json", "/yaml")),
         ] {
             let compact = get(&mut client, list, &json_type).await;
-            // Ages differ from one second to the next.
+            // Ages change every second.
             let plain = |text: &str| {
                 if json_type == TABLE { "Table".into() } else { serde_json::from_str::<Value>(text).unwrap() }
             };
@@ -92,7 +92,7 @@ async fn all_forms_say_the_same() {
     }
 }
 
-/// In KiB.
+/// Returns the server's memory in KiB.
 fn memory(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -1,7 +1,7 @@
-//! The real program as its users see it, a module for each story.
+//! The real program as its users see it, one module per story.
 //!
-//! Every test starts a server of its own on a free port; those with kubectl are skipped, with a printed line, where it
-//! is not installed.
+//! Every test starts its own server on a free port. Tests with kubectl are skipped, with a printed line, if it is not
+//! installed.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -71,7 +71,7 @@ mod vulnerabilities;
 mod webhooks;
 mod write_permissions;
 
-/// Makes a namespace.
+/// Creates a namespace.
 async fn namespace(client: &kube::Client, name: &str) {
     let mut namespace = k8s_openapi::api::core::v1::Namespace::default();
     namespace.metadata.name = Some(name.to_owned());

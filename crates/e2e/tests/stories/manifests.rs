@@ -1,32 +1,32 @@
-//! What a shop of ordinary size runs, kind by kind: `manifests/*.yaml`.
+//! The manifests of an ordinary shop, by kind: `manifests/*.yaml`.
 
-/// One manifest and what kubectl says of it.
+/// A manifest, and kubectl's output for it.
 pub(crate) struct Manifest {
-    /// As kubectl prints names: the resource with its group.
+    /// The resource with its group, as in kubectl's names.
     pub(crate) resource: &'static str,
     pub(crate) name: &'static str,
     pub(crate) yaml: &'static str,
-    /// Column headings and cells that `get -o wide` shows.
+    /// The column headings and cells of `get -o wide`.
     pub(crate) wide: &'static [&'static str],
-    /// Lines that `describe` shows, runs of spaces taken as one.
+    /// Lines in the output of `describe`, with runs of spaces as one.
     pub(crate) describe: &'static [&'static str],
-    /// The minor version from which kubectl describes it as it is stored.
+    /// The minor version from which kubectl describes the stored form.
     pub(crate) described_since: u32,
 }
 
 impl Manifest {
-    /// `resource/name`, which every command takes.
+    /// Returns `resource/name`, which every command accepts.
     pub(crate) fn target(&self) -> String {
         format!("{}/{}", self.resource, self.name)
     }
 
-    /// The text for a namespace (an event names it once more, for the object it is about).
+    /// Returns the text for a namespace (an event also has that of the object that it is about).
     pub(crate) fn text(&self, namespace: &str) -> String {
         self.yaml.replace("NAMESPACE", namespace)
     }
 
-    /// Whether a new one is stored without something that is filled in when it is read (the phase of a claim). The first
-    /// write that follows keeps that, so that it changes the version even if it changes nothing else, as in the Go server.
+    /// Returns true if a new object is stored without a field that reading fills in (the phase of a claim). The next
+    /// write stores the field, so it changes the version even without another change, as in Go.
     pub(crate) fn completed_when_read(&self) -> bool {
         self.resource == "persistentvolumeclaim"
     }
@@ -91,7 +91,7 @@ pub(crate) const ALL: &[Manifest] = &[
             "Readiness: http-get http://:http/ready delay=0s timeout=1s period=5s #success=1 #failure=3",
             "shop-web ConfigMap with prefix 'SHOP_' Optional: false",
         ],
-        // Older ones do not know startup probes and prefixes in this form.
+        // Older ones do not support startup probes and prefixes in this form.
         described_since: 30,
     },
     Manifest {
@@ -129,7 +129,7 @@ pub(crate) const ALL: &[Manifest] = &[
         yaml: include_str!("../../manifests/cronjob.yaml"),
         wide: &["NAME SCHEDULE TIMEZONE SUSPEND ACTIVE LAST SCHEDULE AGE", "17 3 * * * Europe/Berlin False 0 <none> "],
         describe: &["Schedule: 17 3 * * *", "Concurrency Policy: Forbid", "Starting Deadline Seconds: 600s"],
-        // Until then it asks for batch/v1beta1.
+        // Older ones request batch/v1beta1.
         described_since: 21,
     },
     Manifest {
@@ -169,7 +169,7 @@ pub(crate) const ALL: &[Manifest] = &[
     },
 ];
 
-/// Runs of white space as one blank: what is compared of text laid out for eyes.
+/// Returns text with runs of white space as one blank, for comparisons of formatted output.
 pub(crate) fn squeezed(text: &str) -> String {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect()
 }

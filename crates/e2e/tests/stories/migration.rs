@@ -1,4 +1,4 @@
-//! Data moves from the embedded store to etcd and back: at rest, under load, and through the tool's own death.
+//! Migration from the embedded store to etcd and back: offline, under load, and with kills of the tool.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// By name, what was acknowledged last; a write without an answer may have been done or not.
+/// The last acknowledged write of each name; an unanswered write may or may not have taken effect.
 type Known = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
@@ -48,7 +48,7 @@ async fn populate(client: &Client, count: usize) {
     events.create(&PostParams::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
 }
 
-/// Names and objects without their versions, in the order of the versions; and the newest version.
+/// Names and objects without their versions, ordered by version; and the newest version.
 #[derive(Debug)]
 struct Contents {
     objects: Vec<(String, Value)>,
@@ -82,7 +82,7 @@ fn store_of(etcd: &Etcd) -> String {
     format!("etcd:{}", etcd.endpoints().join(","))
 }
 
-/// What clients knew before means nothing else now: old versions are gone, and nobody overwrites by one.
+/// Checks that old versions have no other meaning now: a watch from one gets 410, a write based on one 409.
 async fn old_versions_are_gone(client: &Client, version: u64) {
     let watch = maps(client).watch(&WatchParams::default(), &version.to_string()).await;
     let first = match watch {
@@ -123,7 +123,7 @@ async fn there_and_back() {
     old_versions_are_gone(&client, before.newest).await;
     let events: Api<Event> = Api::namespaced(client.clone(), "moved");
     events.get("happened").await.unwrap();
-    // The event ends within the time it had.
+    // The event expires within its remaining time.
     let left = etcd.ctl(0, &["get", "/registry/events/moved/happened", "-w", "json"]);
     let lease = serde_json::from_str::<Value>(&left).unwrap()["kvs"][0]["lease"].as_i64().unwrap();
     let left = etcd.ctl(0, &["lease", "timetolive", &format!("{lease:x}")]);
@@ -166,7 +166,7 @@ async fn killed_and_resumed() {
         let _ = tool.wait();
     }
     let finished = Tool::run(&["migrate", "--from", &from, "--to", &to]);
-    // On a fast machine one of the attempts may have been through before it was killed.
+    // On a fast machine one of the attempts may have finished before the kill.
     let done = finished.code == Some(0) || finished.err.contains("the target is not empty");
     assert!(done, "{finished:?}");
     let mut second = Server::durable_with(&[&etcd.servers()]);
@@ -182,7 +182,7 @@ async fn killed_and_resumed() {
         tool.signal(Signal::KILL);
         let outcome = tool.wait();
         if outcome.code.is_none() && Path::new(&data).join("store/log").exists() {
-            // Half of the data is not served.
+            // Incomplete data is not served.
             let said = refusal(&[format!("--data-dir={data}")]);
             assert!(said.contains("a migration into this store was not finished"), "{said}");
             refused += 1;
@@ -196,7 +196,7 @@ async fn killed_and_resumed() {
     contents(&third.kube().await).await.assert_is(&before);
 }
 
-/// etcd is killed while it is filled, and while it is read: the tool waits for it. Meanwhile no server begins on it.
+/// etcd is killed while it is filled, and while it is read: the tool waits for it. Meanwhile no server starts on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn etcd_dies_meanwhile() {
     let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -208,7 +208,7 @@ async fn etcd_dies_meanwhile() {
     let (from, to) = (data_of(&server), store_of(&etcd));
     let back = TempDir::new();
     let to_back = format!("embedded:{}", back.join("data"));
-    // At other moments each time.
+    // At different times.
     for (from, to) in [(&from, &to), (&to, &to_back)] {
         let mut tool = Tool::start(&["migrate", "--from", from, "--to", to]);
         for pause in [0, 30, 10, 80] {
@@ -227,7 +227,7 @@ async fn etcd_dies_meanwhile() {
     contents(&last.kube().await).await.assert_is(&before);
 }
 
-/// Three members with certificates, of which the leader dies; half of the data is not served from there either.
+/// Three members with certificates, whose leader is killed; incomplete data is not served from there either.
 #[tokio::test(flavor = "multi_thread")]
 async fn to_members_with_certificates() {
     if !Etcd::available() {
@@ -277,7 +277,7 @@ async fn to_members_with_certificates() {
     Tool::succeed(&doctor.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// What the server says when it does not start.
+/// Returns the log of a server that refuses to start.
 fn refusal(arguments: &[String]) -> String {
     let temp = TempDir::new();
     let log = temp.path().join("log");
@@ -296,7 +296,7 @@ fn refusal(arguments: &[String]) -> String {
     std::fs::read_to_string(log).unwrap()
 }
 
-/// Writes until told to stop or until nobody answers.
+/// Writes until told to stop or until the server is down.
 async fn write(client: Client, writer: usize, known: Known, done: Arc<AtomicBool>) {
     let api = maps(&client);
     for n in 0.. {
@@ -346,7 +346,7 @@ async fn all_acknowledged(client: &Client, known: &Known) {
     }
 }
 
-/// A running server's data is copied and followed while clients write; when the server stops, the switch is made.
+/// A running server's data is copied and followed while clients write; the switch is made when the server stops.
 #[tokio::test(flavor = "multi_thread")]
 async fn online_from_a_server_that_stops() {
     online_until(|server| {
@@ -355,7 +355,7 @@ async fn online_from_a_server_that_stops() {
     .await;
 }
 
-/// The same when it is killed.
+/// The same with a killed server.
 #[tokio::test(flavor = "multi_thread")]
 async fn online_from_a_server_that_is_killed() {
     online_until(Server::kill).await;
@@ -372,7 +372,7 @@ async fn online_until(end: impl Fn(&mut Server)) {
     tokio::task::block_in_place(|| tool.wait_for("Following the source"));
     let mark = known.lock().len();
     wait_until("more is written", async || (known.lock().len() >= mark.min(60)).then_some(())).await;
-    // It dies in between, and goes on.
+    // The tool is killed in between, and continues.
     tool.signal(Signal::KILL);
     let _ = tokio::task::block_in_place(|| tool.wait());
     let mut tool = Tool::start(&["migrate", "--online", "--from", &from, "--to", &to]);
@@ -388,7 +388,7 @@ async fn online_until(end: impl Fn(&mut Server)) {
     all_acknowledged(&second.kube().await, &known).await;
 }
 
-/// The other way round, the operator says when the servers have stopped.
+/// In the other direction, the operator signals that the servers have stopped.
 #[tokio::test(flavor = "multi_thread")]
 async fn online_from_etcd() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };

@@ -1,4 +1,4 @@
-//! Namespaces are kept apart: what is in one is seen in that one and in lists of all.
+//! Namespaces are isolated: objects of one are visible in that one and in lists of all.
 
 use binnacle_testkit::Server;
 use futures::StreamExt;
@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 
-/// Names of which one begins with another, in every order.
+/// Names that are prefixes of others, which sort in different ways.
 const NAMESPACES: [&str; 4] = ["a", "a-b", "a.b", "ab"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,7 +27,7 @@ async fn kept_apart() {
             api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
         }
     }
-    // Deleting all of one leaves the others.
+    // Deleting all objects of one keeps those of the others.
     let emptied: Api<ConfigMap> = Api::namespaced(client.clone(), &namespaces[0]);
     emptied.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     assert!(emptied.list(&ListParams::default()).await.unwrap().items.is_empty());
@@ -37,10 +37,10 @@ async fn kept_apart() {
         assert_eq!(names, [format!("only-{n}"), "same".to_owned()]);
         assert_eq!(api.get("same").await.unwrap().data.unwrap()["in"], *namespace);
         assert!(api.get_opt("only-0").await.unwrap().is_none());
-        // The same name as another kind is another object.
+        // The same name in another kind is another object.
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         assert!(secrets.get_opt("same").await.unwrap().is_none());
-        // A watch of the namespace sees that namespace.
+        // A watch of the namespace only has its events.
         let events = api.watch(&WatchParams::default().timeout(1), &start).await.unwrap();
         let seen: Vec<_> = events.map(Result::unwrap).collect().await;
         let seen: Vec<_> = seen
@@ -68,13 +68,13 @@ async fn the_path_decides() {
     let client = server.kube().await;
     crate::namespace(&client, "here").await;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "here");
-    // An object that says it is elsewhere is refused.
+    // An object with another namespace than the path's is refused.
     let elsewhere = json!({"metadata": {"name": "x", "namespace": "default"}});
     let error = api.create(&PostParams::default(), &serde_json::from_value(elsewhere).unwrap()).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };
     assert_eq!(status.code, 400);
     assert_eq!(status.message, "the namespace of the provided object does not match the namespace sent on the request");
-    // Nothing can be made in a namespace that is not there, nor in one that is going away.
+    // Nothing can be created in a namespace that does not exist or is terminating.
     let nowhere: Api<ConfigMap> = Api::namespaced(client.clone(), "nowhere");
     let object: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "x"}})).unwrap();
     let kube::Error::Api(status) = nowhere.create(&PostParams::default(), &object).await.unwrap_err() else {

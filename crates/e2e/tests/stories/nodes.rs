@@ -1,4 +1,5 @@
-//! A kubelet with a certificate: it keeps its own node and lease, mirrors its own pods, and gets nothing by what it writes.
+//! A kubelet with a certificate: it updates its node and lease, mirrors its pods, and cannot extend its permissions by
+//! writes.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -52,7 +53,7 @@ async fn a_kubelet_writes_only_what_is_its_own() {
     let mut admin = connect("admin", "system:masters").await;
     let mut kubelet = connect("system:node:n1", "system:nodes").await;
 
-    // It registers itself, with what kubelets say of themselves and no more.
+    // It registers its node, with labels that kubelets may set and no others.
     let node = |name: &str, label: &str| json!({"metadata": {"name": name, "labels": {label: "x"}}});
     for (object, want) in [
         (node("n2", "kubernetes.io/os"), "nodes \"n2\" is forbidden: node \"n1\" is not allowed to modify node \"n2\""),
@@ -95,7 +96,7 @@ async fn a_kubelet_writes_only_what_is_its_own() {
         let answer = send(&mut kubelet, "PATCH", &path, &change).await;
         assert_eq!(message(&answer), want, "{change}");
     }
-    // Another node is no business of its: the authorizer says so first.
+    // Another node is forbidden: the authorizer comes first.
     let answer = send(&mut kubelet, "PATCH", &format!("{NODES}/n2/status"), &json!({"status": {"phase": "x"}})).await;
     assert_eq!(answer.status, 403);
 
@@ -124,7 +125,7 @@ async fn a_kubelet_writes_only_what_is_its_own() {
         "pods \"plain\" is forbidden: pod does not have \"kubernetes.io/config.mirror\" annotation, node \"n1\" can only create \
          mirror pods"
     );
-    // Status of its own pods, and no labels by that way.
+    // It can write the status of its own pods, but not their labels.
     let status = format!("{PODS}/mirror/status");
     assert_eq!(send(&mut kubelet, "PATCH", &status, &json!({"status": {"phase": "Running"}})).await.status, 200);
     let labels = send(&mut kubelet, "PATCH", &status, &json!({"metadata": {"labels": {"app": "x"}}})).await;
@@ -145,7 +146,7 @@ async fn a_kubelet_writes_only_what_is_its_own() {
         send(&mut kubelet, "POST", &format!("{PODS}/theirs/eviction"), &json!({"metadata": {"name": "theirs"}})).await;
     assert_eq!(evicted.status, 403, "{}", evicted.body);
 
-    // Tokens of its pods, for whom these say.
+    // Tokens are bound to its pods, for the audiences that the pods name.
     let token = "/api/v1/namespaces/default/serviceaccounts/default/token";
     let uid_of = async |client: &mut Client, name: &str| -> Value {
         let pod = send(client, "GET", &format!("{PODS}/{name}"), &Value::Null).await;

@@ -1,4 +1,4 @@
-//! The operator looks into the data: what is damaged, what takes up room, whether a server can take a store over.
+//! Operator's tools: damage, sizes, and a check if a server can take over a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ async fn a_directory_is_measured_examined_and_damaged() {
         let resources = sizes["resources"].as_array().unwrap().clone();
         resources.into_iter().find(|resource| resource["resource"] == name).unwrap()
     };
-    // A running server is asked; one that has stopped is not needed.
+    // A running server is asked; a stopped one is not needed.
     let running = sizes(&["--largest", "3"]);
     assert_eq!(running["largest"].as_array().unwrap().len(), 3);
     let doctor = Tool::run(&["doctor", &store]);
@@ -101,7 +101,7 @@ async fn an_etcd_is_examined() {
     assert_eq!(diagnosis["canTakeOver"], false);
 }
 
-/// A backup is made while clients write, and restored as of its end and as of an earlier revision.
+/// A backup is made during writes, and restored as of its end and of an earlier revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_store_is_saved_and_restored() {
     let server = Server::durable();
@@ -145,7 +145,7 @@ async fn a_running_store_is_saved_and_restored() {
         let api: Api<ConfigMap> = Api::namespaced(restored.kube().await, "looked-at");
         let list = api.list(&ListParams::default()).await.unwrap();
         let version: u64 = list.metadata.resource_version.clone().unwrap().parse().unwrap();
-        // No version that a client has seen comes again.
+        // No version that a client has seen is used again.
         assert!(version > newest + 900_000_000, "{version} after {newest}");
         let ours = list.items.iter().filter(|map| map.name_any() != "kube-root-ca.crt").count();
         if arguments.is_empty() {

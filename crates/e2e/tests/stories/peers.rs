@@ -1,4 +1,4 @@
-//! Servers of one cluster that serve different things, as they do while it is upgraded: what one lacks, another answers.
+//! Servers of one cluster that serve different resources, as during an upgrade: they forward requests to each other.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ struct Member {
 }
 
 impl Member {
-    /// One that is called `name` among the servers of a cluster.
+    /// Starts a server with this name among those of a cluster.
     fn start(etcd: &Etcd, authority: &Authority, name: &str, more: &[&str]) -> Self {
         let files = TempDir::new();
         std::fs::write(files.path().join("tokens"), TOKENS).unwrap();
@@ -65,7 +65,7 @@ impl Member {
         self.send("root", "GET", path, more, &Value::Null).await
     }
 
-    /// The names of the groups in the aggregated form of `/apis`.
+    /// Returns the names of the groups in the aggregated form of `/apis`.
     async fn groups(&self, accept: &str) -> Vec<String> {
         let document = self.get("/apis", &[("accept", accept)]).await;
         let document: Value = serde_json::from_str(&document.body).unwrap();
@@ -73,7 +73,7 @@ impl Member {
         items.map(|group| group["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The lines of a family of metrics.
+    /// Returns the lines of a family of metrics.
     async fn metrics(&self, family: &str) -> Vec<String> {
         let text = self.get("/metrics", &[]).await.body;
         text.lines().filter(|line| line.starts_with(family)).map(str::to_owned).collect()
@@ -87,7 +87,7 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
     let old = Member::start(&etcd, &authority, "old", &["--runtime-config=batch/v1=false,autoscaling/v1=false"]);
     let new = Member::start(&etcd, &authority, "new", &["--runtime-config=policy/v1=false"]);
 
-    // Before anybody else was found, and for who comes from another server, there is nothing.
+    // Before peers are found, and for requests that come from a peer, the resource does not exist.
     until("jobs are found elsewhere", async || old.get(JOBS, &[]).await.status == 200).await;
     assert_eq!(old.get(JOBS, &[("x-kubernetes-peer-proxied", "true")]).await.status, 404);
     assert_eq!(old.get(JOBS, &[("x-kubernetes-peer-proxied", "1")]).await.status, 200);
@@ -96,20 +96,20 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
     let made = old.send("root", "POST", JOBS, &[("x-remote-user", "somebody")], &job).await;
     assert_eq!(made.status, 201, "{}", made.body);
     assert_eq!(new.get(&format!("{JOBS}/there"), &[]).await.status, 200);
-    // A watch goes on, and its events come while it is open.
+    // A watch is forwarded, and its events arrive while it is open.
     let watched = old.get(&format!("{JOBS}?watch=true&resourceVersion=0&timeoutSeconds=2"), &[]).await;
     assert!(watched.body.contains("\"ADDED\"") && watched.body.contains("\"there\""), "{}", watched.body);
-    // Each caller is who they are, there as well.
+    // The peer authorizes each caller as themselves.
     let refused = old.send("alice", "GET", JOBS, &[], &Value::Null).await;
     assert_eq!(refused.status, 403, "{}", refused.body);
-    // It goes both ways.
+    // The same in the other direction.
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     until("budgets are found elsewhere", async || new.get(budgets, &[]).await.status == 200).await;
-    // Nobody has these.
+    // No server has these.
     assert_eq!(old.get("/apis/batch/v7/namespaces/default/jobs", &[]).await.status, 404);
     assert_eq!(old.get("/apis/batch/v1", &[]).await.status, 404);
 
-    // Discovery tells of everything, to who wants it.
+    // Discovery lists the groups of all servers, unless the client requests those of one.
     let (all, alone) = (old.groups(V2).await, old.groups(&format!("{V2};profile=nopeer")).await);
     assert!(all.iter().any(|name| name == "batch") && all.iter().any(|name| name == "policy"), "{all:?}");
     assert!(!alone.iter().any(|name| name == "batch") && alone.iter().any(|name| name == "policy"), "{alone:?}");
@@ -134,10 +134,34 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
         assert!(health.contains(&format!("[+]poststarthook/{name} ok")), "{health}");
     }
 
-    // One that goes is not asked any more.
+    // A stopped server gets no more requests.
     drop(new);
     let gone = old.get(JOBS, &[]).await;
     assert!(gone.status == 503 && gone.body.starts_with("error trying to reach service: "), "{}", gone.body);
+}
+
+/// The authorities of a cluster change under its servers; a file that says nothing changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn authorities_are_read_again() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let (authority, stranger) = (Authority::make(), Authority::make());
+    let folder = TempDir::new();
+    let believed = folder.path().join("peers.crt");
+    let put = |pem: &str| std::fs::write(&believed, pem).unwrap();
+    let pem = |of: &Authority| std::fs::read_to_string(of.ca()).unwrap();
+    put(&pem(&stranger));
+    let flag = format!("--peer-ca-file={}", believed.display());
+    let old = Member::start(&etcd, &authority, "old", &["--runtime-config=batch/v1=false", &flag]);
+    let _new = Member::start(&etcd, &authority, "new", &[]);
+    let failed = async || !old.metrics("apiserver_peer_discovery_sync_errors_total").await.is_empty();
+    until("the other server is not believed", failed).await;
+    assert_eq!(old.get(JOBS, &[]).await.status, 404);
+    put(&pem(&authority));
+    until("jobs are found elsewhere", async || old.get(JOBS, &[]).await.status == 200).await;
+    put("nothing");
+    assert_eq!(old.get(JOBS, &[]).await.status, 200);
+    put(&pem(&stranger));
+    until("the other server is not believed again", async || old.get(JOBS, &[]).await.status == 503).await;
 }
 
 /// A definition is the same for all servers: what is gone of it is not looked for on another one, which may not have noticed.

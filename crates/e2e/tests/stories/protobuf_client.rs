@@ -1,5 +1,4 @@
-//! A client that speaks protobuf and nothing else, with an encoding of its own: what the bytes mean stands in the
-//! `.proto` files of the API.
+//! A client that only uses protobuf, with its own encoder: the `.proto` files of the API define the bytes.
 
 use binnacle_testkit::Server;
 use binnacle_testkit::https::Client;
@@ -27,7 +26,7 @@ async fn life_of_an_object() {
     let version = meta.text(6);
     assert!(!meta.text(5).is_empty() && !version.is_empty(), "uid and version");
 
-    // Once more is a conflict, told in protobuf, too.
+    // A second create is a conflict, which is in protobuf too.
     let (status, again) = call(&mut client, "POST", MAPS, &config_map("plain", "", &[])).await;
     assert_eq!((status, again.kind.as_str()), (409, "v1 Status"));
     assert_eq!(again.message.text(4), "AlreadyExists");
@@ -42,11 +41,11 @@ async fn life_of_an_object() {
     assert_eq!((status, list.kind.as_str()), (200, "v1 ConfigMapList"));
     assert!(list.message.all(2).iter().any(|item| Message(item).nested(1).text(1) == "plain"));
 
-    // The same object as others see it.
+    // The same object as in JSON.
     let json = client.get(&one).await.unwrap();
     assert!(json.body.contains(r#""data":{"c":"2"}"#), "{}", json.body);
 
-    // A precondition that does not hold, then one that does.
+    // A precondition that fails, then one that holds.
     let uid = meta.text(5);
     for (uid, want) in [("other", 409), (uid.as_str(), 200)] {
         let options = envelope("v1", "DeleteOptions", &field(2, &field(1, uid.as_bytes())));
@@ -84,7 +83,7 @@ fn config_map(name: &str, version: &str, data: &[(&str, &str)]) -> Vec<u8> {
     envelope("v1", "ConfigMap", &message)
 }
 
-/// `Unknown {typeMeta {apiVersion = 1, kind = 2} = 1, raw = 2}` behind its magic.
+/// `Unknown {typeMeta {apiVersion = 1, kind = 2} = 1, raw = 2}` after its magic number.
 fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     [b"k8s\0".to_vec(), field(1, &meta), field(2, message)].concat()
@@ -102,7 +101,7 @@ fn field(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An opened envelope.
+/// A decoded envelope.
 struct Answer {
     /// `apiVersion kind`
     kind: String,
@@ -138,11 +137,11 @@ impl Owned {
     }
 }
 
-/// Reads what it is asked for.
+/// A message with accessors for its fields.
 struct Message<'a>(&'a [u8]);
 
 impl<'a> Message<'a> {
-    /// The contents of all fields of that number that have a length.
+    /// Returns the contents of all length-delimited fields of a number.
     fn all(&self, tag: u64) -> Vec<&'a [u8]> {
         let (mut rest, mut found) = (self.0, Vec::new());
         while !rest.is_empty() {
@@ -166,7 +165,7 @@ impl<'a> Message<'a> {
         found
     }
 
-    /// The last one, as protobuf has it.
+    /// Returns the last one, as in protobuf.
     fn bytes(&self, tag: u64) -> &'a [u8] {
         self.all(tag).last().copied().unwrap_or_default()
     }
@@ -193,7 +192,7 @@ fn varint(rest: &mut &[u8]) -> u64 {
     number
 }
 
-/// A stream of messages, each behind its length in four bytes.
+/// A stream of messages, each after its length in four bytes.
 struct Frames<B> {
     body: B,
     rest: Vec<u8>,

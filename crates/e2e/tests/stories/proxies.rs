@@ -1,5 +1,5 @@
-//! Proxies to a real pod, service and node: servers of a network that only exists for the test, because what leads to
-//! this machine itself is refused.
+//! Proxies to a real pod, service and node: servers on a network that only exists for the test, because connections to
+//! this machine itself are refused.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ async fn make(server: &Server, path: &str, object: Value) {
     assert_eq!(answer.status, 201, "{}", answer.body);
 }
 
-/// A pod that runs at this address.
+/// Creates a running pod with this address.
 async fn pod(server: &Server, name: &str, ip: &str, port: u16) {
     let pod = json!({
         "metadata": {"name": name, "labels": {"app": "web"}},
@@ -64,7 +64,7 @@ async fn story() {
     });
     make(&server, &format!("{CORE}/services"), service).await;
 
-    // Every verb, the rest of the path with its query, and the body arrive; who asks does not.
+    // Every verb, the rest of the path with its query, and the body are forwarded; the caller's credentials are not.
     let at_one = format!("{CORE}/pods/one/proxy");
     for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
         let body = if method == "GET" { "" } else { "text" };
@@ -76,7 +76,7 @@ async fn story() {
         assert_eq!(seen["headers"]["authorization"], Value::Null, "{method}");
         assert!(seen["headers"]["x-forwarded-uri"].as_str().unwrap().starts_with(&at_one), "{seen}");
     }
-    // By every name that it has.
+    // By all of its names.
     for (path, want) in [
         (format!("{CORE}/pods/two:{}/proxy/x", two.port()), "two"),
         (format!("{CORE}/pods/http:two:{}/proxy/x", two.port()), "two"),
@@ -87,7 +87,8 @@ async fn story() {
         assert_eq!(answer.status, 200, "{path} {}", answer.body);
         assert_eq!((&told(&answer)["name"], &told(&answer)["target"]), (&json!(want), &json!("/x")), "{path}");
     }
-    // A path without a slash at its end is sent to the one with it; what the pod says of places leads through here again.
+    // A path without a trailing slash is redirected to the path with one; locations in the pod's answers are rewritten
+    // to the proxy.
     let answer = send(&server, "GET", &at_one, "").await;
     assert_eq!((answer.status, answer.header("location")), (301, format!("{at_one}/").as_str()));
     let answer = send(&server, "GET", &format!("{at_one}/moved"), "").await;
@@ -98,12 +99,12 @@ async fn story() {
     services(&server, &first, &second, one.port(), two.port()).await;
     upgrades(&server, &at_one).await;
 
-    // Nobody listens.
+    // A closed port.
     let closed = Backend::start(POD_IPS[0], "closed").await.port();
     let answer = send(&server, "GET", &format!("{CORE}/pods/one:{closed}/proxy/"), "").await;
     assert_eq!(answer.status, 503, "{}", answer.body);
     assert!(told(&answer)["message"].as_str().unwrap().starts_with("error trying to reach service: "));
-    // What a pod says of itself does not lead into this machine.
+    // Addresses in a pod's status do not lead into this machine.
     for ip in ["127.0.0.1", "169.254.169.254", "::1"] {
         let name = format!("liar-{}", ip.replace([':', '.'], "-"));
         pod(&server, &name, ip, one.port()).await;
@@ -112,7 +113,7 @@ async fn story() {
     }
 }
 
-/// All endpoints that are ready are used, by name and by number of the port, and no others.
+/// All ready endpoints are used, by name and number of the port, and no others.
 async fn services(server: &Server, first: &str, second: &str, one: u16, two: u16) {
     let path = format!("{CORE}/services/s:web/proxy/x");
     let answer = send(server, "GET", &path, "").await;
@@ -128,7 +129,7 @@ async fn services(server: &Server, first: &str, second: &str, one: u16, two: u16
         "metadata": {"name": "s"},
         "subsets": [
             subset(first, "one", one), subset(second, "two", two), unready,
-            // The address of a pod is believed, and that of a stranger is not.
+            // The address of a pod is used, and other addresses are not.
             {"addresses": [address("10.231.0.9", "one")], "ports": [{"name": "web", "port": one}]},
         ],
     });
@@ -148,7 +149,7 @@ async fn services(server: &Server, first: &str, second: &str, one: u16, two: u16
     assert_eq!((answer.status, &told(&answer)["message"]), (503, &none));
 }
 
-/// A connection that becomes something else is handed on both ways.
+/// Upgraded connections are forwarded in both directions.
 async fn upgrades(server: &Server, at: &str) {
     let tcp = tokio::net::TcpStream::connect(server.address).await.unwrap();
     let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();

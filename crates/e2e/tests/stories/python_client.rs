@@ -1,10 +1,10 @@
-//! The Python client, where it is installed.
+//! The Python client, if it is installed.
 
 use std::process::{Command, Stdio};
 
 use binnacle_testkit::Server;
 
-/// `BINNACLE_PYTHON` names another interpreter than the first one on the path.
+/// `BINNACLE_PYTHON` names an interpreter other than the first one on the path.
 #[test]
 fn writes() {
     let python = std::env::var_os("BINNACLE_PYTHON").unwrap_or_else(|| "python3".into());

@@ -1,5 +1,5 @@
-//! Data as the Go server keeps it: what it wrote is served as it serves it, and what this server writes at its start has
-//! the same keys and bytes.
+//! Data of a Go server: its objects are served as Go serves them, and the objects that this server creates at its start
+//! have the same keys and bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use binnacle_scheme::ResourceDescription;
 use binnacle_testkit::{Etcd, Server, wait_until};
 use serde_json::Value;
 
-/// A folder of what was recorded of the Go server, `None` where the project stands alone.
+/// Returns a folder of recorded data of the Go server; `None` if it is absent.
 fn reference(folder: &str) -> Option<PathBuf> {
     let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
     let shared = shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
@@ -23,7 +23,7 @@ fn reference(folder: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The descriptions of what is kept, in the versions in which it is kept.
+/// Returns the descriptions of stored resources, in their stored versions.
 fn kept() -> impl Iterator<Item = &'static Arc<ResourceDescription>> {
     let resources = all();
     resources.filter(|resource| {
@@ -47,13 +47,13 @@ fn path(resource: &ResourceDescription, namespace: &str, name: &str) -> String {
     format!("{root}/{}{namespace}/{}/{name}", resource.version, resource.plural)
 }
 
-/// The Go project's filled objects, put where a Go server would keep them, as it would.
+/// The Go project's filled objects, under the keys and in the encoding of a Go server.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_reference_wrote_is_served() {
     let (Some(folder), true) = (reference("roundtrip"), Etcd::available()) else { return };
     let etcd = tokio::task::block_in_place(Etcd::single);
     let mut objects = Vec::new();
-    // What a feature gate holds back is not served.
+    // Resources behind a feature gate are not served.
     for resource in kept().filter(|resource| resource.feature_gate.is_none()) {
         let group = if resource.group.is_empty() { "core" } else { resource.group.as_str() };
         let file = folder.join(format!("{group}.{}.{}", resource.version, resource.kind));
@@ -79,7 +79,7 @@ async fn what_the_reference_wrote_is_served() {
         if answer.status != 200 || got != want {
             wrong.push(format!("{} {}: {}\nwant {want}", resource.kind, answer.status, answer.body));
         }
-        // Reading changes nothing.
+        // Reading does not write.
         let now = tokio::task::block_in_place(|| etcd.value(&key));
         if now != stored {
             wrong.push(format!("{} was written again", resource.kind));
@@ -88,7 +88,7 @@ async fn what_the_reference_wrote_is_served() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What every cluster has is under the keys of the Go server, in the bytes that it makes of the same objects.
+/// The default objects of a cluster have the keys of a Go server, and its bytes for the same objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_every_cluster_has_is_kept_alike() {
     let (Some(folder), true) = (reference("bootstrap"), Etcd::available()) else { return };
@@ -103,7 +103,7 @@ async fn what_every_cluster_has_is_kept_alike() {
         let plural = file.file_stem().unwrap().to_str().unwrap().to_owned();
         let items = list["items"].as_array().cloned().unwrap_or_default();
         for mut object in items {
-            // What depends on the machine: addresses, names of servers, certificates.
+            // Objects that depend on the machine: addresses, server names, certificates.
             if ["leases", "endpoints", "endpointslices", "configmaps", "ipaddresses"].contains(&plural.as_str()) {
                 continue;
             }
@@ -124,7 +124,7 @@ async fn what_every_cluster_has_is_kept_alike() {
                 wrong.push(format!("nothing is kept under {key}"));
                 continue;
             }
-            // What is different in every cluster is taken from ours.
+            // Fields that differ in every cluster are copied from ours.
             let message = tables::kind(&resource.group, &resource.version, &resource.kind).unwrap();
             let api_version = if resource.group.is_empty() {
                 resource.version.to_string()
@@ -151,7 +151,7 @@ async fn what_every_cluster_has_is_kept_alike() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Identities, times, the record of who wrote what, and the port of the server, wherever they stand.
+/// Copies identities, times, managed fields, and the port of the server, at any depth.
 fn take_what_differs(ours: &Value, theirs: &mut Value) {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {

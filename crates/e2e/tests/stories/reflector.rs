@@ -1,4 +1,4 @@
-//! What informers rest on: a reflector over thousands of objects that change while it reads ends equal to a list.
+//! Informers: a reflector over thousands of objects that change during its list ends with the contents of a list.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 const OBJECTS: usize = 5_000;
-/// Requests under way at a time.
+/// The number of concurrent requests.
 const PARALLEL: usize = 16;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,15 +24,15 @@ async fn five_thousand_objects() {
     for namespace in ["even", "odd"] {
         crate::namespace(&client, namespace).await;
     }
-    // Half of them are there before the first list, the rest come while it is read.
+    // Half of them exist before the first list, the others are created during it.
     create(&client, 0..OBJECTS / 2).await;
     let api: Api<ConfigMap> = Api::all(client.clone());
-    // One lists in pages and then watches, one lists by watching (WatchList).
+    // One reflector lists in pages and then watches, the other lists by watching (WatchList).
     let paged = follow(api.clone(), watcher::Config::default().page_size(500));
     let streamed = follow(api.clone(), watcher::Config::default().streaming_lists());
     let selected = follow(api.clone(), watcher::Config::default().labels("third=0"));
     create(&client, OBJECTS / 2..OBJECTS).await;
-    // Changes and deletions, among them objects that stop and start to match the selector.
+    // Changes and deletions, including objects that start or stop matching the selector.
     stream::iter((0..OBJECTS).step_by(7))
         .for_each_concurrent(PARALLEL, async |n| {
             let patch = Patch::Merge(
@@ -74,7 +74,7 @@ async fn five_thousand_objects() {
     assert_eq!(keyed(pages), want);
 }
 
-/// A store that follows what the server says.
+/// Starts a reflector. Returns its store.
 fn follow(api: Api<ConfigMap>, config: watcher::Config) -> Store<ConfigMap> {
     let (reader, writer) = reflector::store();
     let events = reflector::reflector(writer, watcher::watcher(api, config)).default_backoff();
@@ -107,7 +107,7 @@ async fn create(client: &Client, range: std::ops::Range<usize>) {
         .await;
 }
 
-/// The objects of this test: the server keeps config maps of its own in kube-system.
+/// Returns the objects of this test: the server itself has config maps in kube-system.
 fn keyed(objects: Vec<ConfigMap>) -> BTreeMap<(String, String), ConfigMap> {
     objects
         .into_iter()

@@ -1,5 +1,5 @@
-//! Watches across restarts: a client that comes back with the last resourceVersion it saw misses nothing and sees
-//! nothing twice; one that comes back too late is told so.
+//! Watches across restarts: a client that resumes from the last resourceVersion gets all events once; one that is too
+//! late gets an error.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// What an event said: what happened, to whom, and when.
+/// A watch event: its version, its type and the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
     version: u64,
@@ -40,7 +40,7 @@ async fn terminate() {
     .await;
 }
 
-/// Writers write and a watcher watches through several restarts.
+/// Runs writers and a watcher through several restarts.
 async fn across_restarts(restart: impl Fn(&mut Server)) {
     let mut server = Server::durable();
     let client = server.kube().await;
@@ -76,19 +76,19 @@ async fn across_restarts(restart: impl Fn(&mut Server)) {
     let known: BTreeSet<_> = seen.iter().cloned().collect();
     let missed: Vec<_> = acknowledged.difference(&known).collect();
     assert!(missed.is_empty(), "{missed:?} missed of {} writes", acknowledged.len());
-    // All that happened, in one go: the same events, those included whose answer was cut off.
+    // The whole history in one watch: the same events, including those whose answer was cut off.
     let whole = Arc::new(Mutex::new(Vec::new()));
     let again = tokio::spawn(follow(client, start, whole.clone()));
     let last = seen.last().unwrap().version;
     wait_until("the whole history", async || (whole.lock().last()?.version >= last).then_some(())).await;
     again.abort();
-    // Deletions come after the last write that was noted, and the second watch may have seen more of them.
+    // Deletions come after the last recorded write, and the second watch may have more of them.
     whole.lock().truncate(seen.len());
     assert_eq!(*whole.lock(), seen);
     println!("{} writes acknowledged, {} events seen", acknowledged.len(), seen.len());
 }
 
-/// Creates, changes and deletes, and notes what was acknowledged at which version.
+/// Creates, changes and deletes objects, and records the acknowledged writes with their versions.
 async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<Seen>>>, done: Arc<AtomicBool>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "watched");
     let note = |what, object: &ConfigMap| {
@@ -112,14 +112,14 @@ async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<S
         if let Ok(changed) = api.patch(&name, &PatchParams::default(), &patch).await {
             note("MODIFIED", &changed);
         }
-        // The answer to a deletion shows the object as it was: only the watch says at which version it went.
+        // The answer to a deletion has the old object: only the watch has the version of the deletion.
         if n % 3 == 0 {
             drop(api.delete(&name, &DeleteParams::default()).await);
         }
     }
 }
 
-/// Watches from a version, and again from the last one seen whenever the watch ends.
+/// Watches from a version, and resumes from the last one seen whenever the watch ends.
 async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "watched");
     let mut version = start;
@@ -147,7 +147,7 @@ async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
     }
 }
 
-/// History is cut off: watches and pages from before are told to begin anew, and reflectors do.
+/// After a compaction, earlier watches and pages get an error and have to start over, and reflectors do.
 #[tokio::test(flavor = "multi_thread")]
 async fn too_late() {
     let mut server = Server::durable_with(&["--etcd-compaction-interval=300ms"]);
@@ -161,7 +161,7 @@ async fn too_late() {
     let page = api.list(&ListParams::default().limit(1)).await.unwrap();
     let token = page.metadata.continue_.unwrap();
 
-    // After a restart the cache begins with what is stored: whoever is behind the compaction has lost track.
+    // After a restart the cache begins with the stored objects: a client behind the compaction gets an error.
     let mut n = 0;
     let refusal = wait_until("the old version is refused", async || {
         n += 1;
@@ -181,20 +181,20 @@ async fn too_late() {
     assert_eq!((refusal.code, refusal.reason.as_str()), (410, "Expired"), "{refusal:?}");
     assert!(refusal.message.starts_with("too old resource version: "), "{refusal:?}");
 
-    // A page that can no longer be read names a way on, with what is there now.
+    // The error of an expired page has a token that continues with the present objects.
     let error = api.list(&ListParams::default().limit(1).continue_token(&token)).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"), "{status:?}");
     let exact = ListParams::default().at(&old).matching(kube::api::VersionMatch::Exact);
     let kube::Error::Api(status) = api.list(&exact).await.unwrap_err() else { panic!("no status") };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"), "{status:?}");
-    // Not older than that is fine: it is newer.
+    // "Not older than" that version is fine: the list is newer.
     let newer = ListParams::default().at(&old).matching(kube::api::VersionMatch::NotOlderThan);
     assert!(api.list(&newer).await.unwrap().items.len() > 2);
 }
 
-/// A list in pages ends with its history, as those who read it slowly rely on, even where nothing of its kind has changed
-/// and every page could still be told. The refusal names the way on.
+/// A paged list expires with its history, as slow clients expect, even if nothing of its kind has changed and every
+/// page could still be served. The error has a token to continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_end() {
     let server = Server::durable_with(&["--etcd-compaction-interval=100ms"]);

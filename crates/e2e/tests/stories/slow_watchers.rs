@@ -1,4 +1,4 @@
-//! A watch that nobody reads costs the server little, and ends in a way that its client understands.
+//! An unread watch costs the server little, and ends with an error that its client understands.
 
 use binnacle_testkit::Server;
 use binnacle_testkit::https::Client;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
-/// More than the recent events that a resource keeps in any case, and those that wait for a watch.
+/// More events than a resource keeps in any case, and than those that wait for a watch.
 const UPDATES: usize = 130;
 
 async fn write(client: &mut Client, method: &str, path: &str, name: &str, number: usize) {
@@ -29,7 +29,7 @@ async fn who_does_not_read_is_ended() {
     for number in 1..=UPDATES {
         write(&mut client, "PUT", &format!("{MAPS}/large"), "large", number).await;
     }
-    // What was on its way arrives, and then the watch says that events are missing.
+    // Events in flight arrive, and then an error that events are missing.
     let text = watch.into_body().collect().await.unwrap().to_bytes();
     let events: Vec<Value> = serde_json::Deserializer::from_slice(&text).into_iter().map(Result::unwrap).collect();
     let (last, told) = events.split_last().unwrap();

@@ -1,7 +1,7 @@
-//! Hours of ordinary work on the embedded store: memory, disk and the age of what is not durable yet stay within their
-//! bounds, and the server stays ready.
+//! Hours of ordinary work on the embedded store: memory, disk and the age of pending writes stay within their limits,
+//! and the server stays ready.
 //!
-//! `BINNACLE_SOAK_SECONDS` makes the run longer; a line each minute tells how it goes.
+//! `BINNACLE_SOAK_SECONDS` sets the duration; the state is printed every minute.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::fs::MetadataExt;
@@ -18,10 +18,10 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, W
 use serde_json::json;
 
 const NAMESPACE: &str = "soak";
-/// History is forgotten after one to two of these.
+/// The compaction interval: history is dropped after one to two of these.
 const INTERVAL: Duration = Duration::from_secs(2);
 const WATCHERS: usize = 8;
-/// Objects that are written again and again: how many, and how large.
+/// The number and size of objects that are updated again and again.
 const SIZES: [(usize, usize); 3] = [(4, 200_000), (40, 5_000), (200, 300)];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +56,7 @@ async fn bounds_hold_for_as_long_as_it_runs() {
         let ready = client.request_text(http::Request::get("/readyz").body(Vec::new()).unwrap()).await;
         assert_eq!(ready.unwrap(), "ok");
         let memory = memory_kib(server.id());
-        // From when every object is there and every buffer has been used.
+        // From here on every object exists and every buffer has been used.
         if Instant::now() + Duration::from_secs(seconds * 2 / 3) > until {
             let early = *early.get_or_insert(memory);
             assert!(memory <= early * 3 / 2 + 64 * 1024, "{memory} KiB of memory after {early} KiB");
@@ -75,8 +75,8 @@ async fn bounds_hold_for_as_long_as_it_runs() {
     println!("{}", store_told(&client).await);
 }
 
-/// The figures of the store's own metrics. No group of writes took longer to be durable than its largest bucket, no write
-/// of the disk failed, and the disk was never full.
+/// Returns figures of the store's own metrics. Checks that no group of writes took longer than the largest bucket, no
+/// disk write failed, and the disk was never full.
 async fn store_told(client: &Client) -> String {
     let text = client.request_text(http::Request::get("/metrics").body(Vec::new()).unwrap()).await.unwrap();
     let figure = |name: &str| -> f64 {
@@ -99,21 +99,21 @@ async fn store_told(client: &Client) -> String {
     )
 }
 
-/// What was done so far.
+/// The state of the work.
 #[derive(Default)]
 struct Work {
     done: AtomicBool,
-    /// Bytes of all objects that were written, as they are stored at most.
+    /// An upper bound of the stored bytes of all written objects.
     bytes: AtomicU64,
     writes: AtomicU64,
     reads: AtomicU64,
     events: AtomicU64,
-    /// When each write began that has not been acknowledged.
+    /// The start of each unacknowledged write.
     waiting: Mutex<BTreeMap<u64, Instant>>,
     longest: Mutex<Duration>,
 }
 
-/// So old may be what the server has taken and not made durable. A write is acknowledged when it is durable.
+/// The greatest age of unacknowledged writes. A write is acknowledged when it is durable.
 const OLDEST: Duration = Duration::from_secs(20);
 
 impl Work {
@@ -126,7 +126,7 @@ impl Work {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes a write for as long as it is not acknowledged.
+    /// Records a write until it is acknowledged.
     async fn waits<T>(&self, write: impl Future<Output = T>) -> T {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (id, begun) = (NEXT.fetch_add(1, Ordering::Relaxed), Instant::now());
@@ -153,16 +153,16 @@ impl Work {
     }
 }
 
-/// Names, metadata, managed fields, the log's own.
+/// Names, metadata, managed fields, and the log's own data.
 const OVERHEAD: u64 = 2048;
 
-/// How much was written when.
+/// The written bytes, by time.
 #[derive(Default)]
 struct Written(VecDeque<(Instant, u64)>);
 
 impl Written {
-    /// Twice what is live or kept as history, two segments, and what the server has without our doing. Some compactions
-    /// are late on a busy machine.
+    /// Returns the limit on the disk: twice the live data and the history, two segments, and the server's own objects.
+    /// On a busy machine some compactions are late.
     fn disk_bound(&mut self, total: u64) -> u64 {
         self.0.push_back((Instant::now(), total));
         while self.0.len() > 1 && self.0[1].0.elapsed() > 5 * INTERVAL {
@@ -193,7 +193,7 @@ async fn write(client: Client, count: usize, size: usize, work: Arc<Work>) {
     }
 }
 
-/// Creates objects and deletes them, the last ones all at once.
+/// Creates and deletes objects, the last ones by a collection delete.
 async fn come_and_go(client: Client, work: Arc<Work>) {
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
     for round in 0.. {
@@ -221,7 +221,7 @@ async fn read(client: Client, work: Arc<Work>) {
     while work.goes_on() {
         let page = api.list(&ListParams::default().limit(50)).await.unwrap();
         for object in page.items.iter().take(5) {
-            // It may be gone.
+            // It may be deleted.
             api.get_opt(object.metadata.name.as_deref().unwrap()).await.unwrap();
         }
         work.reads.fetch_add(1, Ordering::Relaxed);
@@ -229,7 +229,7 @@ async fn read(client: Client, work: Arc<Work>) {
     }
 }
 
-/// Watches for a while, again and again.
+/// Watches for a while, repeatedly.
 async fn watch(client: Client, work: Arc<Work>) {
     let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
     while work.goes_on() {
@@ -242,11 +242,11 @@ async fn watch(client: Client, work: Arc<Work>) {
     }
 }
 
-/// What the files of a directory take on the disk.
+/// Returns the disk space of a directory's files, in bytes.
 fn disk_bytes(dir: &Path) -> u64 {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        // A file may go while it is looked at.
+        // A file may be deleted during the walk.
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => bytes += disk_bytes(&entry.path()),
             Ok(metadata) => bytes += metadata.blocks() * 512,

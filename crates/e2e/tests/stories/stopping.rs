@@ -1,4 +1,4 @@
-//! SIGTERM with a thousand open watches ends the program at once, and every watch well.
+//! SIGTERM with a thousand open watches ends the program at once, and every watch cleanly.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn a_thousand_watches() {
         let client = clients.last_mut().unwrap();
         let path = "/api/v1/namespaces?watch=true&allowWatchBookmarks=true";
         let mut body = client.open("GET", path, &[], "").await.unwrap().into_body();
-        // Each has begun: the namespaces that are there come first.
+        // Each has started: the existing namespaces come first.
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert!(first.starts_with(br#"{"type":"ADDED""#), "{first:?}");
         bodies.push(body);
@@ -29,10 +29,10 @@ async fn a_thousand_watches() {
     let ends: Vec<_> = bodies.into_iter().map(|body| tokio::spawn(body.collect())).collect();
     let took = tokio::task::block_in_place(|| server.terminate());
     println!("{WATCHES} watches: ended after {took:?}");
-    // The budget is 50 ms; other tests run on the same cores.
+    // The target is 50 ms; other tests run on the same cores.
     assert!(took < Duration::from_secs(3), "{took:?}");
     for end in ends {
-        // A stream that ends, not a connection that breaks.
+        // The stream ends; the connection does not break.
         end.await.unwrap().unwrap();
     }
 }

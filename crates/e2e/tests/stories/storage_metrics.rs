@@ -1,11 +1,11 @@
-//! What lists, caches and leases cost is told under kube-apiserver's names.
+//! Metrics of lists, caches and leases, under kube-apiserver's names.
 
 use binnacle_testkit::{Server, wait_until};
 use serde_json::json;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The value of the line that begins so.
+/// Returns the value of the line with this prefix.
 fn value(metrics: &str, begins: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(begins)?.trim().parse().ok())
 }
@@ -32,7 +32,7 @@ async fn lists_and_caches_are_counted() {
     for query in ["", "?limit=3", "?labelSelector=n%3D7", "?resourceVersion=0"] {
         assert_eq!(client.get(&format!("{MAPS}{query}")).await.unwrap().status, 200);
     }
-    // A state of the past is read from the store, as the flag wants it.
+    // A past state is read from the store, as the flag requires.
     let version = client.get(&format!("{MAPS}/m4")).await.unwrap().body;
     let version: serde_json::Value = serde_json::from_str(&version).unwrap();
     let version = version["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
@@ -68,7 +68,7 @@ async fn lists_and_caches_are_counted() {
         let begins = format!("{name}{{group=\"\",index=\"\",resource=\"configmaps\"}}");
         value(&metrics, &begins).unwrap_or_default() - value(&before, &begins).unwrap_or_default()
     };
-    // The server's own loops list config maps too, but not so often.
+    // The server's own loops list config maps too, but less often.
     assert!(unindexed("apiserver_cache_list_total") >= 4.0, "{metrics}");
     assert!(unindexed("apiserver_cache_list_fetched_objects_total") >= 33.0, "{metrics}");
     assert!(of("apiserver_cache_list_returned_objects_total", "") >= 24.0, "{metrics}");
@@ -77,7 +77,7 @@ async fn lists_and_caches_are_counted() {
     assert_eq!(of("apiserver_storage_list_returned_objects_total", ""), 5.0, "{metrics}");
     assert!(of("apiserver_watch_cache_events_received_total", "") >= 10.0, "{metrics}");
     assert!(of("apiserver_watch_cache_events_dispatched_total", "") >= 10.0, "{metrics}");
-    // The store itself has etcd's names, whatever it is.
+    // The store has etcd's names, whichever it is.
     for (operation, least) in [("create", 10.0), ("list", 1.0)] {
         let labels = format!("{{group=\"\",operation=\"{operation}\",resource=\"configmaps\"}}");
         for name in ["etcd_request_duration_seconds_count", "etcd_requests_total"] {

@@ -1,14 +1,14 @@
-//! Upgrades that can be taken back: what a server writes that emulates an older release, that release can read; what it
-//! wrote is read by newer ones, and rewritten by a write that changes nothing, as storage migrations do.
+//! Upgrades that can be reverted: a server that emulates an older release writes data that this release can read; newer
+//! servers read it, and rewrite it by writes without a change, as storage migrations do.
 
 use binnacle_testkit::{Etcd, Server};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 
 const KEY: &str = "/registry/deviceclasses/more.example.com";
-/// It emulates the release that brought `resource.k8s.io/v1`, which the one before cannot read.
+/// It emulates the release that introduced `resource.k8s.io/v1`, which the previous one cannot read.
 const EMULATING: &str = "--emulated-version=1.34";
-/// What that release still writes, as kube-apiserver does.
+/// The version that the emulated release still writes, as in kube-apiserver.
 const BEFORE: &str = "resource.k8s.io/v1beta2";
 
 fn classes(client: kube::Client) -> Api<DynamicObject> {
@@ -16,7 +16,7 @@ fn classes(client: kube::Client) -> Api<DynamicObject> {
     Api::all_with(client, &ApiResource::from_gvk_with_plural(&kind, "deviceclasses"))
 }
 
-/// The apiVersion that stands in the envelope.
+/// Returns the apiVersion in the envelope.
 fn written(etcd: &Etcd) -> String {
     let stored = etcd.ctl(0, &["get", KEY, "--print-value-only"]);
     let from = stored.find("resource.k8s.io/").unwrap_or_else(|| panic!("{stored:?}"));

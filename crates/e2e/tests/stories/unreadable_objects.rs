@@ -1,4 +1,4 @@
-//! Objects that cannot be read: who meets them is told, and who may can delete them (KEP-3926).
+//! Unreadable objects: clients get an error for them, and can delete them with permission (KEP-3926).
 
 use binnacle_testkit::{Etcd, Server, TempDir, wait_until};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn options(more: &Value) -> Value {
     options
 }
 
-/// What is said of each object that a list could not read.
+/// Returns the field and reason for each object that a list could not read.
 fn named(list: &Value) -> Vec<(&str, &str)> {
     let causes = list["details"]["causes"].as_array().unwrap();
     causes
@@ -71,7 +71,7 @@ async fn what_does_not_decode_is_named_and_goes() {
         assert_eq!(list["message"], "failed to read one or more configmaps from the storage");
         let all = ["foreign", "torn"].map(|name| format!("/registry/configmaps/attic/{name}"));
         let want: Vec<_> = all.iter().map(|key| (key.as_str(), "UnexpectedServerResponse")).collect();
-        // A page ends when it is full, and then names what was met on the way.
+        // A page ends when it is full, and then names the unreadable objects in it.
         let want = if query.ends_with("=1") { &want[..1] } else { &want };
         assert_eq!(named(&list), want, "{query}");
     }
@@ -96,7 +96,7 @@ async fn what_does_not_decode_is_named_and_goes() {
         let (got, body) = send(&server, "DELETE", &path, &delete).await;
         assert!(got == status && body["message"].as_str().unwrap().contains(message), "{path}: {body}");
     }
-    // Neither finalizers nor anything else is asked.
+    // Finalizers and preconditions are ignored.
     for name in ["torn", "foreign"] {
         let (status, body) = send(&server, "DELETE", &format!("{MAPS}/{name}?{OPTION}=true"), &Value::Null).await;
         assert_eq!(status, 200, "{body}");

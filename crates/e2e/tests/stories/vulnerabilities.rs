@@ -1,5 +1,5 @@
-//! Vulnerabilities that the Go server has had, each as the attack that must fail here. What stands behind a name is told in
-//! the Kubernetes CVE feed.
+//! Past vulnerabilities of the Go server, each as an attack that must fail here. The Kubernetes CVE feed describes them
+//! by name.
 
 mod connections;
 mod leaks;
@@ -20,7 +20,8 @@ const ACCOUNTS: &str = "/api/v1/namespaces/team/serviceaccounts";
 const RESOURCES: [&str; 7] =
     ["pods", "pods/ephemeralcontainers", "pods/exec", "pods/proxy", "pods/status", "nodes", "nodes/status"];
 
-/// A server with a namespace in which alice may do everything with pods, and with nodes, if any were in it.
+/// Starts a server with a namespace in which alice has all permissions for pods, and for nodes, if there were any in
+/// it.
 async fn rig(more: &[String]) -> Rig {
     let rig = Rig::start(TempDir::new(), more);
     rig.make_namespace("team").await;
@@ -48,7 +49,7 @@ async fn patch(rig: &Rig, token: &str, path: &str, kind: &str, body: String) -> 
 
 const MERGE: &str = "application/merge-patch+json";
 
-/// A kubelet, and a server with a pod on its node.
+/// Starts a kubelet, and a server with a pod on its node.
 async fn with_kubelet() -> (Kubelet, Rig) {
     let kubelet = Kubelet::start();
     let rig = rig(&kubelet.flags()).await;
@@ -63,7 +64,8 @@ async fn with_kubelet() -> (Kubelet, Rig) {
     (kubelet, rig)
 }
 
-/// CVE-2018-1002105: after an upgrade that the kubelet refused, the connection led to the kubelet with the server's rights.
+/// CVE-2018-1002105: after an upgrade that the kubelet refused, the connection led to the kubelet with the server's
+/// permissions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_upgrade_leaves_no_tunnel() {
     let (kubelet, rig) = with_kubelet().await;
@@ -81,7 +83,7 @@ async fn a_refused_upgrade_leaves_no_tunnel() {
     let refused = client.send("POST", &exec, &spdy, "").await.unwrap();
     assert_eq!(refused.status, 400, "{}", refused.body);
     for path in ["/runningpods/", "/exec/team/p/c?command=id", "/run/team/p/c?cmd=id"] {
-        // Closing the connection is as good.
+        // Closing the connection is accepted too.
         if let Ok(answer) = client.send("GET", path, &[bearer], "").await {
             assert!(matches!(answer.status, 403 | 404) && !answer.header("audit-id").is_empty(), "{path}: {answer:?}");
         }
@@ -91,7 +93,7 @@ async fn a_refused_upgrade_leaves_no_tunnel() {
     assert_eq!(seen.iter().filter(|line| line.contains("/exec/")).count(), 1, "{seen:?}");
 }
 
-/// CVE-2020-8559: a kubelet that was taken over sent the server, and with it the user's command, to another.
+/// CVE-2020-8559: a compromised kubelet redirected the server, and with it the user's command, to another host.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kubelet_sends_nobody_elsewhere() {
     let (kubelet, rig) = with_kubelet().await;
@@ -112,7 +114,7 @@ async fn a_kubelet_sends_nobody_elsewhere() {
         ];
         let exec = format!("{PODS}/p/exec?command=id&container=c&stdout=true");
         let method = if protocol == "websocket" { "GET" } else { "POST" };
-        // A WebSocket is accepted before the kubelet is asked, and told of it there.
+        // A WebSocket is accepted before the kubelet is asked, and gets the error as a message.
         let answer = tokio::time::timeout(Duration::from_secs(5), client.open(method, &exec, &headers, "")).await;
         if let Ok(Ok(answer)) = answer {
             assert_ne!((answer.status().as_u16(), protocol), (101, "SPDY/3.1"), "{answer:?}");
@@ -122,7 +124,8 @@ async fn a_kubelet_sends_nobody_elsewhere() {
     assert_eq!(elsewhere.seen(), [""; 0]);
 }
 
-/// CVE-2019-11247: rights within a namespace were enough for objects of the whole cluster, asked for by a namespaced path.
+/// CVE-2019-11247: permissions in a namespace were enough for cluster-scoped objects, requested through a namespaced
+/// path.
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_objects_are_in_no_namespace() {
     let rig = rig(&[]).await;
@@ -141,8 +144,8 @@ async fn cluster_objects_are_in_no_namespace() {
     assert_eq!(rig.code("root", "GET", "/api/v1/nodes/n1").await, 200);
 }
 
-/// CVE-2019-11253 and CVE-2019-11254: small bodies that grow or take long while they are read, from users with hardly any
-/// rights.
+/// CVE-2019-11253 and CVE-2019-11254: small bodies that expand or take long to decode, from users with hardly any
+/// permissions.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_grow() {
     let rig = rig(&[]).await;
@@ -169,7 +172,7 @@ async fn bodies_that_grow() {
         let headers = [("authorization", "Bearer alice"), ("content-type", kind)];
         let answer = rig.client().await.send("POST", PODS, &headers, body.as_bytes()).await.unwrap();
         assert!(matches!(answer.status, 400 | 413 | 422), "{kind} {}: {}", body.len(), answer.status);
-        // Far more than it takes, far less than it took.
+        // Far more than it takes, far less than it took before the fix.
         assert!(began.elapsed() < Duration::from_secs(20), "{kind} {}", body.len());
     }
     assert_eq!(rig.code("alice", "GET", PODS).await, 200);
@@ -223,7 +226,8 @@ async fn names_are_no_paths() {
     }
 }
 
-/// CVE-2023-2727, CVE-2023-2728 and CVE-2024-3177: ephemeral containers, and `envFrom`, got by what holds containers.
+/// CVE-2023-2727, CVE-2023-2728 and CVE-2024-3177: ephemeral containers and `envFrom`, which admission plugins did not
+/// check.
 #[tokio::test(flavor = "multi_thread")]
 async fn ephemeral_containers_are_containers() {
     let rig = rig(&[]).await;
@@ -261,7 +265,7 @@ async fn ephemeral_containers_are_containers() {
         let (code, body) = patch(&rig, "alice", &path, strategic, debug(secret)).await;
         assert!(code != 200 && body.contains("theirs"), "{code} {body}");
     }
-    // Pod security sees them as well.
+    // Pod security checks them as well.
     let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
     let (code, body) = patch(&rig, "root", "/api/v1/namespaces/team", MERGE, labels.to_string()).await;
     assert_eq!(code, 200, "{body}");
@@ -271,13 +275,13 @@ async fn ephemeral_containers_are_containers() {
     assert_eq!(code, 200, "{body}");
 }
 
-/// CVE-2021-25735: nodes were judged by what the request said that they had been before.
+/// CVE-2021-25735: nodes were validated against the old state that the request contained.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_node_was_is_what_is_stored() {
     let rig = rig(&[]).await;
     let taint = json!([{"key": "dedicated", "effect": "NoSchedule"}]);
     rig.make("/api/v1/nodes", json!({"metadata": {"name": "n1"}, "spec": {"taints": taint}})).await;
-    // A whole object, as if it had never had a taint.
+    // A whole object without the taint.
     for path in ["/api/v1/nodes/n1", "/api/v1/nodes/n1/status"] {
         let untainted = json!({"metadata": {"name": "n1"}, "spec": {}, "status": {"phase": "Running"}});
         rig.send("node", "PUT", path, &untainted).await;
@@ -287,8 +291,8 @@ async fn what_a_node_was_is_what_is_stored() {
     }
 }
 
-/// CVE-2025-4563: a node told a pod of its own claims of others, and could read them then. CVE-2025-5187: it gave itself an
-/// owner that does not exist, was collected as garbage, and came again without its taints and labels.
+/// CVE-2025-4563: a node added other pods' claims to its own pod, and could then read them. CVE-2025-5187: it set a
+/// nonexistent owner on itself, was garbage-collected, and registered again without its taints and labels.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_get_nothing_by_what_they_write() {
     let rig = rig(&[]).await;
@@ -323,7 +327,8 @@ async fn nodes_get_nothing_by_what_they_write() {
     }
 }
 
-/// CVE-2021-25740: who edits a namespace could send traffic of ingresses and load balancers to any address by endpoints.
+/// CVE-2021-25740: editors of a namespace could send traffic of ingresses and load balancers to any address through
+/// endpoints.
 #[tokio::test(flavor = "multi_thread")]
 async fn editors_do_not_write_endpoints() {
     let rig = rig(&[]).await;
@@ -340,7 +345,7 @@ async fn editors_do_not_write_endpoints() {
     }
 }
 
-/// CVE-2016-7075: any certificate of the right authority was a client's, also a server's own.
+/// CVE-2016-7075: any certificate of the right CA was accepted from clients, also a server's own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_servers_certificate_is_no_clients() {
     let key = KeyPair::generate().unwrap();

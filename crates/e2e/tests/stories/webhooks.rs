@@ -1,4 +1,4 @@
-//! Admission webhooks as they are met in clusters: good ones, slow ones, dead ones, and ones that answer anything.
+//! Admission webhooks as in real clusters: correct, slow, dead, and ones with invalid answers.
 
 mod answers;
 mod custom;
@@ -38,13 +38,13 @@ async fn send(server: &Server, method: &str, path: &str, body: &Value) -> Answer
     Answer { status: answer.status, warnings, body: serde_json::from_str(&answer.body).unwrap_or(Value::Null) }
 }
 
-/// Tries to create a config map; nothing is left of it.
+/// Tries to create a config map, as a dry run.
 async fn try_config_map(server: &Server, query: &str) -> Answer {
     let object = json!({"metadata": {"name": "tried"}, "data": {"k": "v"}});
     send(server, "POST", &format!("{CONFIG_MAPS}?dryRun=All{query}"), &object).await
 }
 
-/// A webhook about new config maps.
+/// Returns a webhook for new config maps.
 fn webhook(name: &str, hook: &Hook, more: Value) -> Value {
     let mut webhook = json!({
         "name": format!("{name}.hooks.test"),
@@ -64,7 +64,7 @@ fn path(kind: Kind) -> String {
     format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations")
 }
 
-/// Writes a configuration and waits until requests know it: a webhook of its own refuses leases with its label.
+/// Writes a configuration and waits until it is effective: an added webhook refuses leases with its label.
 async fn configure(server: &Server, kind: Kind, name: &str, mut webhooks: Vec<Value>) {
     let canary = allowing(|_| json!({"allowed": false, "status": {"message": "canary"}})).await;
     let canary_name = format!("canary-{}", canary.address.port());
@@ -91,7 +91,7 @@ async fn configure(server: &Server, kind: Kind, name: &str, mut webhooks: Vec<Va
     .await;
 }
 
-/// A webhook that answers reviews with what `respond` makes of their request, the uid aside.
+/// Starts a webhook that answers reviews with the result of `respond` for their request, apart from the uid.
 async fn allowing(respond: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Hook {
     let respond = Arc::new(respond);
     Hook::start(move |request: Request<Vec<u8>>| {
@@ -113,15 +113,15 @@ fn patch(operations: &Value) -> Value {
     json!({"patch": BASE64_STANDARD.encode(operations.to_string()), "patchType": "JSONPatch"})
 }
 
-/// The sum of the series of a family whose labels have a part in common.
+/// Returns the sum of the series of a family whose labels contain a text.
 async fn metric(server: &Server, family: &str, labels: &str) -> f64 {
     let text = server.client().await.get("/metrics").await.unwrap().body;
     let series = text.lines().filter(|line| line.starts_with(family) && line.contains(labels));
     series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// Good webhooks: patches of one after the other, a second pass for who wants to see the whole, what both kinds are
-/// sent, and refusals.
+/// Correct webhooks: patches of one after the other, reinvocation of one that needs the final object, the requests that
+/// both kinds get, and refusals.
 #[tokio::test(flavor = "multi_thread")]
 async fn mutate_then_validate() {
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -172,7 +172,7 @@ async fn mutate_then_validate() {
     let labels = "error_type=\"no_error\",name=\"judge.hooks.test\",operation=\"CREATE\",rejection_code=\"409\"";
     assert_eq!(metric(&server, rejections, labels).await, 1.0);
 
-    // Who broke the cluster with a webhook can mend it.
+    // A user who broke the cluster with a webhook can fix it.
     let gone = send(&server, "DELETE", &format!("{}/v", path(Kind::Validating)), &Value::Null).await;
     assert_eq!(gone.status, 200, "{}", gone.body);
     wait_until("the webhook to be gone", async || {
@@ -182,7 +182,8 @@ async fn mutate_then_validate() {
     .await;
 }
 
-/// Configurations come and go while config maps are made: each of them meets one state or the next, and none fails.
+/// Configurations are created and deleted while config maps are created: each create sees one state or the next, and
+/// none fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_during_load() {
     let hook = allowing(|_| patch(&json!([{"op": "add", "path": "/metadata/labels", "value": {"by": "hook"}}]))).await;
@@ -212,7 +213,7 @@ async fn changed_during_load() {
         assert_eq!(send(&server, "PUT", &place, &changed).await.status, 200);
     }
     load.await.unwrap();
-    // What was written last counts in the end.
+    // The last write counts in the end.
     let live = send(&server, "GET", &place, &Value::Null).await.body;
     let labelled = live["webhooks"].as_array().is_some_and(|webhooks| !webhooks.is_empty());
     wait_until("the last configuration to count", async || {

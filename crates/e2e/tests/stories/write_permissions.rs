@@ -1,5 +1,5 @@
-//! Which permission each write needs, above all where one verb turns into another while it runs. `docs/authorization.md`
-//! names these tests.
+//! The permissions that each write needs, above all if one verb turns into another. `docs/authorization.md` names these
+//! tests.
 
 use binnacle_testkit::https::{Answer, Client, Handshake};
 use binnacle_testkit::{Kubelet, TempDir};
@@ -30,7 +30,7 @@ fn message(answer: &Answer) -> String {
     status["message"].as_str().unwrap_or(&answer.body).to_owned()
 }
 
-/// A server with a namespace, in which alice has the rights that `rules` give her.
+/// Starts a server with a namespace, in which alice has the permissions in `rules`.
 async fn rig(rules: Value, more: &[String]) -> Rig {
     let rig = Rig::start(TempDir::new(), more);
     rig.make_namespace("team").await;
@@ -41,7 +41,7 @@ async fn rig(rules: Value, more: &[String]) -> Rig {
     let mut bound = binding("given", "given", "User", "alice");
     bound["roleRef"]["kind"] = json!("ClusterRole");
     rig.make(&format!("{RBAC}/clusterrolebindings"), bound).await;
-    // What nobody else reads tells that the binding counts.
+    // The binding is effective once alice can list services, which no other user reads.
     until("the binding counts", async || rig.code("alice", "GET", "/api/v1/services").await == 200).await;
     rig
 }
@@ -50,7 +50,7 @@ fn lease(metadata: Value) -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
 }
 
-/// An update or an apply that finds nothing is a create, and needs the right to that as well.
+/// An update or an apply of a missing object is a create, and also needs the permission to create.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_does_not_create() {
     let rig = rig(
@@ -73,7 +73,7 @@ async fn an_update_does_not_create() {
         assert_eq!((refused.status, message(&refused).as_str()), (403, forbidden), "{method} {query}");
     }
     assert_eq!(rig.code("root", "GET", &format!("{LEASES}/l")).await, 404);
-    // As in kube-apiserver the rules of the kind come first.
+    // As in kube-apiserver, validation of the kind comes first.
     let mut invalid = named.clone();
     invalid["spec"] = json!({"leaseDurationSeconds": -1});
     assert_eq!(send(&rig, "alice", "PUT", &format!("{LEASES}/l"), JSON, &invalid).await.status, 422);
@@ -112,14 +112,14 @@ async fn an_update_does_not_create() {
     let put = send(&rig, "root", "PUT", "/api/v1/namespaces/team/services/absent/status", JSON, &service).await;
     assert_eq!(put.status, 404);
 
-    // A write that is meant for an object with a uid does not make another.
+    // A write for an object with a uid does not create another one.
     let other = lease(json!({"name": "l", "uid": "x"}));
     assert_eq!(send(&rig, "root", "PUT", &format!("{LEASES}/l"), JSON, &other).await.status, 409);
     assert_eq!(send(&rig, "root", "PUT", &format!("{LEASES}/l"), JSON, &named).await.status, 201);
     assert_eq!(send(&rig, "alice", "PATCH", &format!("{LEASES}/l?fieldManager=f"), APPLY, &named).await.status, 200);
 }
 
-/// An apply that loses the race to create changes the object that the winner has made.
+/// An apply that loses the race to create updates the winner's object.
 #[tokio::test(flavor = "multi_thread")]
 async fn applies_that_race_create_once() {
     let rig = rig(json!([]), &[]).await;
@@ -142,7 +142,7 @@ async fn applies_that_race_create_once() {
     }
 }
 
-/// `/watch/` in the path makes a watch of every method for the authorizers: nothing behind it writes.
+/// With `/watch/` in the path, every method is a watch for the authorizers: no such request writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_does_not_write() {
     let rig = rig(json!([{"verbs": ["get", "list", "watch"], "apiGroups": ["*"], "resources": ["*"]}]), &[]).await;
@@ -181,7 +181,7 @@ async fn a_watch_does_not_write() {
     assert!(kept["data"].is_null());
 }
 
-/// Rights in a namespace do not reach namespaces, neither others nor that one, by paths that put one into another.
+/// Permissions in a namespace do not extend to namespaces, neither others nor that one, through paths that nest them.
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_are_in_no_namespace() {
     let rig = rig(json!([]), &[]).await;
@@ -217,7 +217,7 @@ async fn namespaces_are_in_no_namespace() {
     assert_eq!(rig.code("root", "GET", "/api/v1/namespaces/made").await, 404);
 }
 
-/// The verb and the resource that each request is authorized as.
+/// The verb and the resource with which each request is authorized.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_each_request_needs() {
     let rig = rig(json!([]), &[]).await;
@@ -257,8 +257,8 @@ async fn what_each_request_needs() {
     }
 }
 
-/// An update that takes the last finalizer off an object that waits for it deletes it, and needs no right to delete; no
-/// other update does.
+/// An update that removes the last finalizer of a terminating object deletes it without permission to delete; no other
+/// update does.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_completes_a_delete() {
     let rig = rig(json!([{"verbs": ["update", "patch"], "apiGroups": [""], "resources": ["configmaps"]}]), &[]).await;
@@ -279,7 +279,7 @@ async fn an_update_completes_a_delete() {
     }
 }
 
-/// Nobody gives away what they do not hold, on whichever road the role or binding is written.
+/// Users cannot grant permissions that they do not have, with any way of writing roles or bindings.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_road_escalates() {
     let rig = rig(
@@ -347,11 +347,11 @@ async fn no_road_escalates() {
         let known = ["attempting to grant RBAC permissions not currently held", "cluster-admin privileges"];
         assert!(known.iter().any(|text| refused.body.contains(text)), "{method} {path}: {}", refused.body);
     }
-    // Whose verbs include them may.
+    // A user whose verbs include `escalate` and `bind` may.
     assert_eq!(send(&rig, "alice", "PATCH", &format!("{roles}/there"), MERGE, &rules).await.status, 200);
 }
 
-/// Approving and signing ask for the signer, on whichever road the status is written.
+/// Approving and signing require permission for the signer, with every way of writing the status.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_road_approves_or_signs() {
     let rig = rig(
@@ -389,7 +389,7 @@ async fn no_road_approves_or_signs() {
             assert_eq!(refused.status, 403, "{content_type} {subresource}: {}", refused.body);
             assert!(refused.body.contains("example.com/s"), "{}", refused.body);
         }
-        // The object itself says nothing about its status.
+        // A write of the object itself does not change its status.
         let body = json!({"status": status});
         let ignored = send(&rig, "alice", "PATCH", &format!("{REQUESTS}/r"), MERGE, &body).await;
         assert_eq!(ignored.status, 200, "{}", ignored.body);
@@ -399,8 +399,8 @@ async fn no_road_approves_or_signs() {
     assert!(live["status"]["conditions"].is_null() && live["status"]["certificate"].is_null(), "{live}");
 }
 
-/// k/k 83465: a kubelet runs commands for who upgrades a GET of its proxy, so that needs the right that running commands
-/// needs elsewhere.
+/// k/k 83465: a kubelet runs commands after an upgraded GET of its proxy, so that needs the permission for running
+/// commands.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_get_through_a_node_runs_nothing() {
     let kubelet = Kubelet::start();
@@ -433,11 +433,11 @@ async fn a_get_through_a_node_runs_nothing() {
     ] {
         let refused = upgrade("alice", path.clone()).await;
         assert_eq!(refused.status, 403, "{path}: {}", refused.body);
-        // There is no such pod, and the node has no address: who may do everything gets that far.
+        // The pod does not exist and the node has no address: an administrator gets that far.
         let further = upgrade("root", path.clone()).await;
         assert!(!matches!(further.status, 101 | 401 | 403), "{path}: {} {}", further.status, further.body);
     }
-    // What is only read still needs no more than `get`.
+    // Requests that only read still need no more than `get`.
     let read = rig.send("alice", "GET", "/api/v1/nodes/n1/proxy/metrics", &Value::Null).await;
     assert!(!matches!(read.status, 401 | 403), "{} {}", read.status, read.body);
     assert!(kubelet.seen().is_empty(), "{:?}", kubelet.seen());

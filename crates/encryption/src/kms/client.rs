@@ -1,4 +1,4 @@
-//! Calls to a plugin, counted.
+//! Calls of a plugin, with metrics.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ pub(crate) struct EncryptResponse {
     pub annotations: HashMap<String, Vec<u8>>,
 }
 
-/// A plugin's socket, and who is asked there.
+/// A client of a plugin's socket.
 pub(crate) struct Client {
     plugin: Plugin,
     timeout: Duration,

@@ -1,4 +1,4 @@
-//! Values together with the encrypted seed that their keys come from: the `EncryptedObject` message.
+//! Values with the encrypted seed of their keys: the `EncryptedObject` message.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::transform::{Opened, TransformError};
 
 /// The time for which a decrypted seed is kept after its last use.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
-/// There are about as many as key changes and restarts of servers; this bounds what a damaged store may cost.
+/// There are about as many seeds as key changes and restarts of servers; the limit is for a corrupt store.
 const MOST_KEPT: usize = 10_000;
 const MAX_ANNOTATIONS: usize = 32 * 1024;
 const MAX_KEY_ID: usize = 1024;
 const MAX_SOURCE: usize = 1024;
 
-/// The types of sources: the data key itself, or a seed of data keys.
+/// The types of sources: the data key itself, or a seed.
 pub(crate) const SOURCE_KEY: i32 = 0;
 pub(crate) const SOURCE_SEED: i32 = 1;
 
@@ -42,7 +42,7 @@ pub(crate) struct EncryptedObject {
 }
 
 impl EncryptedObject {
-    /// Checks an object as kube-apiserver checks everything read and written.
+    /// Validates an object as kube-apiserver does on every read and write.
     pub(crate) fn validate(&self) -> Result<(), TransformError> {
         let wrong = |why: String| Err(TransformError::new(why));
         if ![SOURCE_KEY, SOURCE_SEED].contains(&self.source_type) {
@@ -54,7 +54,7 @@ impl EncryptedObject {
         self.validate_source()
     }
 
-    /// The same of everything but the data.
+    /// As [`Self::validate`] for everything but the data.
     pub(crate) fn validate_source(&self) -> Result<(), TransformError> {
         let wrong = |why: String| Err(TransformError::new(why));
         match self.source.len() {
@@ -89,7 +89,7 @@ impl EncryptedObject {
         Ok(())
     }
 
-    /// Under what its data key is kept.
+    /// Returns the source under which the data key is cached.
     fn source_of_key(&self) -> Source {
         Source {
             source_type: self.source_type,
@@ -121,7 +121,7 @@ struct Kept {
     used: Instant,
 }
 
-/// Encrypts and decrypts values with what a plugin guards.
+/// Encrypts and decrypts values with data keys from a plugin.
 pub(crate) struct Envelope {
     plugin: Arc<Plugin>,
     kept: Mutex<HashMap<Source, Kept>>,
@@ -135,7 +135,7 @@ impl Envelope {
     pub(crate) fn seal(&self, value: &[u8], key: &[u8], metrics: &Metrics) -> Result<Vec<u8>, TransformError> {
         let current = self.plugin.current()?;
         current.may_write()?;
-        // It is counted among those that are kept, and stays when the plugin's key changes.
+        // Counts as a cached key, and stays when the plugin's key changes.
         self.keep(current.object.source_of_key(), &current.key, metrics);
         let encrypted_data = current.key.seal(value, key)?;
         metrics.key_used(Direction::ToStorage, self.plugin.name(), &current.object.key_id);
@@ -158,7 +158,7 @@ impl Envelope {
         Ok(Opened { value: data_key.open(&object.encrypted_data, key)?.into(), stale })
     }
 
-    /// The data key of a value that was written under another seed than the current one.
+    /// Returns the data key of a value that was written with another seed than the current one.
     async fn data_key(&self, object: &EncryptedObject, metrics: &Metrics) -> Result<Arc<DataKey>, TransformError> {
         let source = object.source_of_key();
         let now = Instant::now();
@@ -176,7 +176,7 @@ impl Envelope {
         Ok(key)
     }
 
-    /// Keeps a data key for those who read what is written under it.
+    /// Caches a data key for reads.
     fn keep(&self, source: Source, key: &Arc<DataKey>, metrics: &Metrics) {
         let now = Instant::now();
         let mut kept = self.kept.lock();

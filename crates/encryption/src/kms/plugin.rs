@@ -1,4 +1,4 @@
-//! One plugin: whether it is well, and the seed that values are written under now.
+//! A plugin: its health, and the current seed for writes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::config::Kms;
 use crate::metrics::Metrics;
 use crate::transform::TransformError;
 
-/// The intervals of status requests to the plugin, while it is well and while it is not.
+/// The intervals of status requests to the plugin, while it is healthy and while it is not.
 const ASK_WELL: Duration = Duration::from_secs(60);
 const ASK_UNWELL: Duration = Duration::from_secs(10);
-/// The times for which an answer to a health check is valid.
+/// The times for which the outcomes of a health check are cached.
 const ANSWER_WELL: Duration = Duration::from_secs(20);
 const ANSWER_UNWELL: Duration = Duration::from_secs(3);
-/// The time for which values are written under a seed after the plugin last confirmed its key as the current one. An
-/// administrator who changes the key knows that nothing is written under the old one after that time.
+/// The time for which a seed is used for writes after the plugin last confirmed its key as the current one. After that
+/// time, an administrator who changed the key can rely on the old one not being used for writes.
 const WRITE_AT_MOST: Duration = Duration::from_secs(3 * 60);
 
-/// A plugin in use. Dropping the last handle ends its background questions.
+/// A plugin in use. Dropping the last handle stops its status requests.
 pub(crate) struct Plugin {
     name: String,
     client: Client,
@@ -39,12 +39,12 @@ pub(crate) struct Plugin {
 
 #[derive(Default)]
 struct Probe {
-    /// The version of the plugin API that it first spoke.
+    /// The version of the plugin API in its first status.
     version: Option<String>,
     answer: Option<(Result<(), String>, Instant)>,
 }
 
-/// The seed that values are written under.
+/// The seed for writes.
 pub(crate) struct Current {
     pub key: Arc<DataKey>,
     /// Without data.
@@ -53,7 +53,7 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    /// Reading is always possible, writing only while the plugin stands by the key.
+    /// Returns an error if the plugin has not confirmed the key for too long. Reads are always possible.
     pub(crate) fn may_write(&self) -> Result<(), TransformError> {
         let now = SystemTime::now();
         if now <= self.until {
@@ -65,7 +65,7 @@ impl Current {
     }
 }
 
-/// Key ids are shown as hashes only.
+/// Returns the hash of a key id, for display.
 fn hash(key_id: &str) -> String {
     if key_id.is_empty() {
         return String::new();
@@ -75,7 +75,7 @@ fn hash(key_id: &str) -> String {
 }
 
 impl Plugin {
-    /// Asks for the first seed, and goes on asking in the background. A plugin that is not there yet is no error.
+    /// Requests the first seed, and the status in the background. A plugin that is not reachable yet is no error.
     pub(crate) async fn start(configuration: &Kms, metrics: &Metrics) -> Arc<Self> {
         let plugin = Arc::new(Self {
             name: configuration.name.clone(),
@@ -107,7 +107,7 @@ impl Plugin {
         answer.is_ok()
     }
 
-    /// Asks how it is, unless it was asked a moment ago; takes its key if that changed.
+    /// Requests the status, unless the last outcome is still valid, and follows a change of the key.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let mut probe = self.probe.lock().await;
         if let Some((answer, when)) = &probe.answer {
@@ -123,7 +123,7 @@ impl Plugin {
                 answer
             }
             Err(error) => {
-                // As in kube-apiserver, who asks again at once hears the bare error.
+                // As in kube-apiserver, the cached error has no prefix.
                 probe.answer = Some((Err(error.to_string()), Instant::now()));
                 let name = &self.name;
                 Err(format!(
@@ -166,9 +166,9 @@ impl Plugin {
         Err(format!("kmsv2 Provider {} is not healthy, error: {}", self.name, aggregate(&wrong)))
     }
 
-    /// The plugin's key is this one: writing may go on under its seed, or a new seed is made.
+    /// Prolongs the use of the seed if the plugin's key is unchanged; otherwise makes a new seed.
     async fn follow_key(&self, key_id: &str) -> Result<(), String> {
-        // From before the call, since the time is an upper bound.
+        // Taken before the call, since the time is an upper bound.
         let until = SystemTime::now() + WRITE_AT_MOST;
         let old = self.current.read().clone();
         if let Some(old) = old.as_ref().filter(|old| old.object.key_id == key_id) {
@@ -202,7 +202,7 @@ impl Plugin {
         }
     }
 
-    /// A new seed, encrypted by the plugin.
+    /// Makes a new seed and has the plugin encrypt it.
     async fn make(&self, uid: &str, until: SystemTime) -> Result<Current, String> {
         let begun = std::time::Instant::now();
         let generated = DataKey::generate();
@@ -225,12 +225,12 @@ impl Plugin {
         &self.name
     }
 
-    /// Returns the seed that values are written under now.
+    /// Returns the current seed for writes.
     pub(crate) fn current(&self) -> Result<Arc<Current>, TransformError> {
         self.current.read().clone().ok_or_else(|| TransformError::new("got unexpected nil transformer"))
     }
 
-    /// The seed or key of a value.
+    /// Has the plugin decrypt the seed or key of a value.
     pub(crate) async fn decrypt(&self, object: &EncryptedObject) -> Result<Vec<u8>, TransformError> {
         let request = DecryptRequest {
             ciphertext: object.source.clone(),

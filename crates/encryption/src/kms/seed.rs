@@ -1,5 +1,5 @@
-//! Keys for values from one seed: each value has 32 random bytes in front, from which and from the seed HKDF-SHA256
-//! (expansion only) makes a key that encrypts nothing else. So no number of writes wears the seed out.
+//! Derivation of keys from a seed: each value has a prefix of 32 random bytes, from which and the seed HKDF-SHA256
+//! (expansion only) derives a key for this value only. So a seed can be used for any number of writes.
 
 use hkdf::Hkdf;
 use sha2::Sha256;
@@ -7,18 +7,18 @@ use sha2::Sha256;
 use crate::ciphers::{Gcm, random};
 use crate::transform::TransformError;
 
-/// Bytes of the seed, of what stands in front of each value, and of the keys.
+/// The size of the seed, of the prefix of each value, and of the keys, in bytes.
 const SIZE: usize = 32;
 
 /// The seed or key that the plugin decrypted.
 pub(crate) enum DataKey {
     Seed(Hkdf<Sha256>),
-    /// The key itself, as older servers wrote.
+    /// A key without a seed, as older servers wrote.
     Key(Box<Gcm>),
 }
 
 impl DataKey {
-    /// A new seed and its bytes.
+    /// Returns a new seed and its bytes.
     pub(crate) fn generate() -> Result<(Self, Vec<u8>), TransformError> {
         let seed = random::<SIZE>();
         Ok((Self::seed(&seed)?, seed.to_vec()))
@@ -37,7 +37,7 @@ impl DataKey {
         Ok(Self::Key(Box::new(Gcm::new(key)?)))
     }
 
-    /// Encrypts; only seeds do.
+    /// Encrypts a value; only possible with a seed.
     pub(crate) fn seal(&self, value: &[u8], authenticated: &[u8]) -> Result<Vec<u8>, TransformError> {
         match self {
             Self::Seed(seed) => {

@@ -1,4 +1,4 @@
-//! Requests for custom resources: one handler instead of routes.
+//! Requests for custom resources: a single handler instead of routes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use binnacle_scheme::{SubresourceRole, Verb};
 
 use crate::verbs::{self, Answer, Call};
 
-/// Custom resources have no routes: one handler serves them all, by the verb that the request was authorized as.
+/// Handles a request for a custom resource, by the verb that was authorized.
 pub(super) async fn custom(call: Call, info: &RequestInfo) -> Answer {
     let (resource, description) = (call.resource.group_resource(), Arc::clone(&call.resource.description));
     let not_supported = || Err(Status::method_not_supported(&resource, &info.verb));

@@ -12,7 +12,7 @@ use crate::{audit, body, managed, negotiate, respond};
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include(output)?;
-    // Before the options are looked at, as kube-apiserver does for this verb alone.
+    // Checked before the options, as kube-apiserver does for this verb only.
     let _ = negotiate::input(call.request.header("content-type"))?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Create)?;
@@ -26,7 +26,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     }
     managed::created(&context, &resource, &call.manager(&params), &mut object);
     let object = resource.sent(object);
-    // A request that reached this without having been allowed to create is refused, whatever it was allowed as.
+    // A request that was not authorized as a create is refused.
     let permit = call.request.permit.for_create();
     let permit = permit.ok_or_else(|| Status::internal("the request was not authorized as a create"))?;
     let stored = managed::create(&context, &resource, &permit, object, bytes.len()).await?;

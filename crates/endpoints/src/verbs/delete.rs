@@ -26,7 +26,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         Deleted::Gone(stored) => (stored, true),
         Deleted::Pending(stored) => (stored, false),
     };
-    // With the old option for cascading, 202 says that the deletion goes on.
+    // With `orphanDependents: false`, 202 means that the deletion continues.
     let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
     if !gone || resource.description.returns_deleted_object {
         return respond::object(&resource, output, include, code, stored.object);
@@ -35,7 +35,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     Ok(respond::status(output, code, &status))
 }
 
-/// Deletes an object that cannot be read, which takes a permission of its own beside the one to delete.
+/// Deletes an object that cannot be read, which needs another permission besides that to delete.
 async fn delete_unreadable(call: Call, output: Output) -> Answer {
     call.request.record.annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "");
     let resource = Arc::clone(&call.resource);
@@ -115,9 +115,9 @@ fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// Options may name any group version, and no other kind.
+/// Checks that options have the right kind, of any group version.
 fn check_type(api_version: &str, kind: &str) -> Result<(), Status> {
-    // The kinds that kube-apiserver knows where it decodes options.
+    // The kinds in kube-apiserver's scheme for decoding options.
     const OPTIONS: [&str; 10] = [
         "WatchEvent",
         "ListOptions",

@@ -18,7 +18,7 @@ pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
     if params.watch {
         return watch::handle(call, params).await;
     }
-    // With version `0`, the cache returns all that is left.
+    // With version `0`, the cache returns all remaining objects.
     let whatever = params.resource_version == "0" && params.list.continue_token.is_some();
     if whatever && resource.collection.cached {
         params.list.limit = 0;

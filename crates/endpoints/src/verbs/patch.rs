@@ -1,4 +1,4 @@
-//! PATCH in its four kinds: the object as it stands, changed by description, then written like an update.
+//! PATCH of four types: the live object is patched, then written like an update.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    // A patch of what is not there is told so, whatever the patch is.
+    // Parsed here, but its error comes after that of a missing object.
     let patch = (kind != PatchType::Apply).then(|| Patch::parse(kind, &bytes, params.validation));
     let configuration = match kind {
         PatchType::Apply => Some(Configuration::parse(&bytes, &params)?),
@@ -53,7 +53,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         Ok(resource.sent(object))
     };
     let updated = match kind {
-        // Server-side apply cannot do without managed fields.
+        // Server-side apply requires managed fields.
         PatchType::Apply => resource.update(&context, &name, &options, &mut change).await?,
         _ => managed::update(&context, &resource, &name, &options, &mut change).await?,
     };
@@ -61,13 +61,13 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     respond::object(&resource, output, include, code, updated.stored.object)
 }
 
-/// The patches that custom resources take: nothing says how their lists would merge.
+/// The patch types of custom resources, whose lists have no merge strategy.
 const CUSTOM_PATCHES: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 /// Returns the type of a patch's body.
 ///
-/// Errors: 415, for custom resources in the words of the handler: no router comes before it.
+/// Errors: 415, for custom resources with the handler's message: they have no router.
 pub(crate) fn patch_type(call: &Call) -> Result<PatchType, Status> {
     let kind = PatchType::of(call.request.header("content-type"));
     match call.resource.collection.kind.custom {
@@ -78,7 +78,7 @@ pub(crate) fn patch_type(call: &Call) -> Result<PatchType, Status> {
     }
 }
 
-/// The object that is patched, and for whom.
+/// The patched object and its request.
 struct Target<'a> {
     context: &'a Context,
     resource: &'a Resource,
@@ -87,7 +87,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The new object, with its managed fields. `live` is in the stored version.
+    /// Returns the new object, with its managed fields. `live` is in the stored version.
     fn patch(&self, patch: &Patch, live: &Value) -> Result<Received, Status> {
         let resource = self.resource;
         let described = &resource.description;
@@ -116,12 +116,12 @@ pub(crate) struct Configuration {
     pub(crate) value: Value,
     pub(crate) force: bool,
     validation: FieldValidation,
-    /// Members that are given twice.
+    /// Duplicate members.
     duplicates: Findings,
 }
 
 impl Configuration {
-    /// Reads the body of an apply: YAML, of which JSON is a part.
+    /// Parses the body of an apply, which is YAML, and so perhaps JSON.
     pub(crate) fn parse(bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         let (value, found) = yaml::parse(bytes, &Limits::default())
@@ -137,12 +137,12 @@ impl Configuration {
         Ok(Self { value, force: params.force == Some(true), validation: params.validation, duplicates })
     }
 
-    /// 400 when it is for another kind of object, or says who owns its fields.
+    /// Returns 400 if it is of another kind, or has managed fields.
     pub(crate) fn check(&self, wanted: &GroupVersionKind) -> Result<(), Status> {
         let (api_version, kind) = (self.value.str_at(&["apiVersion"]), self.value.str_at(&["kind"]));
         let given = GroupVersion::parse(api_version).map(|given| given.with_kind(kind));
         if given.as_ref() == Some(wanted) {
-            // Lists that Go cannot read are none, and refused by their schema.
+            // A list that Go cannot decode counts as none, and is refused by the schema.
             return match self.value.list_at(&["metadata", "managedFields"]) {
                 [] => Ok(()),
                 given if given.iter().any(|entry| entry.as_object().is_none()) => Ok(()),
@@ -153,8 +153,7 @@ impl Configuration {
         Err(Status::bad_request(format!("invalid object type: {given}")))
     }
 
-    /// Applies `fieldValidation` to members that are given twice: kube-apiserver looks for them once it has applied
-    /// the rest.
+    /// Applies `fieldValidation` to duplicate members, which kube-apiserver checks after the apply.
     pub(crate) fn judge_duplicates(&self, context: &Context) -> Result<(), Status> {
         body::judge(context, &self.duplicates, self.validation, |_| {
             let list: Vec<String> = self.duplicates.iter().map(ToString::to_string).collect();
@@ -163,8 +162,7 @@ impl Configuration {
         })
     }
 
-    /// Server-side apply: the fields of the configuration become the manager's. What it leaves open, its name included,
-    /// stays as it is.
+    /// Applies the configuration: the manager owns its fields. Omitted fields, including the name, stay as they are.
     fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<Received, Status> {
         let (resource, config) = (target.resource, &self.value);
         self.check(&resource.kind())?;
@@ -209,7 +207,7 @@ impl Configuration {
     }
 }
 
-/// Returns the status for a configuration that was not applied: because of conflicts, or by the schema.
+/// Returns the status for a failed apply: conflicts, or violations of the schema.
 pub(crate) fn refused(error: &apply::ApplyError) -> Status {
     match error {
         apply::ApplyError::Failed(why) => Status::unknown(500, why),
@@ -225,8 +223,7 @@ pub(crate) fn refused(error: &apply::ApplyError) -> Status {
     }
 }
 
-/// Patches are made to what an object says in JSON, and lose the text in which free-form parts of it were sent. The
-/// managed fields of the metadata stay text.
+/// Parses the raw text of free-form parts, as patches apply to the object's JSON. Only managed fields stay text.
 fn unpack(object: &mut Value) {
     for (name, member) in object.as_object_mut().into_iter().flat_map(|members| members.iter_mut()) {
         if name != "metadata" {

@@ -1,5 +1,5 @@
-//! Applying JSON patches, merge patches and strategic merge patches to an object, with kube-apiserver's words for
-//! patches and results that are none.
+//! Application of JSON patches, merge patches and strategic merge patches to an object, with kube-apiserver's messages
+//! for invalid patches and results.
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_quote};
 use binnacle_patch::{json_patch, merge, strategic};
@@ -12,7 +12,7 @@ use crate::params::FieldValidation;
 use crate::patch_type::PatchType;
 use crate::{body, custom};
 
-/// The kind that a patch must leave an object of.
+/// The kind of the patched object.
 #[derive(Clone, Copy)]
 pub(crate) struct Expected<'a> {
     pub(crate) group: &'a str,
@@ -20,15 +20,15 @@ pub(crate) struct Expected<'a> {
     pub(crate) kind: &'a str,
     pub(crate) message: &'a Message,
     pub(crate) kinds: &'a dyn Kinds,
-    /// Converts results that name another version; without it they are read as if they named the expected one.
+    /// Converts results of another version; without it, all results count as the expected version.
     pub(crate) resource: Option<&'a Resource>,
 }
 
-/// A patch in one of the three formats, to be applied once or, where somebody else is quicker, again.
+/// A patch of one of the three types. It may be applied again after a conflict.
 pub(crate) struct Patch {
     content: Content,
     validation: FieldValidation,
-    /// Complaints of strict decoding about the patch itself.
+    /// Errors of strict decoding of the patch itself.
     complaints: Vec<String>,
 }
 
@@ -39,9 +39,9 @@ enum Content {
 }
 
 impl Patch {
-    /// Reads a patch.
+    /// Parses a patch.
     ///
-    /// Errors: 400 for what is not one, 413 for one with too many operations.
+    /// Errors: 400 for an invalid one, 413 for one with too many operations.
     pub(crate) fn parse(kind: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let is_strict = validation != FieldValidation::Ignore;
         let (content, findings, prefix) = match kind {
@@ -63,9 +63,9 @@ impl Patch {
         Ok(Self { content, validation, complaints })
     }
 
-    /// The patched object. `live` gives the object as it stands, and again where a refusal shows the result.
+    /// Returns the patched object. `live` returns the live object, again if an error shows the result.
     ///
-    /// Errors: 422 when the patch does not apply or leaves something else than the expected kind.
+    /// Errors: 422 if the patch does not apply or the result is not of the expected kind.
     pub(crate) fn apply(
         &self,
         context: &Context,
@@ -92,7 +92,7 @@ impl Patch {
             (_, None) => as_it_says(patched, expected),
         };
         let mut decoded = decode(apply()?);
-        // The order of members decides which finding comes first, and nothing else.
+        // Only the order of the findings depends on the order of the members.
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
             let mut again = apply()?;
             match self.content {
@@ -103,7 +103,7 @@ impl Patch {
         }
         let decoded = decoded.map_err(|why| refuse(&why))?;
         let found = decoded.findings.iter().map(|finding| match (&self.content, finding) {
-            // Go's converter, unlike its JSON decoder, quotes without escaping.
+            // Go's converter, unlike its JSON decoder, does not escape the name.
             (Content::Strategic(_), Finding::UnknownField(path)) => format!("unknown field \"{path}\""),
             _ => finding.to_string(),
         });
@@ -119,7 +119,7 @@ impl Patch {
         Ok(decoded)
     }
 
-    /// Orders a result as Go writes it: members of what the patch went into are sorted by name, the rest stands as it was.
+    /// Sorts a result as Go writes it: the members of patched objects by name.
     fn order(&self, patched: &mut Value, live: &Value) {
         match &self.content {
             Content::Json(patch) => patch.paths().for_each(|path| sort_along(patched, path)),
@@ -128,12 +128,12 @@ impl Patch {
         }
     }
 
-    /// The refusal of a result, which it shows as text.
+    /// Returns the error for an invalid result, which it quotes.
     fn invalid(&self, mut patched: Value, live: &Value, why: &str) -> Status {
         self.order(&mut patched, live);
         let shown = match &self.content {
             Content::Json(_) | Content::Merge(_) => json::to_string(&patched),
-            // kube-apiserver shows the patch here, as Go prints maps, with what applying it has left of it.
+            // kube-apiserver quotes the patch here, as Go prints maps, as its application has changed it.
             Content::Strategic(patch) => strategic::go_print(&strategic::left(patch, live)),
         };
         let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
@@ -141,7 +141,7 @@ impl Patch {
     }
 }
 
-/// The object that a patch must be. `null` is one without members.
+/// Parses a patch that must be an object; `null` is an empty one.
 fn object_of(bytes: &[u8]) -> Result<(Value, Findings), String> {
     let (value, findings) = json::parse_strict(bytes, &Limits::default()).map_err(|error| error.to_string())?;
     match value {
@@ -154,8 +154,8 @@ fn object_of(bytes: &[u8]) -> Result<(Value, Findings), String> {
     }
 }
 
-/// Reads a merge patch. Where fields are validated it is read twice in kube-apiserver, and the first reading refuses
-/// what is no object; where they are not, a list takes the place of the object (which is refused later).
+/// Parses a merge patch. With field validation kube-apiserver parses it twice, and first refuses anything but an
+/// object; without it, a list passes (and is refused later).
 fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Status> {
     let none = || Status::bad_request("Invalid JSON Patch");
     match json::parse_strict(bytes, &Limits::default()) {
@@ -167,15 +167,15 @@ fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Statu
     }
 }
 
-/// Reads a result as the expected kind, whatever it says of itself: kube-apiserver applies strategic merge patches to
-/// fields of a struct that has its type already.
+/// Decodes a result as the expected kind, ignoring its own: kube-apiserver applies strategic merge patches to the
+/// fields of a typed struct.
 fn as_it_was(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
     decode::convert_numbers(&mut patched, expected.message)?;
     expected.name(&mut patched);
     decode::value(patched, expected.message).map_err(|error| error.to_string())
 }
 
-/// Reads a result as what it says it is, and converts that to the expected kind.
+/// Decodes a result as its own kind, and converts it to the expected one.
 fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     if patched.is_null() {
@@ -196,7 +196,7 @@ fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, St
         expected.name(&mut patched);
         return decode::value(patched, expected.message).map_err(|error| error.to_string());
     }
-    // It is read as what it says it is first, and may fail as that.
+    // It is decoded as its own kind first, which may fail.
     patched.make_object().insert("kind", kind.as_str());
     let read = decode::value(patched, message).map_err(|error| error.to_string())?;
     if kind != expected.kind {
@@ -214,8 +214,8 @@ fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, St
     Ok(Decoded { findings: read.findings, ..converted })
 }
 
-/// Without a version, a result is taken for one of kube-apiserver's internal type, none of whose fields is called as in
-/// JSON: all are unknown, and nothing is left.
+/// Decodes a result without a version. kube-apiserver uses its internal type, whose fields have other names than in
+/// JSON: all members are unknown, and the result is empty.
 fn internal(patched: &Value, kind: &str, expected: &Expected<'_>) -> Result<Decoded, String> {
     if kind != expected.kind {
         let place = format!("the internal version of group {}", go_quote(expected.group));
@@ -244,7 +244,7 @@ impl Expected<'_> {
     }
 }
 
-/// Sorts the objects that a JSON pointer leads through.
+/// Sorts the objects along a JSON pointer.
 fn sort_along(value: &mut Value, path: &str) {
     let mut place = value;
     for segment in path.split('/').skip(1) {
@@ -262,13 +262,13 @@ fn sort_along(value: &mut Value, path: &str) {
     }
 }
 
-/// Sorts what a merge patch went into: objects that both sides have, and all of what is new or in place of what is no
-/// object. What takes the place of an object stands as it was sent.
+/// Sorts the objects that a merge patch changed: those that both sides have, and all of a value that is new or replaces
+/// a non-object. A value that replaces an object stays as it was sent.
 fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
     let changes = match (live, patch) {
         (Value::Object(_), Value::Object(changes)) => changes,
         (Value::Object(_), _) => return,
-        // A new value was searched for nulls, and so is sorted as a whole.
+        // A new value was pruned of nulls, and so is sorted as a whole.
         _ => return sort_all(value),
     };
     let Some(members) = value.as_object_mut() else { return };
@@ -281,7 +281,8 @@ fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
     }
 }
 
-/// Sorts members as Go's converter of unstructured objects comes to them: unknown ones first, then the fields in their order.
+/// Sorts members in the order of Go's converter of unstructured objects: unknown ones first, then the fields in their
+/// order.
 fn sort_as_struct(value: &mut Value, message: &Message) {
     let Some(members) = value.as_object_mut() else { return };
     members.sort_by_key(|name| message.field(name, 0).map_or(0, |(index, _)| index + 1));
@@ -379,7 +380,7 @@ mod tests {
         );
     }
 
-    /// kube-apiserver reads such a result as its internal type, whose fields have other names.
+    /// kube-apiserver decodes such a result as its internal type, whose fields have other names.
     #[test]
     fn a_result_without_a_version_is_empty() {
         let read =

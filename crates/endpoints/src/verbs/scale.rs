@@ -99,7 +99,7 @@ async fn patch(mut call: Call) -> Answer {
     .await
 }
 
-/// Server-side apply of a scale.
+/// Applies a configuration to a scale.
 fn apply_configuration(
     context: &Context,
     config: &Configuration,
@@ -114,10 +114,10 @@ fn apply_configuration(
     Ok(decoded.value)
 }
 
-/// Stands for replicas that a custom resource does not have, as in kube-apiserver.
+/// The value for missing replicas of a custom resource, as in kube-apiserver.
 const UNSET: i64 = i32::MIN as i64;
 
-/// A scale has one version.
+/// The only version of a scale.
 struct OneVersion<'a>(&'a Message);
 
 impl apply::Versions for OneVersion<'_> {
@@ -126,10 +126,10 @@ impl apply::Versions for OneVersion<'_> {
     }
 }
 
-/// Makes the wanted scale of the present one, managers included.
+/// A function from the present scale to the new one, with its managers.
 type Change<'a> = dyn FnMut(&Context, Value, &apply::Update<'_>) -> Result<Value, Status> + Send + 'a;
 
-/// Writes the replicas of the scale that `change` makes.
+/// Writes the replicas of the scale that `change` returns.
 async fn write(call: Call, context: Context, output: Output, params: &WriteParams, change: &mut Change<'_>) -> Answer {
     let resource = AsScale::before(&call.resource);
     let manager = call.manager(params);
@@ -174,7 +174,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             }
             let mut object = live.clone();
             let version = object::resource_version(&wanted);
-            // A scale of a custom resource that names none means the one that was read.
+            // A scale of a custom resource without a version keeps the one that was read.
             if scale.is_none() || !version.is_empty() {
                 object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
             }
@@ -244,12 +244,12 @@ pub(super) fn validate(scale: &Value) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), object::name(scale), &error.into()))
 }
 
-/// The value below members.
+/// Returns the value at a path of members.
 fn at<'v>(object: &'v Value, path: &[Text]) -> Option<&'v Value> {
     path.iter().try_fold(object, |value, name| value.get(name)).filter(|value| !value.is_null())
 }
 
-/// The replicas, 0 where there are none. 500 for what is no number.
+/// Returns the replicas, 0 if there are none. Errors: 500 if they are no number.
 fn replicas_at(object: &Value, path: &[Text]) -> Result<i64, Status> {
     match at(object, path) {
         None => Ok(0),
@@ -265,7 +265,7 @@ fn replicas_at(object: &Value, path: &[Text]) -> Result<i64, Status> {
     }
 }
 
-/// The Scale of a workload (in its stored version), or of a custom resource that says where its fields are.
+/// Returns the Scale of a workload (in its stored version), or of a custom resource with its configured fields.
 pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result<Value, Status> {
     let mut metadata = Object::new();
     for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -306,7 +306,7 @@ pub(super) fn scale_of(fields: Option<&ScaleFields>, workload: &Value) -> Result
     Ok(Value::Object(scale))
 }
 
-/// The workload's selector as text: a LabelSelector, or the plain map of a replication controller.
+/// Returns the workload's selector as text: of a LabelSelector, or of a replication controller's plain map.
 fn selector(workload: &Value) -> String {
     let Some(selector) = workload.object_at(&["spec", "selector"]) else { return String::new() };
     let is_label_selector = selector.contains("matchLabels") || selector.contains("matchExpressions");
@@ -329,7 +329,7 @@ fn selector(workload: &Value) -> String {
         };
         terms.push((key.to_owned(), term));
     }
-    // Stable: terms of one key keep the order in which they were added.
+    // Stable: terms with the same key keep their order.
     terms.sort_by(|a, b| a.0.cmp(&b.0));
     terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(",")
 }

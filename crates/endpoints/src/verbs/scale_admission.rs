@@ -1,4 +1,4 @@
-//! Admission of `scale` sees the Scale that was sent, not the workload whose replicas it changes.
+//! Admission of `scale`: it gets the Scale, not the workload with the changed replicas.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use binnacle_scheme::ScaleFields;
 
 use super::scale::{GROUP, KIND, VERSION, replicas_by_version, scale_of, set_replicas, validate};
 
-/// Stands before the admission of a workload while one of its scales is written.
+/// Wraps the admission of a workload for a write of its scale.
 pub(super) struct AsScale {
     inner: Arc<dyn Admission>,
     fields: Option<ScaleFields>,
@@ -21,7 +21,7 @@ pub(super) struct AsScale {
 }
 
 impl AsScale {
-    /// The resource of a workload with such admission.
+    /// Returns the resource of a workload with this admission.
     pub(super) fn before(resource: &Resource) -> Resource {
         let collection = &resource.collection;
         let admission = Self {
@@ -59,7 +59,7 @@ impl Admission for AsScale {
             let mut scale = self.scale(object)?;
             let before = scale.int_at(&["spec", "replicas"]);
             self.inner.mutate(&attributes_of_scale(attributes), &mut scale, old.as_ref(), notes).await?;
-            // Only the replicas of a scale are written.
+            // Only the replicas are written.
             let replicas = scale.int_at(&["spec", "replicas"]);
             if replicas != before {
                 validate(&scale)?;
@@ -77,7 +77,7 @@ impl Admission for AsScale {
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // kube-apiserver makes both of the workloads anew, without managers.
+            // kube-apiserver makes both scales from the workloads, without managers.
             let fields = self.fields.as_ref();
             let old = old.map(|old| scale_of(fields, old)).transpose()?;
             let scale = scale_of(fields, object)?;

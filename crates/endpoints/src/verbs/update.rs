@@ -1,4 +1,4 @@
-//! PUT of one object, or of a subresource that shows the whole object.
+//! PUT of one object, or of a subresource with the whole object.
 
 use std::sync::Arc;
 

@@ -15,8 +15,8 @@ use crate::negotiate::Encoding;
 use crate::params::{self, CollectionParams};
 use crate::watch_stream::{self, Stream};
 
-/// A watch without `timeoutSeconds` lasts so long and up to twice that, so that clients do not all come back at once
-/// (`--min-request-timeout`).
+/// The least duration of a watch without `timeoutSeconds` (`--min-request-timeout`). It lasts up to twice that, so that
+/// clients do not all reconnect at once.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
 pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
@@ -25,7 +25,7 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
         return Err(Status::method_not_supported(&resource.group_resource(), "watch"));
     }
     let context = call.read_context();
-    // kube-apiserver's storage layer refuses the version, too late for a proper reason: 500 without one.
+    // kube-apiserver's storage layer refuses the version: 500 without a reason.
     let from = start(&params).map_err(|why| Status::unknown(500, &why))?;
     let watcher = resource.watch(&context, &params.list, from).await?;
     let output = call.output(true)?;

@@ -1,4 +1,4 @@
-//! Field managers: who is noted for which fields, and what applying makes of it.
+//! Field managers: the recorded entries, and server-side apply.
 
 use serde_json::{Value as Json, json};
 
@@ -6,7 +6,7 @@ use crate::support::{Answer, CONFIG_MAPS, Server};
 
 const APPLY: &str = "content-type: application/apply-patch+yaml";
 
-/// Manager, operation and fields of each entry, in the order of the managers.
+/// Returns the manager, operation and fields of each entry, sorted by manager.
 fn entries(answer: &Answer) -> Vec<(String, String, Json)> {
     let fields = answer.at("/metadata/managedFields");
     let text = |entry: &Json, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
@@ -91,7 +91,7 @@ async fn updates_take_fields_over() {
         ("two".to_owned(), "Update".to_owned(), json!({"f:data": {"f:l": {}, "f:m": {}}})),
     ];
     assert_eq!(entries(&answer), want);
-    // A list with one empty entry takes them all away.
+    // A list with one empty entry removes all entries.
     let patch = r#"{"metadata": {"managedFields": [{}]}}"#;
     let answer = server.send(&format!("PATCH {CONFIG_MAPS}/a?fieldManager=two"), &[merge], patch).await;
     assert_eq!((answer.status, entries(&answer)), (200, Vec::new()));

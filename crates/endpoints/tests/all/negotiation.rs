@@ -1,4 +1,4 @@
-//! The forms of answers: whole objects, tables and partial ones, in each encoding.
+//! The forms of responses: objects, tables and partial metadata, in each encoding.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ const TABLE: &str = "as=Table;v=v1;g=meta.k8s.io";
 const PARTIAL: &str = "as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const PARTIAL_LIST: &str = "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// The kind that a body says it is, whatever its encoding.
+/// Returns the kind in a body of any encoding.
 fn kind_of(body: &[u8]) -> String {
     if let Some(envelope) = body.strip_prefix(b"k8s\0") {
         // TypeMeta is the first field: its length, apiVersion and kind, each with a tag and a length.
@@ -39,7 +39,7 @@ async fn forms_and_encodings() {
         for encoding in ["application/json", "application/yaml", protobuf] {
             let wanted = if transform.is_empty() { encoding.to_owned() } else { format!("{encoding};{transform}") };
             let answer = server.send(&format!("GET {path}"), &[&format!("accept: {wanted}")], "").await;
-            // There is no protobuf of tables.
+            // Tables have no protobuf form.
             let (status, form, kind) = if (encoding, kind) == (protobuf, "Table") {
                 (406, "application/json", "Status")
             } else {

@@ -1,4 +1,4 @@
-//! The types of patches, and what they do to lists.
+//! The types of patches, and their effects on lists.
 
 use serde_json::{Value as Json, json};
 

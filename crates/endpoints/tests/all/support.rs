@@ -1,4 +1,4 @@
-//! The link of the API over a store in memory, and requests to it.
+//! The API over a store in memory, and requests to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use http_body_util::BodyExt;
 use serde_json::Value as Json;
 
-/// The API as its users see it behind authentication and authorization.
+/// The API without authentication and authorization.
 pub(crate) struct Server {
     api: Api,
     shutdown: Shutdown,
-    /// The server does not shut down while it is held.
+    /// Keeps the server from shutting down.
     _trigger: ShutdownTrigger,
 }
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -43,7 +43,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The value at a pointer, `null` where there is none.
+    /// Returns the value at a pointer, `null` if there is none.
     pub(crate) fn at(&self, pointer: &str) -> Json {
         self.json().pointer(pointer).cloned().unwrap_or_default()
     }
@@ -62,7 +62,8 @@ impl Server {
         Self { api: Api::new(catalog, HashMap::new(), addresses, Arc::new(AlwaysAllow)), shutdown, _trigger }
     }
 
-    /// `what` is a method and a path with its query, `headers` lines such as `accept: application/yaml`.
+    /// Sends a request: `what` is a method and a path with its query, `headers` are lines such as `accept:
+    /// application/yaml`.
     pub(crate) async fn send(&self, what: &str, headers: &[&str], body: &str) -> Answer {
         let (method, target) = what.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();

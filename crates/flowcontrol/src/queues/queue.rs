@@ -1,4 +1,4 @@
-//! One queue and the requests that wait in it.
+//! A queue of waiting requests.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,7 +13,7 @@ pub(crate) struct Waiting<T> {
     pub(crate) schema: Text,
     pub(crate) flow: Text,
     pub(crate) arrived: Instant,
-    /// The virtual time at that moment.
+    /// The virtual time of the arrival.
     pub(super) arrived_r: f64,
     pub(super) turn: T,
 }
@@ -23,15 +23,15 @@ pub(crate) struct Queue<T> {
     pub(crate) waiting: VecDeque<Waiting<T>>,
     pub(crate) running: usize,
     pub(crate) seats: usize,
-    /// When in virtual time its next request begins.
+    /// The virtual time at which its next request begins.
     pub(crate) next_r: f64,
 }
 
-/// How long a request is taken to be served, before it is known.
+/// The assumed duration of a request, before it is known.
 pub(super) const SERVICE_SECONDS: f64 = 0.003;
 
 impl<T> Waiting<T> {
-    /// Seat-seconds.
+    /// Returns the work of the request in seat-seconds.
     pub(crate) fn work(&self) -> f64 {
         self.seats as f64 * SERVICE_SECONDS
     }
@@ -54,7 +54,7 @@ impl<T> Queue<T> {
         self.waiting_seats() as f64 * SERVICE_SECONDS
     }
 
-    /// Nothing begins before it has come: a queue that was idle gains no credit by that.
+    /// Raises the virtual start time to the arrival of the oldest request: an idle queue gains no credit.
     pub(super) fn bound(&mut self) {
         if let Some(oldest) = self.waiting.front() {
             self.next_r = self.next_r.max(oldest.arrived_r);

@@ -1,11 +1,11 @@
-//! Who is served, who waits and who is refused.
+//! Requests that are served, wait, or are refused.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
 
-/// Writes down whose turn it was.
+/// Records the dispatch of a name.
 struct Noted(Rc<RefCell<Vec<&'static str>>>, &'static str);
 
 impl Turn for Noted {

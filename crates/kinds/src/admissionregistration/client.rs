@@ -1,4 +1,4 @@
-//! How a webhook is reached: at a URL or as a service. Definitions of custom resources have webhooks as well.
+//! Validation of a webhook's client config: a URL or a service. Definitions of custom resources have webhooks as well.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -7,7 +7,7 @@ use binnacle_validation::{checks, names};
 
 use crate::checks::present;
 
-/// The rules for the place of a webhook.
+/// Validates a webhook's client config: exactly one of a URL and a service.
 pub(crate) fn client_config(config: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     match (present(config, "url"), present(config, "service")) {
         (Some(url), None) => webhook_url(url.as_str().unwrap_or_default(), &path.child("url"), errors),
@@ -16,7 +16,7 @@ pub(crate) fn client_config(config: &Value, path: &FieldPath, errors: &mut Field
     }
 }
 
-/// The rules for the URL of a webhook.
+/// Validates the URL of a webhook.
 pub(crate) fn webhook_url(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
     const FORM: &str = "; desired format: https://host[/path]";
     let url = match Url::parse(text) {
@@ -44,8 +44,8 @@ pub(crate) fn webhook_url(text: &str, path: &FieldPath, errors: &mut FieldErrors
     }
 }
 
-/// The rules for a webhook that is a service. kube-apiserver takes name and namespace for each other when it says which
-/// of them is missing.
+/// Validates the service of a webhook. The messages for a missing name and a missing namespace are swapped, as in
+/// kube-apiserver.
 pub(crate) fn webhook_service(service: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     checks::required(&path.child("name"), service.str_at(&["namespace"]), errors);
     checks::required(&path.child("namespace"), service.str_at(&["name"]), errors);
@@ -68,7 +68,7 @@ pub(crate) fn webhook_service(service: &Value, path: &FieldPath, errors: &mut Fi
     if !url_path.starts_with('/') {
         errors.push(FieldError::invalid(&at, url_path, "must start with a '/'"));
     }
-    // The first character goes, whatever it is.
+    // The first character is skipped without a check.
     let rest = url_path.char_indices().nth(1).map_or("", |(i, _)| &url_path[i..]);
     for (i, step) in errors.while_room(rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate()) {
         if step.is_empty() {

@@ -1,4 +1,4 @@
-//! The rules for what webhooks and policies match.
+//! Validation of what webhooks and policies match.
 
 use binnacle_cel::Type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
@@ -14,7 +14,7 @@ const CONDITIONS_MAX: usize = 64;
 
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
-/// The rules for rules with operations.
+/// Validates a rule with operations.
 pub(super) fn rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let operations = texts(rule, "operations");
     let at = path.child("operations");
@@ -35,7 +35,7 @@ pub(super) fn rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A list that is not empty and in which a wildcard stands alone.
+/// Requires a list that is not empty, and in which `*` is the only item.
 fn list(rule: &Value, name: &str, what: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let values = texts(rule, name);
     if values.is_empty() {
@@ -60,7 +60,7 @@ fn resources(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             continue;
         }
         let Some((name, sub)) = resource.split_once('/') else {
-            // The last one decides, in kube-apiserver as here.
+            // The last resource decides, as in kube-apiserver.
             without_subresource = *resource != "*";
             continue;
         };
@@ -90,7 +90,7 @@ fn resources(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for the objects that a policy is about.
+/// Validates the objects that a policy matches.
 pub(super) fn match_resources(resources: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     match present(resources, "matchPolicy").and_then(Value::as_str) {
         None => errors.push(FieldError::required(&path.child("matchPolicy"), "")),
@@ -121,7 +121,7 @@ fn resource_names(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Deletes leave nothing to change.
+/// Rejects deletes in the rules of mutating policies: they leave nothing to change.
 pub(super) fn mutating_operations(resources: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("resourceRules").child("operations");
     for operation in
@@ -131,17 +131,17 @@ pub(super) fn mutating_operations(resources: &Value, path: &FieldPath, errors: &
     }
 }
 
-/// The rule for how exactly versions are matched.
+/// Validates `matchPolicy`.
 pub(super) fn match_policy(policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
     one_of(&path.child("matchPolicy"), policy, &["Equivalent", "Exact"], errors);
 }
 
-/// The rule for what happens when a webhook or policy cannot decide.
+/// Validates `failurePolicy`.
 pub(super) fn failure_policy(policy: &str, path: &FieldPath, errors: &mut FieldErrors) {
     one_of(&path.child("failurePolicy"), policy, &["Fail", "Ignore"], errors);
 }
 
-/// The rules for expressions that decide whether a request is looked at.
+/// Validates the CEL expressions that select requests.
 pub(super) fn match_conditions(object: &Value, compiler: &Compiler, path: &FieldPath, errors: &mut FieldErrors) {
     let conditions = object.list_at(&["matchConditions"]);
     if conditions.len() > CONDITIONS_MAX {
@@ -168,7 +168,7 @@ pub(super) fn match_conditions(object: &Value, compiler: &Compiler, path: &Field
     }
 }
 
-/// The end of names that belong to configuration in files of the server.
+/// The suffix of names that are reserved for configuration from manifest files.
 const RESERVED: &str = ".static.k8s.io";
 
 fn has_reserved_name(object: &Value) -> bool {
@@ -182,7 +182,7 @@ fn reserved() -> String {
     )
 }
 
-/// What is wrong with a name for a client to choose, where configuration may stand in files.
+/// Rejects a name that is reserved for configuration from manifest files.
 pub(super) fn reserved_name(situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if situation.features.enabled("ManifestBasedAdmissionControlConfig") && has_reserved_name(object) {
@@ -192,7 +192,7 @@ pub(super) fn reserved_name(situation: &StrategyContext<'_>, object: &Value) -> 
     errors
 }
 
-/// The same for objects that have such a name, or may have it.
+/// Returns a warning about an object with a reserved name.
 pub(super) fn reserved_name_warnings(object: &Value) -> Vec<String> {
     has_reserved_name(object).then(|| format!("metadata.name: {}", reserved())).into_iter().collect()
 }

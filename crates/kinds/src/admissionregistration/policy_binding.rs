@@ -87,7 +87,7 @@ fn set_defaults(version: &str, object: &mut Value) {
     if let Some(resources) = object.at_mut(&["spec", "matchResources"]).and_then(Value::as_object_mut) {
         defaults::match_resources(resources);
     }
-    // Only the oldest version decides for its clients what missing parameters mean.
+    // Only the oldest version has a default for missing parameters.
     if version == "v1alpha1"
         && let Some(params) = object.at_mut(&["spec", "paramRef"]).and_then(Value::as_object_mut)
     {

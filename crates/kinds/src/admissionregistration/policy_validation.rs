@@ -1,4 +1,4 @@
-//! The rules of ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+//! Validation of ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 
 use binnacle_cel::Type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
@@ -15,7 +15,7 @@ const AUDIT_ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_MAX: usize = 5 * 1024;
 const AUTHORIZED: Uses = Uses { params: false, authorizer: true, patch_types: false };
 
-/// The rules of a policy that decides.
+/// Validates a ValidatingAdmissionPolicy.
 pub(super) fn validating(policy: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (member(policy, "spec"), spec_path());
@@ -34,7 +34,7 @@ pub(super) fn validating(policy: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-/// The rules of a policy that changes objects.
+/// Validates a MutatingAdmissionPolicy.
 pub(super) fn mutating(policy: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (member(policy, "spec"), spec_path());
@@ -54,10 +54,10 @@ pub(super) fn mutating(policy: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-/// The rules of both; the compiler knows the variables.
+/// Validates the spec members that both kinds of policy have, and adds the variables to the compiler.
 fn shared(spec: &Value, old: Option<&Value>, mutating: bool, path: &FieldPath, errors: &mut FieldErrors) -> Compiler {
     let has_params = present(spec, "paramKind").is_some();
-    // Match conditions are looked at before there are variables.
+    // Match conditions are evaluated before variables exist.
     let plain = Compiler::new(has_params, false, old);
     match present(spec, "failurePolicy").and_then(Value::as_str) {
         None => errors.push(FieldError::required(&path.child("failurePolicy"), "")),
@@ -83,7 +83,7 @@ fn shared(spec: &Value, old: Option<&Value>, mutating: bool, path: &FieldPath, e
     if !(same("paramKind") && same("matchConditions")) {
         match_conditions(spec, &plain, path, errors);
     }
-    // Mutations can always name variables, if there are none.
+    // Mutations can always refer to `variables`, even if none are declared.
     let mut compiler = Compiler::new(has_params, mutating || !spec.list_at(&["variables"]).is_empty(), old);
     for (at, variable) in errors.while_room(items(spec, "variables", path)) {
         validate_variable(variable, &mut compiler, &at, errors);

@@ -1,4 +1,4 @@
-//! ValidatingWebhookConfiguration and MutatingWebhookConfiguration: services that are asked before objects are stored.
+//! ValidatingWebhookConfiguration and MutatingWebhookConfiguration: webhooks that are called before objects are stored.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -110,7 +110,7 @@ fn webhook_defaults(webhook: &mut Object) {
 /// Versions of the review that this server can send.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// Rules that came later than objects which break them: updates of those may go on doing so.
+/// Rules that are newer than some stored objects: updates of an object may keep breaking them.
 struct Leniency {
     same_conditions: bool,
     side_effects: bool,

@@ -1,4 +1,4 @@
-//! Groups of the Kubernetes community are protected: who defines resources in them says that this was approved.
+//! Protection of the groups of the Kubernetes community: definitions in them need the annotation with the approval.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -26,7 +26,7 @@ fn state(annotation: &str) -> State {
     }
 }
 
-/// The rules for the annotation; who does not change its state is not asked again.
+/// Validates the approval annotation; an update that keeps its state is not checked again.
 pub(super) fn validate(definition: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     const SEE: &str = ", see https://github.com/kubernetes/enhancements/pull/1111";
     let group = definition.str_at(&["spec", "group"]);

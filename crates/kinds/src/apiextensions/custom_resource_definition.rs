@@ -46,7 +46,7 @@ impl Strategy for CustomResourceDefinition {
         add_stored_version(object);
     }
 
-    /// Metadata passes: kube-apiserver means to put it back and puts back what was sent.
+    /// Keeps the metadata that was sent: kube-apiserver means to put the old one back, but puts the new one back.
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
     }

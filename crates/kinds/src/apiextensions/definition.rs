@@ -1,4 +1,5 @@
-//! The spec of a definition as kube-apiserver works with it: what is alike for all versions belongs to none of them.
+//! The spec of a definition in kube-apiserver's internal form: members that are equal in all versions belong to the
+//! spec.
 
 use binnacle_meta::ErrorValue;
 use binnacle_schema::{Value, json};
@@ -7,13 +8,13 @@ use crate::checks::{member, present};
 use crate::internal;
 use crate::prepare::semantically_equal;
 
-/// Members of versions that move to the spec where they are alike.
+/// Members of versions that move to the spec if all versions have equal ones.
 const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns", "selectableFields"];
 
 pub(super) struct Definition<'a> {
     pub(super) spec: &'a Value,
     pub(super) versions: &'a [Value],
-    /// Which of [`SHARED`] are alike.
+    /// True for each member of [`SHARED`] that is equal in all versions.
     alike: [bool; 4],
 }
 
@@ -32,23 +33,23 @@ impl<'a> Definition<'a> {
         SHARED.iter().zip(self.alike).any(|(shared, alike)| *shared == name && alike)
     }
 
-    /// A member that all versions share.
+    /// Returns a member that all versions share.
     pub(super) fn shared(&self, name: &str) -> Option<&'a Value> {
         self.versions.first().filter(|_| self.is_shared(name)).and_then(|first| present(first, name))
     }
 
-    /// A member that a version has for itself.
+    /// Returns a member of a version that is not shared by all.
     pub(super) fn own(&self, version: &'a Value, name: &str) -> Option<&'a Value> {
         if self.is_shared(name) { None } else { present(version, name) }
     }
 
-    /// All schemas, each once.
+    /// Returns all schemas, each once.
     pub(super) fn schemas(&self) -> impl Iterator<Item = &'a Value> {
         let own = self.versions.iter().filter_map(|version| self.own(version, "schema"));
         self.shared("schema").into_iter().chain(own).filter_map(|schema| present(schema, "openAPIV3Schema"))
     }
 
-    /// The versions as messages show them.
+    /// Returns the versions as messages show them.
     pub(super) fn shown_versions(&self) -> ErrorValue {
         const VERSION: &str =
             "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion";
@@ -65,7 +66,8 @@ impl<'a> Definition<'a> {
     }
 }
 
-/// Whether two members of versions are alike: as structs are, but for values that schemas state, which are texts of JSON.
+/// Returns true if two members of versions are equal: compared as structs, but as JSON text if they have values in
+/// schemas.
 fn alike(a: Option<&Value>, b: Option<&Value>) -> bool {
     const STATED: [&str; 3] = ["default", "enum", "example"];
     let stated =

@@ -1,4 +1,4 @@
-//! The rules for expressions in schemas: they compile, and cost neither by themselves nor together too much.
+//! Validation of expressions in schemas: they must compile, and the cost of each and of all together is limited.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -7,26 +7,26 @@ use binnacle_cel::Version;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_structural::rules::{Compiled, compile, decl_type};
-use binnacle_structural::{Additional, Kind, Size, Structural};
+use binnacle_structural::{Additional, SchemaType, Size, Structural};
 
 use super::definition::Definition;
-use super::open_api::{self, Place};
+use super::open_api::{self, SchemaPosition};
 use super::schema;
 use crate::checks::present;
 use crate::internal;
 
-/// The highest cost of one expression, for as many values as there can be.
+/// The highest cost of one expression, multiplied by the maximum number of values that it is evaluated for.
 const COST_LIMIT: u64 = 10_000_000;
 /// The highest cost of all expressions of a schema together.
 const TOTAL_LIMIT: u64 = 100_000_000;
-/// The size of the largest request, which bounds how many values there can be.
+/// The size of the largest request, which bounds the number of values.
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 
 const RULES: &str = "x-kubernetes-validations";
 const RULE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule";
 
-/// The expressions of the definition that is changed: they can use what this server knows, new ones only what the
-/// version before it knows as well.
+/// The expressions of the old definition, which can use all features of this server. New expressions can only use those
+/// that the previous version has as well.
 #[derive(Default)]
 pub(super) struct Existing {
     rules: HashSet<String>,
@@ -54,24 +54,24 @@ impl Existing {
     }
 }
 
-/// A schema whose expressions are looked at.
+/// A schema whose expressions are validated.
 pub(super) struct Subject<'a> {
     pub(super) schema: &'a Value,
-    /// The same as a tree of nodes.
+    /// The same schema as a tree of nodes.
     pub(super) structural: &'a Structural,
     pub(super) rules: &'a open_api::Rules,
     pub(super) existing: &'a Existing,
-    /// True where the schema has other errors: expressions above them are not compiled.
+    /// True if the schema has other errors: expressions above them are not compiled.
     pub(super) has_errors: bool,
-    /// True where the schema did not change, which lets a single expression cost what it did.
+    /// True if the schema did not change: a single expression may keep its cost.
     pub(super) unchanged: bool,
 }
 
-/// Looks at all expressions of a schema.
+/// Validates all expressions of a schema.
 pub(super) fn validate(subject: &Subject<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut walk = Walk { subject, errors, total: 0, expensive: Vec::new() };
     let scope = Scope { cardinality: Some(1), uncorrelatable: None, untyped_above: false };
-    walk.node(subject.schema, subject.structural, Place::root(), scope, path);
+    walk.node(subject.schema, subject.structural, SchemaPosition::root(), scope, path);
     walk.total(path);
 }
 
@@ -83,19 +83,19 @@ struct Walk<'a, 'e> {
     expensive: Vec<(FieldPath, u64)>,
 }
 
-/// Facts about values here that follow from the schemas above.
+/// Facts about the values of a schema that follow from the schemas above it.
 #[derive(Clone, Copy)]
 struct Scope<'p> {
-    /// How many values there can be; `None` where nothing bounds them.
+    /// The maximum number of values; `None` where nothing bounds it.
     cardinality: Option<u64>,
-    /// The topmost schema below which old values are not found again.
+    /// The topmost schema whose values cannot be matched with their old values.
     uncorrelatable: Option<&'p FieldPath>,
-    /// True where a schema above has rules and values of no type.
+    /// True if a schema above has rules, and values without a type.
     untyped_above: bool,
 }
 
 impl Walk<'_, '_> {
-    fn node(&mut self, schema: &Value, node: &Structural, place: Place, scope: Scope<'_>, path: &FieldPath) {
+    fn node(&mut self, schema: &Value, node: &Structural, place: SchemaPosition, scope: Scope<'_>, path: &FieldPath) {
         if self.errors.is_full() || !node.has_rules() {
             return;
         }
@@ -125,8 +125,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// True where something else is wrong with a schema.
-    fn has_errors(&self, schema: &Value, place: Place, path: &FieldPath) -> bool {
+    /// Returns true if a schema has errors other than those of its expressions.
+    fn has_errors(&self, schema: &Value, place: SchemaPosition, path: &FieldPath) -> bool {
         if !self.subject.has_errors {
             return false;
         }
@@ -145,7 +145,7 @@ impl Walk<'_, '_> {
         };
         let existing = self.subject.existing;
         let compiled = compile(node, &ty, &|expression, is_message| existing.version(expression, is_message));
-        // At least a comma stands between two values.
+        // Two values are separated by at least a comma.
         let most = MAX_REQUEST / (ty.min_serialized_size + 1);
         for (i, (compiled, rule)) in compiled.iter().zip(schema.list_at(&[RULES])).enumerate() {
             let cost = compiled.max_cost.saturating_mul(scope.cardinality.unwrap_or(most));
@@ -209,13 +209,13 @@ impl Walk<'_, '_> {
     }
 }
 
-/// How many times more values there can be below a schema than of it; `None` where nothing bounds them.
+/// Returns the maximum number of values below a schema for each value of it; `None` if nothing bounds it.
 fn max_elements(node: &Structural) -> Option<u64> {
     let values = node.values.as_deref();
     let max = match node.kind {
-        Some(Kind::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
-        Some(Kind::Object) => values?.size(Size::MaxProperties)?,
-        Some(Kind::Array) => values?.size(Size::MaxItems)?,
+        Some(SchemaType::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
+        Some(SchemaType::Object) => values?.size(Size::MaxProperties)?,
+        Some(SchemaType::Array) => values?.size(Size::MaxItems)?,
         _ => return Some(1),
     };
     Some(u64::try_from(max).unwrap_or(0))
@@ -314,7 +314,7 @@ mod tests {
                 "s.properties[x].x-kubernetes-validations: Internal error: internal error: failed to construct type information",
             ],
         );
-        // Beside another error of the schema, expressions above it are not compiled.
+        // If another part of the schema has an error, expressions above it are not compiled.
         check(
             value!({"type": "object", "x-kubernetes-validations": [{"rule": "1"}], "properties": {"a": {"type": "null"}}}),
             &["s.properties[x].properties[a].type: Unsupported value", "s.properties[x].properties[a].type: Forbidden"],

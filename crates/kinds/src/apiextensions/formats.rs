@@ -1,4 +1,4 @@
-//! Formats that schemas may name. Unknown ones mean nothing, which is worth a warning.
+//! Formats in schemas. Unknown ones have no effect and cause a warning.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use binnacle_structural::Format;
 
 use super::schema;
 
-/// The formats of a definition that nobody knows, in order and as often as they occur.
+/// Returns the unknown formats of a definition, in order and with repetitions.
 pub(super) fn unrecognized(definition: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut collect = |schema: &Value| {
@@ -29,7 +29,7 @@ pub(super) fn unrecognized(definition: &Value) -> Vec<String> {
     found
 }
 
-/// Warnings about formats that are new.
+/// Returns warnings about unknown formats that the old definition does not have.
 pub(super) fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
     let old: HashSet<String> = old.map(unrecognized).unwrap_or_default().into_iter().collect();
     let new = unrecognized(definition).into_iter().filter(|format| !old.contains(format));

@@ -1,4 +1,4 @@
-//! The rules for schemas that say how lists and maps are merged.
+//! Validation of the list and map types in schemas.
 
 use std::collections::HashSet;
 
@@ -54,7 +54,8 @@ pub(super) fn list_and_map_types(schema: &Value, rules: &Rules, path: &FieldPath
     }
 }
 
-/// What keeps the items of a set from being compared as a whole. In both cases kube-apiserver shows the type of lists.
+/// Returns the extension that makes items of a set non-atomic, and the list type, which kube-apiserver's message shows
+/// for either extension.
 pub(super) fn non_atomic_item(schema: &Value) -> Option<(&'static str, Option<&Value>)> {
     let item = item(schema).filter(|_| text(schema, LIST_TYPE) == Some("set"))?;
     let name = match item.str_at(&["type"]) {
@@ -92,7 +93,7 @@ fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
     let keys = texts(schema, MAP_KEYS);
     let mut refuse = |detail| {
-        // All keys are shown in each error.
+        // Each error shows all keys.
         if !errors.is_full() {
             errors.push(FieldError::invalid(&at, shown(schema.get(MAP_KEYS)), detail));
         }
@@ -116,7 +117,7 @@ fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     errors.extend(scalars);
 }
 
-/// Items of sets and maps are something, and so are keys.
+/// Rejects nullable items of sets and maps, and map keys that may be absent or null.
 pub(super) fn items_of_maps_and_sets(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(item) = item(schema) else { return };
     let Some(list_type @ ("set" | "map")) = text(schema, LIST_TYPE) else { return };

@@ -1,4 +1,4 @@
-//! The rules for the names of custom resources and for their columns.
+//! Validation of the names of custom resources and of their columns.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -6,7 +6,7 @@ use binnacle_validation::{checks, names};
 
 use crate::checks::items;
 
-/// The rules for names, those of the spec and those that were accepted alike.
+/// Validates names: those of the spec, or the accepted names.
 pub(super) fn validate_names(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let text = |name| object.str_at(&[name]);
     for name in ["plural", "singular"].into_iter().filter(|name| !text(name).is_empty()) {
@@ -30,7 +30,7 @@ pub(super) fn validate_names(object: &Value, path: &FieldPath, errors: &mut Fiel
     }
 }
 
-/// A label of DNS; all that is wrong with it in one message.
+/// Validates a DNS label; all its problems are in one message.
 pub(super) fn label(path: &FieldPath, label: &str, prefix: &str, shown: &str, errors: &mut FieldErrors) {
     let messages = names::dns1035_label(label);
     if !messages.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn label(path: &FieldPath, label: &str, prefix: &str, shown: &str, er
     }
 }
 
-/// The rules for a column of tables.
+/// Validates a column of tables.
 pub(super) fn column(column: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
@@ -62,7 +62,7 @@ pub(super) fn column(column: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-/// The rules for `status` and `scale` of a custom resource.
+/// Validates `status` and `scale` of a custom resource.
 pub(super) fn subresources(subresources: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     let scale = subresources.and_then(|subresources| subresources.get("scale")).filter(|scale| !scale.is_null());
     let Some(scale) = scale else { return };

@@ -1,4 +1,4 @@
-//! The rules for schemas of custom resources that come from what the API server makes of OpenAPI.
+//! Validation of schemas of custom resources by the rules of the API server's OpenAPI conversion.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -8,23 +8,23 @@ use super::list_types::list_and_map_types;
 use super::schema::{has_properties, is_set, members};
 use crate::checks::{items, one_of, present};
 
-/// What is asked of new definitions, and of old ones that keep to it.
+/// Newer rules, each true unless the old definition breaks it.
 pub(super) struct Rules {
     pub(super) valid_types: bool,
     pub(super) atomic_sets: bool,
     pub(super) map_keys: bool,
 }
 
-/// Where in the tree a schema stands.
+/// The place of a schema in the tree.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct SchemaPosition {
     pub(super) is_root: bool,
     in_metadata: bool,
-    /// Why there may be no default.
+    /// The reason why the schema may have no default.
     no_default: Option<&'static str>,
 }
 
-impl Place {
+impl SchemaPosition {
     pub(super) fn root() -> Self {
         Self { is_root: true, ..Self::default() }
     }
@@ -33,14 +33,14 @@ impl Place {
         Self { is_root: false, ..self }
     }
 
-    /// The place of the schema of properties without names.
+    /// Returns the position of the schema under `additionalProperties`.
     pub(super) fn of_additional(self) -> Self {
         const IN_METADATA: &str = "inside additionalProperties applying to object metadata";
         let no_default = if self.in_metadata { Some(IN_METADATA) } else { self.no_default };
         Self { no_default, ..self.below() }
     }
 
-    /// The place of a property of an object, which may be an embedded resource.
+    /// Returns the position of a property of an object, which may be an embedded resource.
     pub(super) fn of_property(self, name: &str, embedded: bool) -> Self {
         let in_top_level = match name {
             "metadata" => "in top-level metadata",
@@ -59,14 +59,14 @@ impl Place {
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// The rules for the schema of a resource. Expressions are compiled elsewhere.
+/// Validates the schema of a resource, except for its expressions.
 pub(super) fn validate(schema: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    within(schema, Place::root(), rules, path, errors);
+    within(schema, SchemaPosition::root(), rules, path, errors);
 }
 
-/// The rules for a schema and those below it.
-pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    // Truths and lists of texts stand where a schema may be, too.
+/// Validates a schema and the schemas below it.
+pub(super) fn within(schema: &Value, place: SchemaPosition, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+    // Members that take a schema can also be booleans or lists of strings.
     if schema.as_object().is_none() {
         return;
     }
@@ -115,7 +115,7 @@ pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPa
         errors.push(FieldError::invalid(&at, false, "must be true or undefined"));
     }
     list_and_map_types(schema, rules, path, errors);
-    // Read once for all rules, and only where one of them names a field.
+    // The tree is built once for all rules, and only if one of them has a field path.
     let with_paths = schema.list_at(&["x-kubernetes-validations"]).iter().any(|rule| is_set(rule, "fieldPath"));
     let fields = with_paths.then(|| Structural::parse(schema, &Interner::new()).ok()).flatten();
     for (at, rule) in errors.while_room(items(schema, "x-kubernetes-validations", path)) {
@@ -123,8 +123,8 @@ pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPa
     }
 }
 
-/// Words of OpenAPI that may not be used, or not there.
-fn keywords(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+/// Rejects OpenAPI keywords that are not supported, or not at this position.
+fn keywords(schema: &Value, place: SchemaPosition, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
     let kind = schema.str_at(&["type"]);
     if rules.valid_types && !kind.is_empty() {
         one_of(&path.child("type"), kind, &TYPES, errors);
@@ -154,7 +154,7 @@ fn keywords(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, error
     }
 }
 
-/// The rules for a rule, but for its expressions. `fields` is the schema whose fields it can name.
+/// Validates a validation rule, except for its expressions. `fields` is the schema whose fields it can name.
 fn validation_rule(rule: &Value, fields: Option<&Structural>, path: &FieldPath, errors: &mut FieldErrors) {
     const REASONS: [&str; 4] =
         ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -194,7 +194,7 @@ fn validation_rule(rule: &Value, fields: Option<&Structural>, path: &FieldPath, 
     }
 }
 
-/// Where a resource has a `status` of its own, its schema may say only so much at the root.
+/// Validates the root schema of a resource with a `status` subresource, in which only some fields are allowed.
 pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const ALLOWED: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
         MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \
@@ -222,7 +222,7 @@ pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut Fi
         "x-kubernetes-map-type",
     ];
     const DEFINITION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
-    // A pointer to false is not nothing.
+    // In Go, a pointer to false is not the zero value.
     let is_there = |name: &&str| match *name {
         "additionalProperties" | "additionalItems" | "default" => present(schema, name).is_some(),
         _ => is_set(schema, name),

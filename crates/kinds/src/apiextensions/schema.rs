@@ -1,10 +1,10 @@
-//! Schemas as trees: `JSONSchemaProps` in the shape of JSON.
+//! JSON schemas as trees: `JSONSchemaProps` as JSON values.
 
 use binnacle_schema::{Object, Value};
 
 use crate::checks::present;
 
-/// The members of an object under `name`, where there are any.
+/// Returns the members of the object under `name`, if any.
 pub(super) fn members<'a>(schema: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
     schema.object_at(&[name]).into_iter().flat_map(Object::iter).map(|(name, value)| (name.as_str(), value))
 }
@@ -17,22 +17,22 @@ pub(super) fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     schema.at(&["properties", name]).filter(|property| property.as_object().is_some())
 }
 
-/// The schema of all items, where it is one for all.
+/// Returns the schema of all items, if one schema applies to all.
 pub(super) fn item(schema: &Value) -> Option<&Value> {
     schema.get("items").filter(|items| items.as_object().is_some())
 }
 
-/// The schema of properties that have no names.
+/// Returns the schema under `additionalProperties`.
 pub(super) fn additional(schema: &Value) -> Option<&Value> {
     schema.get("additionalProperties").filter(|additional| additional.as_object().is_some())
 }
 
-/// Whether a member is there and not what Go takes for nothing.
+/// Returns true if a member is there and neither an empty string nor false, Go's zero values.
 pub(super) fn is_set(schema: &Value, name: &str) -> bool {
     present(schema, name).is_some_and(|value| value.as_str() != Some("") && value.as_bool() != Some(false))
 }
 
-/// Whether something holds for a schema or one within.
+/// Returns true if a predicate holds for a schema or one below it.
 pub(super) fn any(schema: &Value, holds: &mut dyn FnMut(&Value) -> bool) -> bool {
     const LISTS: [&str; 4] = ["items", "allOf", "anyOf", "oneOf"];
     const MAPS: [&str; 4] = ["properties", "patternProperties", "definitions", "dependencies"];
@@ -48,7 +48,7 @@ pub(super) fn any(schema: &Value, holds: &mut dyn FnMut(&Value) -> bool) -> bool
         || MAPS.iter().any(|map| members(schema, map).any(|(_, schema)| any(schema, holds)))
 }
 
-/// Whether something holds for an object anywhere in a tree.
+/// Returns true if a predicate holds for an object anywhere in a tree.
 pub(super) fn any_object(tree: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
     match tree {
         Value::Object(object) => holds(tree) || object.values().any(|value| any_object(value, holds)),

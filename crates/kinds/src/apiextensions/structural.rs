@@ -1,4 +1,4 @@
-//! The rules of structural schemas: every value has one type, said outside of `allOf`, `anyOf`, `oneOf` and `not`.
+//! Validation of structural schemas: every value has one type, given outside of `allOf`, `anyOf`, `oneOf` and `not`.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -18,7 +18,7 @@ enum Level {
     Field,
 }
 
-/// The rules for a schema that can be read as a structural one, in the order of their texts.
+/// Validates a schema by the rules of structural schemas. The errors are sorted by text.
 pub fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     invariants(schema, Level::Root, path, &mut errors);
@@ -80,7 +80,7 @@ fn invariants(schema: &Value, level: Level, path: &FieldPath, errors: &mut Field
     }
 }
 
-/// A type that is missing or another than it must be.
+/// Reports a type that is missing or wrong.
 pub(super) fn wrong_type(kind: &str, detail: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if kind.is_empty() {
         errors.push(FieldError::required(path, detail));
@@ -89,7 +89,7 @@ pub(super) fn wrong_type(kind: &str, detail: &str, path: &FieldPath, errors: &mu
     }
 }
 
-/// What every resource has is of known types; of the metadata only names may be restricted.
+/// Validates the types of `kind`, `apiVersion` and `metadata`; of the metadata only names may be restricted.
 fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let is_resource = level == Level::Root || embedded;
     for name in ["kind", "apiVersion"].into_iter().filter(|_| is_resource) {
@@ -115,7 +115,7 @@ fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPa
     }
 }
 
-/// Whether a member is as if it were not there.
+/// Returns true if a member has Go's zero value or is absent.
 fn is_zero(schema: &Value, name: &str) -> bool {
     const LISTS: [&str; 4] = ["enum", "allOf", "anyOf", "oneOf"];
     !is_set(schema, name) || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty())
@@ -126,7 +126,7 @@ fn is_only_type(schema: &Value, kind: &str) -> bool {
     schema.str_at(&["type"]) == kind && others.all(|name| is_zero(schema, name))
 }
 
-/// `anyOf: [{type: integer}, {type: string}]`, which may say types.
+/// Returns true for `anyOf: [{type: integer}, {type: string}]`, the one `anyOf` with types that is allowed.
 fn is_int_or_string(schema: &Value) -> bool {
     match schema.list_at(&["anyOf"]) {
         [a, b] => is_only_type(a, "integer") && is_only_type(b, "string"),
@@ -134,12 +134,12 @@ fn is_int_or_string(schema: &Value) -> bool {
     }
 }
 
-/// The same as the first of `allOf`.
+/// Returns true if the first schema of `allOf` is that `anyOf`.
 fn is_int_or_string_first(schema: &Value) -> bool {
     schema.list_at(&["allOf"]).first().is_some_and(is_int_or_string)
 }
 
-/// The rules for what a schema says of values.
+/// Validates the value constraints of a schema.
 fn values(schema: &Value, skip_any: bool, skip_first_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
     for list in ["anyOf", "allOf", "oneOf"].into_iter().filter(|list| !(skip_any && *list == "anyOf")) {
         for (i, nested) in errors.while_room(schema.list_at(&[list]).iter().enumerate()) {
@@ -157,7 +157,7 @@ fn values(schema: &Value, skip_any: bool, skip_first_any: bool, path: &FieldPath
     }
 }
 
-/// The rules for schemas under `allOf` and the like, which may say of values but not what they are.
+/// Validates schemas under `allOf` and the like, which may constrain values but not define them.
 fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
     const UNDEFINED: &str = "must be undefined to be structural";
     const EMPTY: &str = "must be empty to be structural";
@@ -185,7 +185,7 @@ fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mu
         ("x-kubernetes-validations", EMPTY),
     ] {
         let is_there = match name {
-            // Of any value, empty ones as well.
+            // Reported with any value, even an empty one.
             "default" | "x-kubernetes-list-type" | "x-kubernetes-map-type" => present(schema, name).is_some(),
             _ => is_set(schema, name) && schema.get(name).and_then(Value::as_list) != Some(&[]),
         };
@@ -199,7 +199,7 @@ fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mu
     }
 }
 
-/// What is said of a value must also be said to be there: `structure` is what says so, at `path`.
+/// Reports fields that `allOf`, `anyOf`, `oneOf` or `not` of a schema use and `structure`, at `path`, lacks.
 fn complete(
     schema: &Value,
     structure: Option<&Value>,

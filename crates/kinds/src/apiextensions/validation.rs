@@ -1,4 +1,4 @@
-//! The rules of a definition.
+//! Validation of a definition.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use crate::tables;
 const SELECTABLE_MAX: usize = 8;
 const WARNING_MAX: usize = 256;
 
-/// What is asked of a definition: less where it stands on an old one that broke a rule already.
+/// The checks of a definition. An update skips those that the old definition fails.
 struct RequiredChecks<'a> {
     rules: Rules,
     schemas: bool,
     structural: bool,
-    /// True where defaults may not have members that their schema does not know.
+    /// True if defaults may not have members that their schema does not specify.
     pruned_defaults: bool,
     existing: Existing,
     leniency: Leniency,
@@ -76,7 +76,7 @@ impl<'a> RequiredChecks<'a> {
         }
     }
 
-    /// Whether the schema of a version is that of the old definition.
+    /// Returns true if the old definition has the same schema for this version.
     fn is_unchanged(&self, version: &Value) -> bool {
         let Some(old) = self.old else { return false };
         let name = version.str_at(&["name"]);
@@ -85,7 +85,7 @@ impl<'a> RequiredChecks<'a> {
         old.is_some_and(|old| semantically_equal(version.get("schema"), old.get("schema")))
     }
 
-    /// Whether too many fields were selectable before, the same ones.
+    /// Returns true if the old definition has the same selectable fields, even if they are above the limit.
     fn may_select(&self, fields: &[Value], version: &str) -> bool {
         let Some(old) = self.old else { return false };
         let definition = Definition::of(old);
@@ -105,7 +105,7 @@ fn is_established(definition: &Value) -> bool {
     conditions.iter().any(|c| c.str_at(&["type"]) == "Established" && c.str_at(&["status"]) == "True")
 }
 
-/// A schema as a tree of nodes, where it is structural.
+/// Returns a schema as a tree of nodes, if it is structural.
 fn structural_schema(schema: &Value) -> Option<Arc<Structural>> {
     let parsed = Structural::parse(schema, &Interner::new()).ok()?;
     structural::validate(schema, &FieldPath::new("")).is_empty().then_some(parsed)
@@ -132,7 +132,7 @@ fn has_all_schemas(definition: &Definition<'_>) -> bool {
         || definition.versions.iter().all(|v| open_api_schema(definition.own(v, "schema")).is_some())
 }
 
-/// The rules for a definition that is made or changed.
+/// Validates a definition that is created or changed.
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if old.is_none() {
@@ -164,13 +164,13 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-/// The rules for what the status says.
+/// Validates the status.
 pub(super) fn status(object: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("status").child("acceptedNames");
     validate_names(member(member(object, "status"), "acceptedNames"), &path, errors);
 }
 
-/// A definition's name follows from the names in it.
+/// Validates the name of a definition, which must be made of the names in its spec.
 fn name(object: &Value, errors: &mut FieldErrors) {
     let spec = member(object, "spec");
     let required = format!("{}.{}", spec.str_at(&["names", "plural"]), spec.str_at(&["group"]));
@@ -318,7 +318,7 @@ fn missing_schemas(
     }
 }
 
-/// The rules for a version, but for what it shares with all others.
+/// Validates a version, without the members that it shares with all others.
 fn validate_version(
     definition: &Definition<'_>,
     version: &Value,
@@ -355,7 +355,7 @@ fn validate_version(
 fn deprecation_warning(version: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(warning) = present(version, "deprecationWarning").and_then(Value::as_str) else { return };
     let path = path.child("deprecationWarning");
-    // Go has a pointer to the text, and so shows it as JSON.
+    // In Go the text is a pointer, so messages show it as JSON.
     let shown = || ErrorValue::raw(json::to_string(&Value::from(warning)));
     let mut refuse = |detail: &str| errors.push(FieldError::invalid(&path, shown(), detail));
     if !version.bool_at(&["deprecated"]) {
@@ -368,14 +368,14 @@ fn deprecation_warning(version: &Value, path: &FieldPath, errors: &mut FieldErro
     if warning.is_empty() {
         refuse("must not be an empty string");
     }
-    // Go's printable characters have no space but the plain one.
+    // The only white space among Go's printable characters is the space.
     let unprintable = |c: char| c.is_control() || (c.is_whitespace() && c != ' ');
     if let Some((i, _)) = warning.char_indices().find(|(_, c)| unprintable(*c)) {
         refuse(&format!("must only contain printable UTF-8 characters; non-printable character found at index {i}"));
     }
 }
 
-/// The rules for all versions together.
+/// Validates all versions together.
 fn whole_versions(definition: &Definition<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let versions = definition.versions;
     let mut refuse =
@@ -392,7 +392,7 @@ fn whole_versions(definition: &Definition<'_>, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// The rules for a schema, the defaults in it and its expressions. `unchanged` where it is that of an old definition.
+/// Validates a schema, its defaults and its expressions. `unchanged` is true if the old definition has the same schema.
 fn validate_schema(
     schema: Option<&Value>,
     has_status: bool,
@@ -449,7 +449,7 @@ fn validate_schema(
     }
 }
 
-/// The rules for fields by which resources can be selected; those of `version`, or of all where that is empty.
+/// Validates selectable fields: those of `version`, or of all versions if it is empty.
 fn selectable_fields(
     fields: &[Value],
     schema: Option<&Value>,

@@ -1,4 +1,4 @@
-//! The rules for how resources are converted between versions.
+//! Validation of the conversion of resources between versions.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -14,13 +14,13 @@ const ACCEPTED: [&str; 2] = ["v1", "v1beta1"];
 const CLIENT: &str = "webhookClientConfig";
 const VERSIONS: &str = "conversionReviewVersions";
 
-/// What old definitions may break, as long as they do.
+/// Rules that an update may keep breaking.
 pub(super) struct Leniency {
     pub(super) unknown_versions: bool,
     pub(super) any_bundle: bool,
 }
 
-/// The rules for `spec.conversion`.
+/// Validates `spec.conversion`.
 pub(super) fn conversion(conversion: &Value, leniency: &Leniency, path: &FieldPath, errors: &mut FieldErrors) {
     let (strategy, at) = (conversion.str_at(&["strategy"]), path.child("strategy"));
     if strategy.is_empty() {
@@ -85,13 +85,13 @@ fn is_known(versions: &[&str]) -> bool {
     versions.iter().any(|version| ACCEPTED.contains(version))
 }
 
-/// Whether a stored definition may go on without a version of reviews that the server knows.
+/// Returns true if a stored definition has review versions and the server knows none of them.
 pub(super) fn lacks_known_version(conversion: Option<&Value>) -> bool {
     let versions = conversion.map(|conversion| texts(member(conversion, "webhook"), VERSIONS)).unwrap_or_default();
     !versions.is_empty() && !is_known(&versions)
 }
 
-/// Whether a stored definition has certificates that are none.
+/// Returns true if a stored definition has an invalid CA bundle.
 pub(super) fn has_invalid_bundle(conversion: Option<&Value>) -> bool {
     let bundle = conversion.map(|conversion| conversion.str_at(&["webhook", "clientConfig", "caBundle"]));
     bundle.is_some_and(|bundle| ca_bundle_problem(bundle).is_some())

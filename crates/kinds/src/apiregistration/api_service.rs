@@ -28,7 +28,7 @@ impl Strategy for ApiService {
 
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
-        // What this server serves itself is there.
+        // APIs that this server serves itself are always available.
         if !is_set(object, &["spec", "service"]) {
             let since = Time::from_unix(situation.now, 0).to_string();
             let available = value!({
@@ -89,7 +89,7 @@ impl Strategy for ApiService {
     }
 }
 
-/// The name says which group version it is.
+/// Validates the name, which consists of the version and the group.
 fn right_name(object: &Value, wanted: &str, errors: &mut FieldErrors) {
     for field in ["generateName", "name"] {
         let name = object.str_at(&["metadata", field]);
@@ -131,7 +131,7 @@ fn service(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// How many bytes canonical base64 text stands for.
+/// Returns the length in bytes of decoded canonical base64 text.
 fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

@@ -97,7 +97,7 @@ fn validate_server(server: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The common version is the one that all servers write, if they agree.
+/// Validates the common version: the one that all servers write, if they agree.
 fn common_version(status: &Value, servers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let version = |server: &Value| server.str_at(&["encodingVersion"]).to_owned();
     let actual = servers.first().map(version).filter(|first| servers.iter().all(|server| version(server) == *first));
@@ -138,7 +138,7 @@ fn conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-/// `VERSION` or `GROUP/VERSION`.
+/// Validates `VERSION` or `GROUP/VERSION`.
 fn api_version(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     let messages = api_version_messages(value);
     if !messages.is_empty() {

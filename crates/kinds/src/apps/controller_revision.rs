@@ -1,4 +1,4 @@
-//! `ControllerRevision`: a former state of a controller's template, for rolling back.
+//! `ControllerRevision`: a stored state of a controller's template, for rolling back.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, json};
@@ -24,7 +24,7 @@ impl Strategy for ControllerRevision {
         errors
     }
 
-    /// A state of the past does not change.
+    /// The data of a revision is immutable.
     fn checks_metadata_on_update(&self) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
@@ -39,7 +39,7 @@ impl Strategy for ControllerRevision {
     }
 }
 
-/// The bytes that kube-apiserver compares: other white space is another state to it.
+/// Returns the bytes that kube-apiserver compares: different white space is a change.
 fn text(data: Option<&Value>) -> String {
     match data {
         Some(Value::Raw(text)) => text.to_string(),

@@ -11,7 +11,7 @@ use super::TEMPLATE;
 use crate::equality::{equal, equal_at};
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::{default_nil, default_zero, keep, keep_at, member, struct_mut, text};
 use crate::workload::validation::{
     amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number, selects,
@@ -19,7 +19,7 @@ use crate::workload::validation::{
 use crate::workload::{drop_disabled_template_fields, prepare_create, template_warnings};
 use crate::{Strategy, StrategyContext, spec_generation};
 
-/// Counts the versions of the template. `apps/v1` has no field for it: the number lives in this annotation.
+/// The annotation with the version number of the template, for which `apps/v1` has no field.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 pub(super) struct DaemonSet;
@@ -34,14 +34,15 @@ impl Strategy for DaemonSet {
             default_nil(rolling, "maxUnavailable", 1i64);
             default_nil(rolling, "maxSurge", 0i64);
         }
-        // Elsewhere an empty struct has the zeros that its fields, no pointers, have in kube-apiserver's own form.
+        // In other versions, an empty struct gets the zero values of kube-apiserver's internal fields, which are not
+        // pointers.
         if let Some(rolling) = struct_mut(strategy, "rollingUpdate") {
             default_nil(rolling, "maxUnavailable", 0i64);
             default_nil(rolling, "maxSurge", 0i64);
         }
         default_nil(spec, "revisionHistoryLimit", 10i64);
         set_template_defaults(spec.object_entry("template"));
-        // The number is part of every object of this version, from the beginning.
+        // Objects of this version always have the annotation.
         object.make_at(&["metadata", "annotations"]).entry(TEMPLATE_GENERATION, || "0".into());
     }
 
@@ -68,14 +69,15 @@ impl Strategy for DaemonSet {
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_template(situation.features), &mut errors);
+        spec_rules(object, &PodValidationOptions::for_template(situation.features), &mut errors);
         errors
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         immutable_selector(object, old, &mut errors);
-        let mut options = Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null));
+        let mut options =
+            PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null));
         options.any_selector_value |= selectors::is_invalid(old.at(&["spec", "selector"]));
         spec_rules(object, &options, &mut errors);
         errors
@@ -115,7 +117,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     object.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);
@@ -148,7 +150,7 @@ fn update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-/// Either old pods go first or new ones come first.
+/// Validates a rolling update: exactly one of `maxUnavailable` and `maxSurge` is not zero.
 fn rolling_update(rolling: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let fields = ["maxUnavailable", "maxSurge"];
     fields.iter().for_each(|field| amount(rolling, field, path, errors));

@@ -13,7 +13,7 @@ use crate::equality::{equal, equal_maps};
 use crate::gated::drop_disabled;
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
 use crate::workload::validation::{amount, collision_count, immutable_selector, not_more, not_negative, number};
 use crate::workload::{
@@ -22,8 +22,7 @@ use crate::workload::{
 };
 use crate::{Strategy, StrategyContext, spec_generation};
 
-/// The revision to roll back to. `apps/v1` has no field for it: the number lives in this annotation, and counts as part
-/// of the spec.
+/// The annotation with the revision to roll back to, for which `apps/v1` has no field. It counts as part of the spec.
 const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 pub(super) struct Deployment;
@@ -48,7 +47,7 @@ impl Strategy for Deployment {
         prepare_create(situation.features, object, TEMPLATE);
     }
 
-    /// Replica sets copy the annotations, so a change of these is a new generation too.
+    /// Counts a change of the annotations as a new generation too, because replica sets copy them.
     fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         drop_disabled_template_fields(situation.features, object, Some(old), TEMPLATE);
@@ -75,7 +74,7 @@ impl Strategy for Deployment {
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_template(situation.features), &mut errors);
+        spec_rules(object, &PodValidationOptions::for_template(situation.features), &mut errors);
         errors
     }
 
@@ -83,7 +82,7 @@ impl Strategy for Deployment {
         let mut errors = FieldErrors::new();
         spec_rules(
             object,
-            &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+            &PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
             &mut errors,
         );
         immutable_selector(object, old, &mut errors);
@@ -107,7 +106,7 @@ impl Strategy for Deployment {
     }
 }
 
-fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);

@@ -8,7 +8,7 @@ use binnacle_validation::metadata::shown;
 use super::TEMPLATE;
 use crate::gated::drop_disabled;
 use crate::pod_spec::set_template_defaults;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::{default_nil, member};
 use crate::workload::validation::{
     immutable_selector, lasting_template, mismatch, not_more, not_negative, required_selector, selects,
@@ -50,7 +50,7 @@ impl Strategy for ReplicaSet {
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_template(situation.features), &mut errors);
+        spec_rules(object, &PodValidationOptions::for_template(situation.features), &mut errors);
         errors
     }
 
@@ -58,7 +58,7 @@ impl Strategy for ReplicaSet {
         let mut errors = FieldErrors::new();
         spec_rules(
             object,
-            &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+            &PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
             &mut errors,
         );
         immutable_selector(object, old, &mut errors);
@@ -82,20 +82,20 @@ impl Strategy for ReplicaSet {
     }
 }
 
-fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     not_negative(spec, &["replicas", "minReadySeconds"], &path, errors);
-    // kube-apiserver speaks of a deployment here too.
+    // Messages for replica sets say "deployment" too, as in kube-apiserver.
     replica_template(spec, "deployment", &path, options, errors);
 }
 
-/// The selector and template of replica sets, and of deployments, which make them.
+/// Validates the selector and template of replica sets and deployments.
 pub(super) fn replica_template(
     spec: &Value,
     kind: &str,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     required_selector(spec, kind, path, errors);

@@ -44,7 +44,7 @@ impl Strategy for StatefulSet {
         set_template_defaults(spec.object_entry("template"));
         for claim in structs_mut(spec, "volumeClaimTemplates") {
             set_claim_defaults(claim);
-            // What a template says it is goes without saying: it is not part of the stored form.
+            // The type of a claim template is implied and not stored.
             claim.remove("apiVersion");
             claim.remove("kind");
         }
@@ -88,7 +88,7 @@ impl Strategy for StatefulSet {
         validate_subresource(self, subresource, situation, (object, old), validation::validate_status)
     }
 
-    /// Pods are named after the set and have its name as host name.
+    /// Validates the name, which becomes the beginning of the pods' names and their host name.
     fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         names::dns1123_label_name(name, prefix)
     }
@@ -97,7 +97,7 @@ impl Strategy for StatefulSet {
         let mut warnings = template_warnings(object, old, &["spec", "template"]);
         for (i, claim) in object.list_at(&["spec", "volumeClaimTemplates"]).iter().enumerate() {
             let at = FieldPath::new("spec").child("volumeClaimTemplates").index(i);
-            // On update kube-apiserver tells another path.
+            // On updates, kube-apiserver reports another path.
             let at = if old.is_some() { at.child("Spec") } else { at };
             warnings.extend(warnings::of_claim_spec(claim.get("spec").unwrap_or(&Value::Null), &at));
         }

@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscaler: how many pods a workload has, by what is measured.
+//! HorizontalPodAutoscaler: scales a workload by metrics.
 
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value, value};
@@ -21,7 +21,7 @@ impl Strategy for HorizontalPodAutoscaler {
     fn set_defaults(&self, version: &str, object: &mut Value) {
         let spec = object.make_at(&["spec"]);
         default_to(spec, "minReplicas", 1i64);
-        // In v1 the metric's default depends on the annotations that hold the others: its conversion sets it.
+        // In v1 the default metric depends on annotations: the conversion sets it.
         if version == "v1" {
             return;
         }
@@ -62,14 +62,14 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 }
 
-/// A behavior that is given at all is filled in completely.
+/// Sets the defaults of a behavior, if there is one.
 fn default_behavior(behavior: &mut Object) {
     let policy = |kind: &'static str, value: i64| value!({"type": kind, "value": value, "periodSeconds": 15i64});
     let up = behavior.object_entry("scaleUp");
     default_to(up, "stabilizationWindowSeconds", 0i64);
     default_to(up, "selectPolicy", "Max");
     default_to(up, "policies", vec![policy("Pods", 4), policy("Percent", 100)]);
-    // The window of scaling down is a flag of the controller.
+    // The default of scaling down is a flag of the controller.
     let down = behavior.object_entry("scaleDown");
     default_to(down, "selectPolicy", "Max");
     default_to(down, "policies", vec![policy("Percent", 100)]);

@@ -1,4 +1,4 @@
-//! The rules of a HorizontalPodAutoscaler.
+//! Validation of a HorizontalPodAutoscaler.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 use binnacle_schema::Value;
@@ -10,14 +10,14 @@ use crate::checks::{invalid_each, items, member, one_of, present, required_path_
 const PERIOD_MAX: i64 = 1800;
 const WINDOW_MAX: i64 = 3600;
 
-/// What may stand in the `apiVersion` of a reference.
+/// The values that are allowed as the `apiVersion` of a reference.
 #[derive(Clone, Copy)]
 struct ApiVersions {
     any: bool,
     core: bool,
 }
 
-/// The rules of `spec`; an update may keep what `old` has.
+/// Validates `spec`; an update may keep invalid values of `old`.
 pub(super) fn spec(features: &Features, autoscaler: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (member(autoscaler, "spec"), spec_path());
@@ -55,7 +55,8 @@ pub(super) fn spec(features: &Features, autoscaler: &Value, old: Option<&Value>)
     errors
 }
 
-/// Objects with metrics may be of the core group; who had an invalid version may keep it.
+/// Returns the versions allowed for objects with metrics: the core group's too, and invalid ones if the old object has
+/// them.
 fn object_versions(old_spec: Option<&Value>) -> ApiVersions {
     let versions = ApiVersions { any: false, core: true };
     let old_metrics = old_spec.map(|old| old.list_at(&["metrics"])).unwrap_or_default();
@@ -91,7 +92,7 @@ fn api_version_problem(api_version: &str, versions: ApiVersions) -> Option<Strin
 
 const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-/// Types with their fields, in the order in which kube-apiserver looks at these.
+/// Metric types and their fields, in the order in which kube-apiserver validates these.
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
     ("External", "external"),

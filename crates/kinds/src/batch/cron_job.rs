@@ -13,10 +13,10 @@ use crate::{Strategy, StrategyContext};
 
 const TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
 
-/// Names of jobs, which end with a time, are no longer than 63 characters.
+/// The longest name: names of jobs append a time and have at most 63 characters.
 const NAME_MAX: usize = 52;
 
-/// The path is kube-apiserver's.
+/// The message has the path that kube-apiserver writes.
 const TIME_ZONE_IN_SCHEDULE: &str = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
 
 pub(super) struct CronJob;

@@ -17,14 +17,14 @@ use crate::{MetadataCheck, Strategy, StrategyContext};
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 
-/// The labels of a job's pods, those of before v1.27 among them.
+/// The labels of a job's pods; the first is from before v1.27.
 const JOB_NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 const CONTROLLER_UID_LABELS: [&str; 2] = ["controller-uid", CONTROLLER_UID_LABEL];
 const CONTROLLER_UID_LABEL: &str = "batch.kubernetes.io/controller-uid";
 
 pub(super) struct Job;
 
-/// Jobs orphan their pods unless told otherwise, unlike anything else (for compatibility with v1 of the API).
+/// The warning that jobs orphan their pods by default, unlike all other kinds (for compatibility with v1 of the API).
 const CHILDREN_PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 impl Strategy for Job {
@@ -72,7 +72,7 @@ impl Strategy for Job {
             generate_selector(object);
         }
         prepare_create(situation.features, object, TEMPLATE);
-        // Where only the generated labels are there, the job shares them from the next time that it is read.
+        // If the template has only the generated labels, the job gets them too, as it would when next read.
         if labelled {
             default_labels(object);
         }
@@ -116,7 +116,7 @@ impl Strategy for Job {
     }
 }
 
-/// A condition that a rule names is one that holds, unless it says otherwise.
+/// Sets `status: True` as the default of conditions in failure policies.
 pub(super) fn set_failure_policy_defaults(spec: &mut Object) {
     let Some(policy) = struct_mut(spec, "podFailurePolicy") else { return };
     for rule in structs_mut(policy, "rules") {
@@ -124,8 +124,8 @@ pub(super) fn set_failure_policy_defaults(spec: &mut Object) {
     }
 }
 
-/// A job without labels has those of its pods, the generated ones among them: that is why this is no default of the
-/// object as the client sent it.
+/// Copies the labels of the pod template, generated ones included, to a job without labels. For this reason it is not a
+/// default of the object as the client sent it.
 fn default_labels(object: &mut Value) -> bool {
     if object.object_at(&["metadata", "labels"]).is_none_or(Object::is_empty)
         && let Some(labels) = object.object_at(&["spec", "template", "metadata", "labels"]).cloned()
@@ -136,8 +136,8 @@ fn default_labels(object: &mut Value) -> bool {
     false
 }
 
-/// Labels the pods so that a job finds its own and no others. What the client set itself stays; validation sees
-/// whether it fits.
+/// Generates labels and a selector by which a job finds its own pods only. Values that the client set stay; validation
+/// checks that they match.
 fn generate_selector(object: &mut Value) {
     let name = object.str_at(&["metadata", "name"]).to_owned();
     let uid = object.str_at(&["metadata", "uid"]).to_owned();

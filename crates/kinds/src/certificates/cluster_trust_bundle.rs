@@ -32,13 +32,13 @@ impl Strategy for ClusterTrustBundle {
         errors
     }
 
-    /// The rule needs the signer: [`name_and_signer`] has it.
+    /// Accepts every name here: the rule needs the signer, see [`name_and_signer`].
     fn validate_name(&self, _: &Features, _: &str, _: bool) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Names begin with the signer's, so that permissions can be given by signer.
+/// Validates the name, which must begin with the signer's, so that permissions can be given by signer.
 fn name_and_signer(object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let signer = object.str_at(SIGNER);

@@ -1,9 +1,9 @@
-//! PEM as Go's `encoding/pem` reads it: what stands between blocks is passed over, and so is what only looks like one.
+//! PEM as Go's `encoding/pem` reads it: text between blocks is skipped, and so are malformed blocks.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// One block.
+/// A PEM block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) kind: String,
@@ -11,7 +11,7 @@ pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All blocks of a text, in order.
+/// Returns all blocks of a text, in order.
 pub(crate) fn blocks(text: &[u8]) -> Vec<Block> {
     const BEGIN: &str = "-----BEGIN ";
     let text = String::from_utf8_lossy(text);
@@ -20,7 +20,7 @@ pub(crate) fn blocks(text: &[u8]) -> Vec<Block> {
     while let Some(line) = lines.next() {
         let kind = line.trim_end_matches([' ', '\t', '\r']).strip_prefix(BEGIN);
         let Some(kind) = kind.and_then(|rest| rest.strip_suffix("-----")) else { continue };
-        // A block that turns out to be none is passed over line by line.
+        // A malformed block is skipped line by line.
         let mut rest = lines.clone();
         if let Some(block) = read_block(kind, &mut rest) {
             blocks.push(block);

@@ -23,7 +23,7 @@ pub(super) fn omitted(path: &FieldPath, detail: &str) -> FieldError {
     FieldError::invalid(path, ErrorValue::raw(detail), "")
 }
 
-/// What is wrong with the request that holds the key.
+/// Returns the error of the stub certificate request, which holds the key.
 pub(super) fn stub_request_problem(der: &[u8], path: &FieldPath) -> Option<FieldError> {
     let Ok(([], request)) = X509CertificationRequest::from_der(der) else {
         return Some(omitted(path, "must be a valid PKCS#10 CSR"));
@@ -39,7 +39,7 @@ pub(super) fn stub_request_problem(der: &[u8], path: &FieldPath) -> Option<Field
     }
 }
 
-/// What is wrong with a key by itself and the proof that the pod has it: its uid, signed.
+/// Returns the error of a public key or of the proof of possession: the pod's uid, signed.
 pub(super) fn proof_problem(der: &[u8], proof: &[u8], shown: &str, uid: &str, path: &FieldPath) -> Option<FieldError> {
     let at = path.child("pkixPublicKey");
     let Ok(([], key)) = SubjectPublicKeyInfo::from_der(der) else {
@@ -55,7 +55,7 @@ pub(super) fn proof_problem(der: &[u8], proof: &[u8], shown: &str, uid: &str, pa
             let detail = "elliptic public keys must use curve P256 or P384";
             return Some(FieldError::invalid(&at, &format!("curve {curve}"), detail));
         }
-        // Nothing here can verify this curve, so nothing is proved.
+        // The crypto library cannot verify signatures of this curve, so the proof fails.
         Key::P521 => return Some(unproved(path)),
         Key::Unknown => {
             let detail = "unknown public key type; supported types are Ed25519, ECDSA, and RSA";
@@ -66,7 +66,7 @@ pub(super) fn proof_problem(der: &[u8], proof: &[u8], shown: &str, uid: &str, pa
     key.verify(uid.as_bytes(), proof).is_err().then(|| unproved(path))
 }
 
-/// What is wrong with the certificate of a request that is said to be issued; the first thing found.
+/// Returns the first error of the issued certificate of a request.
 pub(super) fn issued_problem(request: &Value, old: &Value, now: i64) -> FieldErrors {
     let path = FieldPath::new("status");
     let chain_path = path.child("certificateChain");
@@ -152,7 +152,7 @@ pub(super) fn issued_problem(request: &Value, old: &Value, now: i64) -> FieldErr
     found.into()
 }
 
-/// A public key, as far as the rules look.
+/// A public key, with the facts that the rules need.
 enum Key {
     Ed25519,
     P256,

@@ -1,4 +1,4 @@
-//! PodCertificateRequest: the wish of a pod for a certificate.
+//! PodCertificateRequest: a pod's request for a certificate.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
-/// Conditions of which one ends a request.
+/// The types of conditions that end a request.
 const ENDS: [&str; 3] = ["Issued", "Denied", "Failed"];
 
 pub(crate) struct PodCertificateRequest;
@@ -132,7 +132,7 @@ fn user_annotations(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The key to certify: within a request that it signs, or by itself with a proof that the pod has it.
+/// Validates the key: either in a certificate request that it signs, or as a public key with a proof of possession.
 fn key(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let [request, public_key, proof] =
         ["stubPKCS10Request", "pkixPublicKey", "proofOfPossession"].map(|name| spec.str_at(&[name]));
@@ -164,11 +164,11 @@ fn key(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// One condition ends a request, and only these are known.
+/// Accepts at most one condition, whose type must be one of [`ENDS`].
 fn end_conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut ended = false;
     for (i, condition) in errors.while_room(conditions.iter().enumerate()) {
-        // kube-apiserver makes a member of the index here.
+        // In kube-apiserver's path the index is a field name.
         let at = path.child("conditions").child(&format!("[{i}]"));
         let kind = condition.str_at(&["type"]);
         if !ENDS.contains(&kind) {

@@ -4,10 +4,10 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
 use binnacle_validation::names;
 
 const DOMAIN_MAX: usize = 253;
-/// A namespace, a dot and the name of a resource, after the domain and a slash.
+/// The longest name after the domain and the slash: a namespace, a dot and the name of a resource.
 const MAX: usize = DOMAIN_MAX + 1 + 63 + 1 + 253;
 
-/// The rules for the name of a signer.
+/// Validates the name of a signer.
 pub(super) fn validate(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -32,13 +32,13 @@ pub(super) fn validate(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether Kubernetes itself defines the signer.
+/// Returns true if the signer is one that Kubernetes defines.
 pub(super) fn is_kubernetes(name: &str) -> bool {
     let host = name.split('/').next().unwrap_or_default();
     host == "kubernetes.io" || host.ends_with(".kubernetes.io")
 }
 
-/// Reports the first label that is wrong: more would say the same again.
+/// Reports the first invalid label only: later ones would repeat the message.
 fn labels(path: &FieldPath, segment: &str, rule: fn(&str) -> Vec<String>, errors: &mut FieldErrors) {
     let wrong = segment.split('.').map(|label| (label, rule(label))).find(|(_, messages)| !messages.is_empty());
     for (label, message) in

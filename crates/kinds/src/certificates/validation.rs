@@ -1,4 +1,4 @@
-//! The rules of a CertificateSigningRequest. Updates may keep what older releases let pass.
+//! Validation of a CertificateSigningRequest. Updates may keep values that older releases accepted.
 
 use std::hash::Hash;
 
@@ -42,7 +42,7 @@ const USAGES: [&str; 23] = [
 
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
-/// Through which endpoint a request is changed.
+/// The endpoint of an update.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
     Main,
@@ -50,12 +50,12 @@ pub(super) enum Endpoint {
     Approval,
 }
 
-/// The rules for a new request.
+/// Validates a new request.
 pub(super) fn create(request: &Value) -> FieldErrors {
     validate(request, None)
 }
 
-/// The rules for a change.
+/// Validates an update.
 pub(super) fn update(request: &Value, old: &Value, endpoint: Endpoint) -> FieldErrors {
     let mut errors = validate(request, Some(old));
     let path = FieldPath::new("status").child("conditions");
@@ -94,7 +94,7 @@ fn validate(request: &Value, old: Option<&Value>) -> FieldErrors {
     let (spec, path) = (member(request, "spec"), spec_path());
     let encoded = spec.str_at(&["request"]);
     if let Some(problem) = request_problem(encoded) {
-        // No bytes are not the same as none.
+        // Empty bytes are not the same as an absent field.
         let absent = present(spec, "request").is_none();
         let shown = if absent { ErrorValue::raw("null") } else { encoded.into() };
         errors.push(FieldError::invalid(&path.child("request"), shown, problem));
@@ -155,7 +155,7 @@ fn conditions(request: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let duplicates_before = has_duplicates(&old_kinds);
     let kinds = kinds_of(request);
     let repeated = repeated(&kinds, String::as_str);
-    // Where each of the two that exclude each other stands first.
+    // The index of the first condition of each of two mutually exclusive types.
     let [approved, denied] = ["Approved", "Denied"].map(|kind| kinds.iter().position(|other| other == kind));
     let path = FieldPath::new("status").child("conditions");
     for (i, condition) in errors.while_room(request.list_at(CONDITIONS).iter().enumerate()) {

@@ -1,11 +1,11 @@
-//! What the rules ask about certificates and requests for them, in Go's words.
+//! Checks of certificates and certificate requests, with Go's error messages.
 
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::error::X509Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
-/// What is wrong with a request: not one at all, or not signed with its own key.
+/// Returns the error of a certificate request that cannot be parsed or is not signed with its own key.
 pub(super) fn request_problem(der: &[u8]) -> Option<String> {
     let request = match X509CertificationRequest::from_der(der) {
         Ok(([], request)) => request,
@@ -25,7 +25,7 @@ pub(super) fn request_problem(der: &[u8]) -> Option<String> {
     }
 }
 
-/// What is wrong with a certificate.
+/// Returns the error of a certificate that cannot be parsed.
 pub(super) fn certificate_problem(der: &[u8]) -> Option<&'static str> {
     match X509Certificate::from_der(der) {
         Ok(([], _)) => None,
@@ -34,7 +34,7 @@ pub(super) fn certificate_problem(der: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Whether a certificate may sign others; `None` for what is no certificate.
+/// Returns true for the certificate of a CA; `None` if it cannot be parsed.
 pub(super) fn is_authority(der: &[u8]) -> Option<bool> {
     let (rest, certificate) = X509Certificate::from_der(der).ok()?;
     rest.is_empty().then(|| certificate.is_ca())

@@ -1,5 +1,5 @@
-//! HorizontalPodAutoscaler in `autoscaling/v1`, which has fields for the utilization of the processor only; all else
-//! that `v2` knows travels in annotations as JSON of structs that v1 once had ([`super::autoscaling_v1`]).
+//! HorizontalPodAutoscaler in `autoscaling/v1`, which only has fields for CPU utilization. Annotations hold all other
+//! fields of `v2` as JSON of structs that v1 once had ([`super::autoscaling_v1`]).
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ const BEHAVIOR_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CURRENT_METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
-/// All annotations that carry fields; none of them is ever stored.
+/// All annotations that hold fields. They are never stored.
 const ROUND_TRIP_ANNOTATIONS: [&str; 6] = [
     METRICS_ANNOTATION,
     BEHAVIOR_ANNOTATION,
@@ -24,10 +24,10 @@ const ROUND_TRIP_ANNOTATIONS: [&str; 6] = [
     CONDITIONS_ANNOTATION,
 ];
 
-/// The utilization of the processor to aim at, in percent, where nothing else is.
+/// The default target of CPU utilization, in percent.
 const DEFAULT_UTILIZATION: i64 = 80;
 
-/// Removes the annotations that stand for fields: what a version without need of them does to every object.
+/// Removes the annotations that hold fields, in versions that have those fields.
 pub(crate) fn drop_round_trip_annotations(autoscaler: &mut Value) {
     let Some(metadata) = autoscaler.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
@@ -40,7 +40,7 @@ pub(crate) fn drop_round_trip_annotations(autoscaler: &mut Value) {
     }
 }
 
-/// Utilization of the processor as a metric.
+/// Returns CPU utilization as a metric.
 pub(crate) fn processor_utilization(percent: i64) -> Value {
     value!({
         "type": "Resource",
@@ -48,7 +48,7 @@ pub(crate) fn processor_utilization(percent: i64) -> Value {
     })
 }
 
-/// The metric of an autoscaler that names none.
+/// Returns the default metric.
 pub(crate) fn default_metric() -> Value {
     processor_utilization(DEFAULT_UTILIZATION)
 }
@@ -65,7 +65,7 @@ pub(super) fn to_v2(autoscaler: &mut Value) {
     let percent = spec.remove("targetCPUUtilizationPercentage").and_then(|v| v.as_i64());
     let mut metrics: Vec<Value> = other_metrics.unwrap_or_default().into_iter().map(metric_to_v2).collect();
     metrics.extend(percent.map(processor_utilization));
-    // The default of v1 depends on the annotations: that is why it stands here.
+    // The default of v1 depends on the annotations, so it is set here.
     if metrics.is_empty() {
         metrics.push(default_metric());
     }
@@ -116,7 +116,7 @@ pub(super) fn from_v2(autoscaler: &mut Value) {
     if let Some(percent) = percent {
         status.insert("currentCPUUtilizationPercentage", percent);
     }
-    // Kept in full even where the percentage says it, as the raw value would be lost.
+    // All statuses are kept, even if the percentage has the same information, as the raw value would be lost.
     let current: Vec<Value> = current.into_iter().map(status_to_v1).collect();
 
     annotate_list(autoscaler, METRICS_ANNOTATION, &METRICS, others);
@@ -141,7 +141,7 @@ fn metric_to_v2(mut metric: Value) -> Value {
         rename_in(source, "target", "describedObject");
         identify(source, "selector");
         let average = source.remove("averageValue");
-        // v1 cannot leave the value out; zero beside an average means that there is none.
+        // In v1 the value is not optional; zero beside an average means that there is no value.
         let value = source.remove("targetValue").filter(|v| average.is_none() || !is_zero_quantity(v));
         let kind = if average.is_none() { "Value" } else { "AverageValue" };
         source.insert("target", target(kind, [("value", value), ("averageValue", average)]));
@@ -253,14 +253,14 @@ fn status_to_v1(mut metric: Value) -> Value {
     metric
 }
 
-/// Changes the source of that name, if the metric has it.
+/// Runs `change` on the source under `name`, if the metric has it.
 fn change(metric: &mut Value, name: &str, change: impl FnOnce(&mut Object)) {
     if let Some(source) = metric.get_mut(name).and_then(Value::as_object_mut) {
         change(source);
     }
 }
 
-/// Moves name and selector of a metric into `metric`.
+/// Moves the name and selector of a metric into `metric`.
 fn identify(source: &mut Object, selector: &str) {
     let (name, selector) = (source.remove("metricName"), source.remove(selector));
     source.insert("metric", members([("name", name), ("selector", selector)]));
@@ -318,14 +318,14 @@ fn taken_list(object: &mut Object, name: &str) -> Vec<Value> {
 
 // === Annotations ===
 
-/// The items of an annotation's list; `None` where there is no annotation or it cannot be read.
+/// Returns the items of the list in an annotation; `None` if the annotation is absent or invalid.
 fn list_annotation(autoscaler: &Value, (name, message): (&'static str, &LazyLock<Message>)) -> Option<Vec<Value>> {
     let text = autoscaler.at(&["metadata", "annotations", name])?.as_str()?;
     let list = go_json::unmarshal(text, message, Some(ITEMS))?;
     Some(list.list_at(&[ITEMS]).to_vec())
 }
 
-/// The behavior of an annotation, as v2 has it; `None` for one that says nothing.
+/// Returns the behavior in the annotation, in the form of v2; `None` if it is absent, invalid or empty.
 fn behavior_annotation(autoscaler: &Value) -> Option<Value> {
     let text = autoscaler.at(&["metadata", "annotations", BEHAVIOR_ANNOTATION])?.as_str()?;
     let mut behavior = go_json::unmarshal(text, &BEHAVIOR, None)?;
@@ -350,7 +350,7 @@ fn annotate(autoscaler: &mut Value, name: &'static str, what: &Value) {
     annotations.insert(name, json::to_string(what));
 }
 
-/// Members of the internal struct and of v2.
+/// Members in the internal struct and in v2.
 const BEHAVIOR_NAMES: [(&str, &str); 2] = [("ScaleUp", "scaleUp"), ("ScaleDown", "scaleDown")];
 const RULES_NAMES: [(&str, &str); 4] = [
     ("StabilizationWindowSeconds", "stabilizationWindowSeconds"),

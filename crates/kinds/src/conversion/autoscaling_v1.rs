@@ -1,4 +1,4 @@
-//! The structs of autoscaling/v1 that no field of its kinds has: they exist as JSON in annotations only.
+//! Structs of autoscaling/v1 that are not part of any field of its kinds, and exist only as JSON in annotations.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ pub(super) static CONDITIONS: LazyLock<Message> = LazyLock::new(|| {
     )
 });
 
-/// The scaling behavior. Its annotation holds kube-apiserver's internal struct: Go names, and `null` for what is unset.
+/// The scaling behavior. Its annotation holds kube-apiserver's internal struct: Go names, and `null` for unset fields.
 pub(super) static BEHAVIOR: LazyLock<Message> = LazyLock::new(|| {
     let policy = message(
         "HPAScalingPolicy",
@@ -47,7 +47,7 @@ pub(super) static BEHAVIOR: LazyLock<Message> = LazyLock::new(|| {
     )
 });
 
-/// The name under which the lists above stand.
+/// The member that holds the lists above.
 pub(super) const ITEMS: &str = "items";
 
 fn metric_spec() -> Vec<Field> {
@@ -148,7 +148,7 @@ fn selector() -> Ty {
     table("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")
 }
 
-/// A struct of the field tables; a test looks up all names used here.
+/// Returns the type of a struct of the field tables; a test looks up all names used here.
 fn table(name: &str) -> Ty {
     match tables::message(name) {
         Some(message) => Ty::Message(MessageRef::Static(message)),

@@ -1,11 +1,11 @@
-//! `apiextensions.k8s.io/v1beta1` CustomResourceDefinition, as old releases have stored it: what v1 says of each version
-//! could be said once for all of them, and what was not said had other defaults.
+//! `apiextensions.k8s.io/v1beta1` CustomResourceDefinition, as old releases stored it: fields that v1 has per version
+//! could be given once for all versions, and some defaults were different.
 
 use binnacle_schema::{Object, Value, value};
 
 use super::{finish, rename};
 
-/// The fields that could stand beside the versions, and their names within them.
+/// The fields that could be given once for all versions, and their names in a version.
 const SHARED: [(&str, &str); 4] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
@@ -64,7 +64,7 @@ fn rename_paths(version: &mut Value, from: &str, to: &'static str) {
     columns.into_iter().flatten().for_each(|column| rename(column, from, to));
 }
 
-/// The defaults of v1beta1, which are set when an object is read.
+/// Sets the defaults of v1beta1, which apply when an object is read.
 fn set_defaults(definition: &mut Value) {
     let spec = definition.make_at(&["spec"]);
     let is_empty = |value: Option<&Value>| match value {

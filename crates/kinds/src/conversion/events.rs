@@ -1,10 +1,10 @@
-//! `events.k8s.io/v1` and core `v1` Event: one object under two sets of names.
+//! `events.k8s.io/v1` and core `v1` Event: the same object with different field names.
 
 use binnacle_schema::Value;
 
 use super::{finish, rename};
 
-/// Names in events.k8s.io and in core.
+/// Names in events.k8s.io and in the core group.
 const NAMES: &[(&str, &str)] = &[
     ("regarding", "involvedObject"),
     ("note", "message"),

@@ -1,11 +1,11 @@
-//! JSON as Go's own `encoding/json` reads it into structs: unknown members are passed over, names match whatever their
-//! case, and any wrong type makes the whole text unusable.
+//! JSON as Go's own `encoding/json` decodes it into structs: unknown members are ignored, names match in any case, and
+//! a wrong type is an error of the whole text.
 
 use binnacle_schema::{Limits, Message, Ty, Value, decode, json};
 
-/// The struct of a text, canonical for `message`; `None` where Go would report an error.
+/// Decodes a text into a struct that is canonical for `message`; `None` if Go would report an error.
 ///
-/// `wrap` puts the text under that member first, for texts that are lists.
+/// With `wrap`, the text is decoded as the value of that member, for texts that are lists.
 pub(super) fn unmarshal(text: &str, message: &Message, wrap: Option<&'static str>) -> Option<Value> {
     let mut tree = json::parse(text.as_bytes(), &Limits::default()).ok()?;
     if let Some(name) = wrap {
@@ -17,7 +17,7 @@ pub(super) fn unmarshal(text: &str, message: &Message, wrap: Option<&'static str
     decode::value(tree, message).ok().map(|decoded| decoded.value)
 }
 
-/// Gives members the names of the fields they match. An exact match goes before one that differs in case.
+/// Renames members to the fields that they match. Exact matches have priority over matches in another case.
 fn match_names(value: &mut Value, message: &Message) {
     let Some(members) = value.as_object_mut() else { return };
     let mut matched = binnacle_schema::Object::with_capacity(members.len());

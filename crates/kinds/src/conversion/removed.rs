@@ -1,9 +1,10 @@
-//! Versions that are not served any more: clusters that were upgraded from release to release may still hold objects that
-//! were stored so. They are those that Go's v1.36 reads, and each object becomes what its kind is stored as today.
+//! Versions that are no longer served: clusters that were upgraded from release to release may still store objects in
+//! them. These are the versions that Kubernetes v1.36 reads; each object is converted to the version that its kind is
+//! stored in today.
 
 use binnacle_schema::{Object, Value, value};
 
-use super::{Conversion, definitions, each, events, finish, rename, set_type};
+use super::{Conversion, definitions, each, events, finish, old_workloads, rename, set_type};
 
 pub(super) const CONVERSIONS: &[Conversion] = &[
     Conversion {
@@ -21,8 +22,8 @@ pub(super) const CONVERSIONS: &[Conversion] = &[
     renamed!("admissionregistration.k8s.io", "v1beta1" => "v1", "ValidatingAdmissionPolicyBinding"),
     renamed!("apiregistration.k8s.io", "v1beta1" => "v1", "APIService"),
     renamed!("apps", "v1beta1" => "v1", "ControllerRevision"),
-    converted!("apps", "v1beta1" => "v1", "Deployment", rollback_to_annotation, rollback_from_annotation),
-    converted!("apps", "v1beta1" => "v1", "StatefulSet", name_claims, name_claims),
+    converted!("apps", "v1beta1" => "v1", "Deployment", deployment_to_v1, rollback_from_annotation),
+    converted!("apps", "v1beta1" => "v1", "StatefulSet", stateful_set_to_v1, name_claims),
     renamed!("apps", "v1beta2" => "v1", "ControllerRevision"),
     converted!("apps", "v1beta2" => "v1", "DaemonSet", complete_generation, same),
     renamed!("apps", "v1beta2" => "v1", "Deployment"),
@@ -42,11 +43,11 @@ pub(super) const CONVERSIONS: &[Conversion] = &[
             set_type(event, "events.k8s.io/v1beta1", "Event");
         },
     },
-    converted!("extensions", "v1beta1" => "apps", "v1", "DaemonSet", generation_to_annotation, generation_from_annotation),
-    converted!("extensions", "v1beta1" => "apps", "v1", "Deployment", rollback_to_annotation, rollback_from_annotation),
+    converted!("extensions", "v1beta1" => "apps", "v1", "DaemonSet", daemon_set_to_v1, generation_from_annotation),
+    converted!("extensions", "v1beta1" => "apps", "v1", "Deployment", deployment_of_extensions_to_v1, rollback_from_annotation),
     converted!("extensions", "v1beta1" => "networking.k8s.io", "v1", "Ingress", backends_to_services, backends_from_services),
     converted!("extensions", "v1beta1" => "networking.k8s.io", "v1", "NetworkPolicy", same, same),
-    converted!("extensions", "v1beta1" => "apps", "v1", "ReplicaSet", same, same),
+    converted!("extensions", "v1beta1" => "apps", "v1", "ReplicaSet", old_workloads::labels_and_selector, same),
     renamed!("flowcontrol.apiserver.k8s.io", "v1beta1" => "v1", "FlowSchema"),
     converted!("flowcontrol.apiserver.k8s.io", "v1beta1" => "v1", "PriorityLevelConfiguration", shares_to_nominal, shares_from_nominal),
     renamed!("flowcontrol.apiserver.k8s.io", "v1beta2" => "v1", "FlowSchema"),
@@ -79,17 +80,17 @@ pub(super) const CONVERSIONS: &[Conversion] = &[
 
 const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-/// By this v1beta3 tells a level without shares from one whose shares were not said.
+/// The annotation by which v1beta3 distinguishes zero shares from absent ones.
 const NO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// By this label budgets of v1beta1 and of v1 say what the other version says with an empty selector.
+/// The label of selectors that mean the same in v1beta1 or v1 as an empty selector in the other version.
 const BUDGET_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 fn same(_: &mut Value) {}
 
-/// Where a webhook said nothing, v1beta1 understood something else than v1.
+/// Sets the defaults of v1beta1 for fields of webhooks where they differ from those of v1.
 fn webhook_defaults(configuration: &mut Value) {
     let is_mutating = configuration.str_at(&["kind"]) == "MutatingWebhookConfiguration";
     each(configuration, &["webhooks"], |webhook| {
@@ -117,6 +118,16 @@ fn annotations(object: &mut Value) -> Option<&mut Object> {
     object.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut)
 }
 
+fn deployment_of_extensions_to_v1(deployment: &mut Value) {
+    old_workloads::deployment_of_extensions(deployment);
+    rollback_to_annotation(deployment);
+}
+
+fn deployment_to_v1(deployment: &mut Value) {
+    old_workloads::deployment(deployment);
+    rollback_to_annotation(deployment);
+}
+
 fn rollback_to_annotation(deployment: &mut Value) {
     let rollback = deployment.make_at(&["spec"]).remove("rollbackTo").filter(|rollback| !rollback.is_null());
     match rollback {
@@ -136,6 +147,16 @@ fn rollback_from_annotation(deployment: &mut Value) {
     }
 }
 
+fn daemon_set_to_v1(set: &mut Value) {
+    old_workloads::updated_on_delete(set);
+    generation_to_annotation(set);
+}
+
+fn stateful_set_to_v1(set: &mut Value) {
+    old_workloads::updated_on_delete(set);
+    name_claims(set);
+}
+
 fn generation_to_annotation(set: &mut Value) {
     let generation = set.make_at(&["spec"]).remove("templateGeneration");
     let generation = generation.as_ref().and_then(Value::as_i64).unwrap_or_default().to_string();
@@ -150,14 +171,14 @@ fn generation_from_annotation(set: &mut Value) {
     }
 }
 
-/// Go always notes a generation.
+/// Sets the annotation with the template generation, which Go always has.
 fn complete_generation(set: &mut Value) {
     if set.at(&["metadata", "annotations", TEMPLATE_GENERATION]).is_none() {
         set.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, "0");
     }
 }
 
-/// Claims say what they are in whatever version.
+/// Sets the type of volume claim templates, which is the same in all versions.
 fn name_claims(set: &mut Value) {
     each(set, &["spec", "volumeClaimTemplates"], |claim| set_type(claim, "v1", "PersistentVolumeClaim"));
 }
@@ -168,7 +189,7 @@ fn topology_to_fields(slice: &mut Value) {
         if let Some(zone) = topology.remove(ZONE) {
             endpoint.make_object().insert("zone", zone);
         }
-        // A host name that says what the name of the node says is not said twice.
+        // A host name that equals the name of the node is dropped.
         let node = endpoint.at(&["nodeName"]).and_then(Value::as_str);
         if node.is_some() && topology.get(HOSTNAME).and_then(Value::as_str) == node {
             topology.remove(HOSTNAME);
@@ -221,7 +242,7 @@ fn each_backend(ingress: &mut Value, change: fn(Value) -> Value) {
     });
 }
 
-/// A backend that names its service beside the port, as v1 has it.
+/// Returns a backend with service and port in the form of v1.
 fn service_of(mut backend: Value) -> Value {
     let members = backend.make_object();
     let name = members.remove("serviceName").filter(|name| !name.is_null());
@@ -269,7 +290,7 @@ fn shares_from_nominal(level: &mut Value) {
     }
 }
 
-/// None, and zero, were thirty.
+/// Sets absent and zero shares to 30, the old default.
 fn default_shares(limited: &mut Value) {
     if limited.int_at(&["nominalConcurrencyShares"]).unwrap_or_default() == 0 {
         limited.make_object().insert("nominalConcurrencyShares", value!(30));
@@ -313,7 +334,7 @@ fn runtime_class_with_spec(class: &mut Value) {
     }
 }
 
-/// The selector of v1beta1 for all pods, and that of v1 for none.
+/// Returns the selector that selects all pods in v1beta1, or no pods in v1.
 fn labelled(operator: &str) -> Value {
     value!({"matchExpressions": [{"key": BUDGET_LABEL, "operator": operator}]})
 }
@@ -360,7 +381,7 @@ fn subjects_to_groups(binding: &mut Value) {
         let is_everybody = subject.str_at(&["kind"]) == "User" && subject.str_at(&["name"]) == "*";
         let group = value!(group);
         subject.make_object().insert("apiGroup", group);
-        // Whoever has logged in, in the words of then.
+        // All authenticated users, as a group.
         if is_everybody {
             subject.make_object().insert("kind", "Group");
             subject.make_object().insert("name", "system:authenticated");

@@ -28,7 +28,7 @@ pub(super) fn claim_template_from_v1(template: &mut Value) {
 }
 
 pub(super) fn slice_to_v1(slice: &mut Value) {
-    // Zero values of v1beta1 are absent already, and absence is what v1 says instead.
+    // Zero values of v1beta1 are absent already, as v1 requires.
     each(slice, &["spec", "devices"], |device| {
         let Some(members) = device.as_object_mut() else { return };
         if let Some(Value::Object(basic)) = members.remove("basic") {
@@ -40,7 +40,7 @@ pub(super) fn slice_to_v1(slice: &mut Value) {
 
 pub(super) fn slice_from_v1(slice: &mut Value) {
     if let Some(spec) = slice.get_mut("spec").and_then(Value::as_object_mut) {
-        // A false or empty value behind a pointer is none without.
+        // In v1, empty and false values are pointers; v1beta1 has none, so these become absent.
         spec.retain(|name, value| match name.as_str() {
             "nodeName" => value.as_str() != Some(""),
             "allNodes" => value.as_bool() != Some(false),
@@ -71,7 +71,7 @@ fn request_to_v1(request: &mut Value) {
             exactly.insert(name, value);
         }
     }
-    // The class name is always written; empty and alone it says nothing.
+    // The class name is always written; an empty one alone counts as no request.
     let says_something =
         exactly.iter().any(|(name, value)| name != "deviceClassName" || value.as_str().is_some_and(|s| !s.is_empty()));
     if says_something {

@@ -1,3 +1,4 @@
+use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Limits, Message, Ty, Value, decode, json};
 
 use super::{CONVERSIONS, conversion, removed};
@@ -46,7 +47,7 @@ fn events() {
     );
 }
 
-/// What is said once is said of all versions, and what is not said is as it was then.
+/// Fields that v1beta1 gives once apply to all versions in v1, and absent fields get the defaults of v1beta1.
 #[test]
 fn definitions_of_old() {
     let (convert, back) =
@@ -105,7 +106,7 @@ fn autoscaler_of_utilization() {
     );
 }
 
-/// What v1 has no fields for, from v2 and back.
+/// Fields of v2 that v1 lacks are converted to annotations and back.
 #[test]
 fn autoscaler_annotations() {
     let (to_v2, from_v2) = conversion("autoscaling", "v1", "HorizontalPodAutoscaler").expect("conversion");
@@ -229,7 +230,7 @@ fn resource_slices() {
     );
 }
 
-/// Where a conversion changes no more than the version, the two have the same fields.
+/// Versions whose conversion only changes `apiVersion` have the same fields.
 #[test]
 fn renamed_versions_are_alike() {
     let mut renamed = 0;
@@ -271,7 +272,7 @@ fn inner(ty: &Ty) -> Option<&Message> {
     }
 }
 
-/// Every version that a resource is described in leads to the stored one.
+/// Every version of a described resource is converted to the stored version.
 #[test]
 fn described_versions_are_converted() {
     let described = binnacle_resources::all();
@@ -295,13 +296,13 @@ fn described_versions_are_converted() {
     }
 }
 
-/// Each version of a stored kind that the tables know can be read.
+/// Each version of a stored kind in the tables can be read.
 #[test]
 fn removed_versions_are_read() {
     let described: Vec<_> = binnacle_resources::all().collect();
     let mut seen = 0;
     for kind in tables::kinds() {
-        // What was in `extensions` is in other groups now.
+        // The kinds of `extensions` are in other groups now.
         let is_group = |group: &str| group == kind.group || kind.group == "extensions";
         let stored =
             described.iter().filter_map(|d| d.storage.as_ref()).find(|s| s.kind == kind.kind && is_group(&s.group));
@@ -322,32 +323,85 @@ fn removed_versions_are_read() {
     assert!(seen > removed::CONVERSIONS.len(), "{seen}");
 }
 
-/// What was said in a version that is not served any more, and what it says today.
+/// The defaults of old versions of workloads, where they are not those of `apps/v1`.
+#[test]
+fn old_workloads_have_defaults_of_their_own() {
+    let template = r#""template":{"metadata":{"labels":{"a":"b"}}}"#;
+    let labelled = r#""metadata":{"labels":{"a":"b"}}"#;
+    let selector = r#""selector":{"matchLabels":{"a":"b"}}"#;
+    let unlimited = r#""progressDeadlineSeconds":2147483647,"revisionHistoryLimit":2147483647"#;
+    for (group, version, kind, given, want) in [
+        (
+            "extensions",
+            "v1beta1",
+            "Deployment",
+            "{}",
+            format!(
+                r#"{{{unlimited},"strategy":{{"rollingUpdate":{{"maxSurge":1,"maxUnavailable":1}},"type":"RollingUpdate"}}}}"#
+            ),
+        ),
+        (
+            "extensions",
+            "v1beta1",
+            "Deployment",
+            r#"{"strategy":{"type":"Recreate"}}"#,
+            format!(r#"{{{unlimited},"strategy":{{"type":"Recreate"}}}}"#),
+        ),
+        ("apps", "v1beta1", "Deployment", "{}", r#"{"revisionHistoryLimit":2}"#.to_owned()),
+        ("apps", "v1beta2", "Deployment", "{}", "{}".to_owned()),
+        ("apps", "v1beta1", "StatefulSet", "{}", r#"{"updateStrategy":{"type":"OnDelete"}}"#.to_owned()),
+        ("apps", "v1beta2", "StatefulSet", "{}", "{}".to_owned()),
+        (
+            "extensions",
+            "v1beta1",
+            "DaemonSet",
+            r#"{"updateStrategy":{"type":"RollingUpdate"}}"#,
+            r#"{"updateStrategy":{"type":"RollingUpdate"}}"#.to_owned(),
+        ),
+    ] {
+        let (to, _) = conversion(group, version, kind).expect("conversion");
+        let mut object = object(group, version, kind, &format!(r#""metadata":{{}},"spec":{given}"#));
+        to(&mut object);
+        let mut want = self::object("apps", "v1", kind, &format!(r#""metadata":{{}},"spec":{want}"#));
+        let message = tables::kind("apps", "v1", kind).expect("kind");
+        [&mut object, &mut want].into_iter().for_each(|object| canonicalize(object, message));
+        let [got, want] = [&object, &want].map(|object| object.get("spec").map(json::to_string));
+        assert_eq!(got, want, "{group} {kind} {given}");
+    }
+    for (group, kind) in
+        [("extensions", "ReplicaSet"), ("extensions", "DaemonSet"), ("apps", "StatefulSet"), ("apps", "Deployment")]
+    {
+        let (to, _) = conversion(group, "v1beta1", kind).expect("conversion");
+        let mut given = object(group, "v1beta1", kind, &format!(r#""metadata":{{}},"spec":{{{template}}}"#));
+        to(&mut given);
+        let want =
+            json::parse(format!(r#"{{{labelled},"spec":{{{selector}}}}}"#).as_bytes(), &Limits::default()).unwrap();
+        for path in [&["metadata", "labels"][..], &["spec", "selector"]] {
+            assert_eq!(given.at(path), want.at(path), "{group} {kind}");
+        }
+    }
+}
+
+/// Fields of versions that are not served any more, and their form in the stored version.
 #[test]
 fn removed_versions_say_the_same() {
     const PDB: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
-    let rollback = r#""metadata":{"annotations":{"deprecated.deployment.rollback.to":"3"}},"spec":{"replicas":1}"#;
-    let generation =
-        r#""metadata":{"annotations":{"deprecated.daemonset.template.generation":"4"}},"spec":{"minReadySeconds":1}"#;
+    let rollback = r#""metadata":{"annotations":{"deprecated.deployment.rollback.to":"3"}},"spec":{"progressDeadlineSeconds":5,"revisionHistoryLimit":6,"strategy":{"type":"Recreate"}}"#;
+    let rollback_to = r#""spec":{"progressDeadlineSeconds":5,"revisionHistoryLimit":6,"strategy":{"type":"Recreate"},
+        "rollbackTo":{"revision":3}}"#;
+    let generation = r#""metadata":{"annotations":{"deprecated.daemonset.template.generation":"4"}},"spec":{"updateStrategy":{"type":"OnDelete"}}"#;
     let any = format!(r#""spec":{{"selector":{{"matchExpressions":[{{"key":"{PDB}","operator":"DoesNotExist"}}]}}}}"#);
     let none = format!(r#""spec":{{"selector":{{"matchExpressions":[{{"key":"{PDB}","operator":"Exists"}}]}}}}"#);
     let rbac = "rbac.authorization.k8s.io";
     for [group, version, stored, kind, old, new] in [
-        ["apps", "v1beta1", "apps", "Deployment", r#""spec":{"replicas":1,"rollbackTo":{"revision":3}}"#, rollback],
-        [
-            "extensions",
-            "v1beta1",
-            "apps",
-            "Deployment",
-            r#""spec":{"replicas":1,"rollbackTo":{"revision":3}}"#,
-            rollback,
-        ],
+        ["apps", "v1beta1", "apps", "Deployment", rollback_to, rollback],
+        ["extensions", "v1beta1", "apps", "Deployment", rollback_to, rollback],
         [
             "extensions",
             "v1beta1",
             "apps",
             "DaemonSet",
-            r#""spec":{"minReadySeconds":1,"templateGeneration":4}"#,
+            r#""spec":{"updateStrategy":{"type":"OnDelete"},"templateGeneration":4}"#,
             generation,
         ],
         [
@@ -409,7 +463,7 @@ fn removed_versions_say_the_same() {
     }
 }
 
-/// Where an object of then says nothing, it means what it meant then.
+/// Absent fields of a removed version get the defaults of that version.
 #[test]
 fn defaults_of_removed_versions() {
     let group = "admissionregistration.k8s.io";

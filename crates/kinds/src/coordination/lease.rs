@@ -1,4 +1,4 @@
-//! Lease: who leads, and since when.
+//! Lease: the holder of a lock, and when it was acquired and renewed.
 
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
@@ -10,7 +10,7 @@ use crate::{Strategy, StrategyContext};
 
 pub(crate) struct Lease;
 
-/// Fields of coordinated leader election, each with its own past.
+/// Gated fields of coordinated leader election. Each is kept on its own if the old object has it.
 const GATED: &[Gated] = &[
     Gated { feature: "CoordinatedLeaderElection", fields: &[&["spec", "strategy"]] },
     Gated { feature: "CoordinatedLeaderElection", fields: &[&["spec", "preferredHolder"]] },

@@ -1,4 +1,4 @@
-//! LeaseCandidate: one that would lead.
+//! LeaseCandidate: a candidate for the holder of a lease.
 
 use binnacle_meta::{FieldError, FieldErrors, SemanticVersion};
 use binnacle_schema::Value;
@@ -36,7 +36,7 @@ impl Strategy for LeaseCandidate {
         if binary_text.is_empty() {
             errors.push(FieldError::required(&path.child("binaryVersion"), ""));
         }
-        // What cannot be read counts as 0.0.0.
+        // An invalid version counts as 0.0.0.
         let (emulation, binary) = (emulation.unwrap_or_default(), binary.unwrap_or_default());
         let both = !binary_text.is_empty() && !spec.str_at(&["emulationVersion"]).is_empty();
         if both && binary < emulation {

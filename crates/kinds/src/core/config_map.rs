@@ -7,10 +7,10 @@ use binnacle_validation::{checks, names};
 use super::secret::decoded_len;
 use crate::{MetadataCheck, Strategy, StrategyContext};
 
-/// The values of a config map or secret together have at most so many bytes.
+/// The limit on the total size of the values of a config map or secret, in bytes.
 pub(super) const DATA_MAX: usize = 1024 * 1024;
 
-/// `immutable` holds for itself too.
+/// The message for changes of an immutable object; `immutable` itself cannot be unset.
 pub(super) const IMMUTABLE_SET: &str = "field is immutable when `immutable` is set";
 
 pub(super) struct ConfigMap;
@@ -51,7 +51,7 @@ impl Strategy for ConfigMap {
     }
 }
 
-/// An immutable object stays so and keeps its data.
+/// Reports changes of the data or of `immutable` in an immutable object.
 pub(super) fn unchanged_if_immutable(object: &Value, old: &Value, members: &[&str]) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if !old.bool_at(&["immutable"]) {
@@ -66,7 +66,7 @@ pub(super) fn unchanged_if_immutable(object: &Value, old: &Value, members: &[&st
     errors
 }
 
-/// Keys become names of files.
+/// Validates a key, which becomes the name of a file.
 pub(super) fn key_rules(key: &str, path: impl Fn() -> FieldPath, errors: &mut FieldErrors) {
     let messages = names::config_map_key(key);
     if !messages.is_empty() {

@@ -1,4 +1,4 @@
-//! `Endpoints`: the addresses behind a service, before there were endpoint slices.
+//! `Endpoints`: the addresses behind a service, superseded by endpoint slices.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ impl Strategy for Endpoints {
         errors
     }
 
-    /// What older versions accepted stays as long as nobody changes it.
+    /// Subsets that an older version accepted stay valid until they are changed.
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let errors = self.validate(situation, object);
         if object.list_at(&["subsets"]) == old.list_at(&["subsets"]) { FieldErrors::new() } else { errors }

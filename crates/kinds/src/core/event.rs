@@ -1,5 +1,5 @@
-//! `Event`: a report of something that happened to an object. What `v1` let pass must go on passing; whoever speaks
-//! `events.k8s.io/v1` keeps to stricter rules.
+//! `Event`: a report of something that happened to an object. Events that `v1` accepted must stay valid;
+//! `events.k8s.io/v1` has stricter rules.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, MicroTime};
 use binnacle_schema::Value;
@@ -64,14 +64,14 @@ impl Strategy for Event {
         if object.get("series") != old.get("series") {
             series(object, &mut errors);
         }
-        // kube-apiserver looks at the reason twice.
+        // kube-apiserver checks the reason twice.
         for name in ["involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count"] {
             unchanged(name, object, old, &mut errors);
         }
         for name in ["reason", "type"] {
             unchanged(name, object, old, &mut errors);
         }
-        // Clients that keep nanoseconds may cut them off.
+        // Clients with nanoseconds may truncate them to microseconds.
         if time(object) != time(old) {
             unchanged("eventTime", object, old, &mut errors);
         }
@@ -84,7 +84,7 @@ impl Strategy for Event {
     }
 }
 
-/// Requests in these versions are held to the rules of old alone.
+/// Returns true for the versions that only the old rules apply to.
 fn is_lenient(situation: &StrategyContext<'_>) -> bool {
     matches!(situation.api_version, "v1" | "events.k8s.io/v1beta1")
 }
@@ -135,7 +135,7 @@ fn series(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// When the event happened, to the microsecond; `None` for events of the old kind.
+/// Returns the event time to the microsecond; `None` for events without one.
 fn time(object: &Value) -> Option<(i64, u32)> {
     let time = MicroTime::parse(object.get("eventTime")?.as_str()?).ok()?;
     (!time.is_zero()).then(|| (time.unix_seconds(), time.nanos() / 1000))
@@ -145,7 +145,7 @@ fn unchanged(name: &str, object: &Value, old: &Value, errors: &mut FieldErrors) 
     unchanged_as(name, name, object, old, errors);
 }
 
-/// `name` is what kube-apiserver calls the member internally.
+/// `name` is kube-apiserver's internal name of the member.
 fn unchanged_as(name: &str, member: &str, object: &Value, old: &Value, errors: &mut FieldErrors) {
     let definition = match member {
         "involvedObject" | "related" => "io.k8s.api.core.v1.ObjectReference",

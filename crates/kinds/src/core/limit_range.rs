@@ -1,4 +1,4 @@
-//! `LimitRange`: what one pod, container or claim of a namespace may ask for.
+//! `LimitRange`: limits on the resources of single pods, containers or claims of a namespace.
 
 mod validation;
 
@@ -32,7 +32,7 @@ impl Strategy for LimitRange {
         }
     }
 
-    /// Who names it in no way gets a random name, as in kube-apiserver: the new uid is one.
+    /// Sets the name of an object without `name` and `generateName` to its new uid, as in kube-apiserver.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let uid = object.str_at(&["metadata", "uid"]).to_owned();
         if object.str_at(&["metadata", "name"]).is_empty() && !uid.is_empty() {
@@ -45,7 +45,7 @@ impl Strategy for LimitRange {
     }
 }
 
-/// The default limit is the maximum; the default request is the default limit, else the minimum.
+/// Sets the default limit to the maximum, and the default request to the default limit or else the minimum.
 fn set_container_defaults(limit: &mut Object) {
     fill(limit, "default", "max");
     fill(limit, "defaultRequest", "default");

@@ -20,13 +20,13 @@ impl Strategy for Namespace {
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        // A generated name is known only now.
+        // A generated name is known from here on.
         label_with_name(object);
         object.make_object().insert("status", value!({"phase": "Active"}));
         let spec = object.make_at(&["spec"]);
         let finalizers = spec.get("finalizers").and_then(Value::as_list).unwrap_or(&[]);
         if !finalizers.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER)) {
-            // No default: it goes away over the life of the object.
+            // Not a default, because the finalizer is removed later.
             let mut all = finalizers.to_vec();
             all.push(FINALIZER.into());
             spec.insert("finalizers", all);
@@ -38,7 +38,7 @@ impl Strategy for Namespace {
         keep(object, old, "status");
     }
 
-    /// `finalize` is the only way to change `spec.finalizers`.
+    /// Keeps the status in `finalize`, the only subresource that changes `spec.finalizers`, and the spec in others.
     fn prepare_for_subresource(&self, subresource: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, if subresource == "finalize" { "status" } else { "spec" });
     }
@@ -93,7 +93,7 @@ impl Strategy for Namespace {
     }
 }
 
-/// A finalizer has a domain, but for those of the system.
+/// Validates a finalizer, which needs a domain unless it is a system finalizer.
 fn finalizer(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     checks::qualified_name(path, name, errors);
     if metadata::lacks_domain(name) {
@@ -101,7 +101,7 @@ fn finalizer(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Selectors can only see labels: the name is one.
+/// Adds the name as a label, because selectors only match labels.
 fn label_with_name(object: &mut Value) {
     let metadata = object.make_at(&["metadata"]);
     let name = text(metadata, "name").to_owned();

@@ -33,7 +33,7 @@ impl Strategy for Node {
         agree_on_pod_cidrs(object);
     }
 
-    /// Nodes register with their status: it stays. Dynamic configuration is gone.
+    /// Keeps the status, with which nodes register, and removes the dynamic configuration.
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         remove_at(object, &["spec", "configSource"]);
         remove_at(object, &["status", "config"]);
@@ -93,7 +93,7 @@ impl Strategy for Node {
     }
 }
 
-/// `podCIDR` is the first of `podCIDRs`; where the two disagree a client knew only the first.
+/// Makes `podCIDR` and the first of `podCIDRs` equal. If they differ, the client only knows `podCIDR`, so it wins.
 fn agree_on_pod_cidrs(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let one = text(spec, "podCIDR").to_owned();

@@ -1,4 +1,4 @@
-//! `PersistentVolume`: storage of the cluster that a claim can be bound to.
+//! `PersistentVolume`: storage of the cluster that is bound to a claim.
 
 mod validation;
 
@@ -40,7 +40,7 @@ impl Strategy for PersistentVolume {
         keep(object, old, "status");
     }
 
-    /// The time of the last change of phase is kept by the server for clients that do not.
+    /// Sets the time of the last phase change if the client does not.
     fn prepare_for_subresource(&self, _: &str, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
         let time = |object: &Value| object.at(&["status", "lastPhaseTransitionTime"]).filter(|t| !t.is_null()).cloned();
@@ -77,7 +77,7 @@ impl Strategy for PersistentVolume {
     }
 }
 
-/// What of a volume is about to go or does nothing any more.
+/// Returns warnings about deprecated annotations, fields and plugins of a volume.
 fn warnings(object: &Value) -> Vec<String> {
     let annotations = [
         (

@@ -1,4 +1,4 @@
-//! `PersistentVolumeClaim`: a wish for storage.
+//! `PersistentVolumeClaim`: a request for storage.
 
 mod validation;
 
@@ -11,7 +11,7 @@ use crate::pod_spec::{set_claim_spec_defaults, warnings};
 use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
 use crate::{MetadataCheck, Strategy, StrategyContext};
 
-/// Named the class before there was a field for it.
+/// The annotation with the storage class, from before there was a field for it.
 const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) struct PersistentVolumeClaim;
@@ -25,7 +25,7 @@ impl Strategy for PersistentVolumeClaim {
         true
     }
 
-    /// A new claim is stored without a status.
+    /// Completes the status of a stored claim: new claims are stored without one.
     fn complete_stored(&self, object: &mut Value) -> bool {
         let lacks = object.str_at(&["status", "phase"]).is_empty();
         if lacks {
@@ -46,7 +46,7 @@ impl Strategy for PersistentVolumeClaim {
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
-        // Feature gate `PersistentVolumeClaimUnusedSinceTime` is off and drops nothing: it is the controller's.
+        // Feature gate `PersistentVolumeClaimUnusedSinceTime` is off and drops nothing: only the controller uses it.
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -79,7 +79,7 @@ impl Strategy for PersistentVolumeClaim {
 
 pub(crate) use validation::{access_modes, template_metadata, validate_spec, validate_template};
 
-/// Defaults of a claim, alike for objects and for the templates of stateful sets.
+/// Sets the defaults of a claim, in objects and in templates of stateful sets.
 pub(crate) fn set_claim_defaults(claim: &mut Object) {
     let status = claim.object_entry("status");
     default_zero(status, "phase", "Pending");
@@ -91,8 +91,8 @@ pub(crate) fn set_claim_defaults(claim: &mut Object) {
     set_claim_spec_defaults(claim.object_entry("spec"));
 }
 
-/// Brings `dataSource` and `dataSourceRef` together (KEP-1495): each is filled in from the other. Sources that the
-/// former never knew are dropped as they always were, unless the claim has one already.
+/// Fills in `dataSource` and `dataSourceRef` from each other (KEP-1495). Kinds of sources that `dataSource` does not
+/// support are dropped as before, unless the old claim has one.
 fn settle_data_source(features: &Features, spec: &mut Object, old: Option<&Value>) {
     let had = |name: &str| old.and_then(|old| old.get(name)).is_some_and(|source| !source.is_null());
     if !features.enabled("CrossNamespaceVolumeDataSource") && !had("dataSourceRef") && has_namespace(spec) {
@@ -108,7 +108,7 @@ fn settle_data_source(features: &Features, spec: &mut Object, old: Option<&Value
     normalize_data_sources(spec);
 }
 
-/// Fills in the one of `dataSource` and `dataSourceRef` that is missing.
+/// Sets the missing one of `dataSource` and `dataSourceRef`.
 pub(super) fn normalize_data_sources(spec: &mut Object) {
     match (is_nil(spec, "dataSource"), is_nil(spec, "dataSourceRef")) {
         (false, true) => copy_source(spec, "dataSource", "dataSourceRef"),

@@ -41,7 +41,7 @@ impl Strategy for Pod {
 
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         spec_generation(object, None, |_, _| true);
-        // The class is computed once, unless the client knows it.
+        // The QoS class is computed once, unless the client set it.
         let class = match object.str_at(&["status", "qosClass"]) {
             "" => resources::qos_class(object.make_at(&["spec"])).into(),
             class => Value::from(class),
@@ -102,7 +102,7 @@ impl Strategy for Pod {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        // Updates are frequent and seldom made by people.
+        // Updates are frequent and seldom come from people.
         if old.is_some() {
             return Vec::new();
         }
@@ -163,7 +163,7 @@ fn bump_generation(object: &mut Value, old: &Value) {
     spec_generation(object, Some(old), |object, old| !equal_at("io.k8s.api.core.v1.PodSpec", object, old, &["spec"]));
 }
 
-/// In the network of the host a container's port is the host's.
+/// Sets the host ports of containers in the host network to their container ports.
 fn default_host_ports(spec: &mut Object) {
     for list in ["containers", "initContainers"] {
         for port in structs_mut(spec, list).flat_map(|container| structs_mut(container, "ports")) {
@@ -194,7 +194,7 @@ fn round_up_status(status: &mut Object) {
     }
 }
 
-/// `podIP` is the first of `podIPs`; where the two disagree a kubelet knew only the first.
+/// Makes `podIP` and the first of `podIPs` equal. If they differ, the kubelet only knows `podIP`, so it wins.
 fn agree_on_pod_ips(status: &mut Object) {
     let one = text(status, "podIP").to_owned();
     let first = structs_mut(status, "podIPs").next().map(|first| text(first, "ip").to_owned());

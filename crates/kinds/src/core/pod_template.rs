@@ -1,11 +1,11 @@
-//! `PodTemplate`: a template for pods on its own.
+//! `PodTemplate`: a stored pod template.
 
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use crate::equality::equal_at;
 use crate::pod_spec::set_template_defaults;
-use crate::pod_spec::validation::{self, Options};
+use crate::pod_spec::validation::{self, PodValidationOptions};
 use crate::workload::{drop_disabled_template_fields, template_warnings};
 use crate::{Strategy, StrategyContext, spec_generation};
 
@@ -33,15 +33,18 @@ impl Strategy for PodTemplate {
     }
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validate(object, &Options::for_template(situation.features))
+        validate(object, &PodValidationOptions::for_template(situation.features))
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validate(object, &Options::for_update(situation.features, old.get("template").unwrap_or(&Value::Null)))
+        validate(
+            object,
+            &PodValidationOptions::for_update(situation.features, old.get("template").unwrap_or(&Value::Null)),
+        )
     }
 }
 
-fn validate(object: &Value, options: &Options<'_>) -> FieldErrors {
+fn validate(object: &Value, options: &PodValidationOptions<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let template = object.get("template").unwrap_or(&Value::Null);
     validation::template(template, &FieldPath::new("template"), options, &mut errors);

@@ -1,11 +1,11 @@
-//! `ReplicationController`: keeps a number of pods running, before there were replica sets.
+//! `ReplicationController`: keeps a number of pods running, superseded by replica sets.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::checks;
 
 use crate::pod_spec::set_template_defaults;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::{default_nil, member, struct_mut};
 use crate::workload::validation::{lasting_template, mismatch, not_more, not_negative};
 use crate::workload::{
@@ -13,7 +13,7 @@ use crate::workload::{
 };
 use crate::{Strategy, StrategyContext};
 
-/// The template may be absent here.
+/// The path of the template, which may be absent in this kind.
 const TEMPLATE: &[&str] = &["spec", "template"];
 
 pub(super) struct ReplicationController;
@@ -50,11 +50,14 @@ impl Strategy for ReplicationController {
     }
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        spec_rules(object, &Options::for_template(situation.features))
+        spec_rules(object, &PodValidationOptions::for_template(situation.features))
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        spec_rules(object, &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)))
+        spec_rules(
+            object,
+            &PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+        )
     }
 
     fn validate_subresource(
@@ -75,14 +78,14 @@ impl Strategy for ReplicationController {
                 warnings.extend(template_warnings(object, None, TEMPLATE));
                 warnings
             }
-            // On update kube-apiserver looks at the old template.
+            // On updates, kube-apiserver checks the old template.
             Some(old) if generation(old) != generation(object) => template_warnings(old, None, TEMPLATE),
             Some(_) => Vec::new(),
         }
     }
 }
 
-fn spec_rules(object: &Value, options: &Options<'_>) -> FieldErrors {
+fn spec_rules(object: &Value, options: &PodValidationOptions<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);

@@ -1,4 +1,4 @@
-//! `ResourceQuota`: what a namespace may use in all.
+//! `ResourceQuota`: limits on the total resources of a namespace.
 
 mod validation;
 
@@ -60,7 +60,7 @@ impl Strategy for ResourceQuota {
     }
 }
 
-/// The warning about more requests of a resource than its limits allow.
+/// Returns the warning about requests of a resource that are above its limits.
 fn unordered(object: &Value, name: &str) -> Option<String> {
     let hard = |name: &str| object.at(&["spec", "hard", name]).and_then(resources::quantity);
     let (prefixed, limits) = (format!("requests.{name}"), format!("limits.{name}"));

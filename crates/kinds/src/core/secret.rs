@@ -1,4 +1,4 @@
-//! `Secret`: bytes to keep from prying eyes.
+//! `Secret`: confidential data.
 
 mod key_pair;
 
@@ -18,7 +18,7 @@ impl Strategy for Secret {
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let secret = object.make_object();
         default_zero(secret, "type", "Opaque");
-        // `stringData` is only for writing: it overwrites what `data` says and is never shown.
+        // `stringData` is write-only: it overwrites values of `data` and is never returned.
         if let Some(Value::Object(texts)) = secret.remove("stringData")
             && !texts.is_empty()
         {
@@ -66,7 +66,7 @@ impl Strategy for Secret {
         if object.str_at(&["type"]) != "kubernetes.io/tls" {
             return Vec::new();
         }
-        // The tree holds canonical base64.
+        // Base64 in the tree is canonical.
         let bytes = |key: &str| STANDARD.decode(object.str_at(&["data", key])).unwrap_or_default();
         key_pair::problem(&bytes("tls.crt"), &bytes("tls.key")).into_iter().collect()
     }
@@ -75,7 +75,7 @@ impl Strategy for Secret {
 const REDACTED: &str = "<secret contents redacted>";
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
-/// What a secret of a known type must hold.
+/// Validates the data that the type of a secret requires.
 fn type_rules(object: &Value, data: &Object, errors: &mut FieldErrors) {
     let at = |key: &str| FieldPath::new("data").key(key);
     let mut need = |key: &str, there: bool| {
@@ -84,7 +84,7 @@ fn type_rules(object: &Value, data: &Object, errors: &mut FieldErrors) {
         }
     };
     match object.str_at(&["type"]) {
-        // The rest comes from a controller.
+        // A controller sets the rest.
         "kubernetes.io/service-account-token" => {
             let path = FieldPath::new("metadata").child("annotations").key(SERVICE_ACCOUNT_NAME);
             checks::required(&path, object.str_at(&["metadata", "annotations", SERVICE_ACCOUNT_NAME]), errors);
@@ -108,14 +108,14 @@ fn type_rules(object: &Value, data: &Object, errors: &mut FieldErrors) {
 fn holds_json_object(data: &Object, key: &str, errors: &mut FieldErrors) {
     let path = FieldPath::new("data").key(key);
     let Some(value) = data.get(key) else { return errors.push(FieldError::required(&path, "")) };
-    // The tree holds canonical base64.
+    // Base64 in the tree is canonical.
     let bytes = STANDARD.decode(value.as_str().unwrap_or("")).unwrap_or_default();
     if let Err(error) = json::parse_object(&bytes, &Limits::default()) {
         errors.push(FieldError::invalid(&path, REDACTED, error.to_string()));
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// Returns the length in bytes of decoded base64 text.
 pub(super) fn decoded_len(value: &Value) -> usize {
     let text = value.as_str().unwrap_or("");
     let padding = text.bytes().rev().take_while(|c| *c == b'=').count();

@@ -1,4 +1,4 @@
-//! `Service`: one address for a set of pods.
+//! `Service`: an address for a set of pods.
 
 mod allocated;
 mod type_change;
@@ -43,7 +43,7 @@ impl Strategy for Service {
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
-        // What a client has left out counts as unchanged when it is looked at what a new type makes meaningless.
+        // Fields that the client omits count as unchanged when a new type drops dependent fields.
         allocated::keep_allocated(object, old);
         allocated::agree_on_cluster_ips(object, old);
         type_change::drop_dependent_fields(object, old);
@@ -54,7 +54,7 @@ impl Strategy for Service {
         keep(object, old, "spec");
     }
 
-    /// With `RelaxedServiceNameValidation` a name may begin with a digit.
+    /// Validates the name, which may begin with a digit if `RelaxedServiceNameValidation` is on.
     fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {
         if features.enabled("RelaxedServiceNameValidation") {
             names::dns1123_label_name(name, prefix)
@@ -105,7 +105,7 @@ fn set_port_defaults(port: &mut Object) {
     default_zero(port, "targetPort", port.get("port").and_then(Value::as_i64).unwrap_or(0));
 }
 
-/// Load balancers that give an address are reached at it.
+/// Sets the default `ipMode` of load balancers that have an address.
 fn set_ingress_defaults(object: &mut Value) {
     let status = object.at_mut(&["status", "loadBalancer"]).and_then(Value::as_object_mut);
     for ingress in status.into_iter().flat_map(|balancer| structs_mut(balancer, "ingress")) {
@@ -115,7 +115,7 @@ fn set_ingress_defaults(object: &mut Value) {
     }
 }
 
-/// Whether traffic from outside of the cluster can reach it.
+/// Returns true if traffic from outside the cluster can reach the service.
 fn is_externally_accessible(spec: &Object) -> bool {
     match text(spec, "type") {
         "LoadBalancer" | "NodePort" => true,

@@ -1,4 +1,4 @@
-//! `ServiceAccount`: an identity for pods.
+//! `ServiceAccount`: an identity that pods use.
 
 use binnacle_schema::{Object, Value};
 
@@ -32,7 +32,7 @@ impl Strategy for ServiceAccount {
     }
 }
 
-/// Secrets are of the same namespace: only their names count.
+/// Removes all but the names from references to secrets, which are in the same namespace.
 fn clean_secret_references(object: &mut Value) {
     for secret in object.get_mut("secrets").and_then(Value::as_list_mut).into_iter().flatten() {
         let name = secret.get("name").filter(|name| !name.is_null()).cloned();

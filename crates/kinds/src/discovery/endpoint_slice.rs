@@ -1,4 +1,4 @@
-//! EndpointSlice: some of the addresses behind a service.
+//! EndpointSlice: a part of the addresses behind a service.
 
 use std::collections::HashSet;
 
@@ -56,7 +56,7 @@ impl Strategy for EndpointSlice {
         if old.is_none() && object.str_at(&["addressType"]) == "FQDN" {
             warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
         }
-        // Controllers of ours write addresses as they should be.
+        // Kubernetes' own controllers write canonical addresses.
         let manager = object.str_at(&["metadata", "labels", "endpointslice.kubernetes.io/managed-by"]);
         if !matches!(manager, "endpointslice-controller.k8s.io" | "endpointslicemirroring-controller.k8s.io") {
             for (at, endpoint) in items(object, "endpoints", &FieldPath::root()) {
@@ -71,11 +71,11 @@ impl Strategy for EndpointSlice {
 
 const LABELS: &[&str] = &["metadata", "labels"];
 
-/// The label under which v1beta1 kept node names.
+/// The label that held the node name in v1beta1.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Writes through v1 drop `deprecatedTopology`, which only v1beta1 could set; a node name that stood there before
-/// moves to its own field, so that clients that write back what they read lose nothing.
+/// Drops `deprecatedTopology`, which only v1beta1 could set, in writes through v1. A node name in it moves to its own
+/// field, so that clients that write back an object lose nothing.
 fn drop_topology(object: &mut Value, old: Option<&Value>) {
     if old.is_some_and(|old| semantically_equal(object.get("endpoints"), old.get("endpoints"))) {
         return;

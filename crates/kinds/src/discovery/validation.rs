@@ -1,4 +1,4 @@
-//! The rules of an EndpointSlice.
+//! Validation of an EndpointSlice.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ const PORTS_MAX: usize = 20000;
 const ENDPOINTS_MAX: usize = 1000;
 const HINTS_MAX: usize = 8;
 
-/// The rules of a slice; endpoints that `old` has as well may be invalid.
+/// Validates a slice; invalid endpoints that `old` has too are accepted.
 pub(super) fn slice(slice: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (address_type, at) = (slice.str_at(&["addressType"]), FieldPath::new("addressType"));
@@ -119,7 +119,7 @@ fn validate_address(address: &str, kind: &str, list: &FieldPath, path: &FieldPat
     endpoint::address(path, address, errors);
 }
 
-/// Checks the names of one list of hints; false where there are too many to look further.
+/// Validates the names in a list of hints; false if there are too many to continue.
 fn list_of_hints(
     hints: &Value,
     list: &str,

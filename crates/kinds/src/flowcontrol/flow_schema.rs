@@ -1,4 +1,4 @@
-//! FlowSchema: which requests belong to which priority level.
+//! FlowSchema: assigns requests to priority levels.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, value};
@@ -56,7 +56,7 @@ impl Strategy for FlowSchema {
     }
 }
 
-/// The schemas without which the server could lock out everybody: nobody may change them.
+/// Returns the spec of a mandatory schema, which is immutable because the server could otherwise lock out all users.
 fn mandatory_spec(name: &str) -> Option<Value> {
     let everything = |groups: Vec<Value>| {
         value!([{
@@ -185,7 +185,7 @@ fn verbs(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A wildcard stands alone in its list.
+/// Requires `*` to be the only item of its list.
 fn alone(rule: &Value, list: &str, what: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let values = texts(rule, list);
     if values.len() > 1 && values.contains(&"*") {

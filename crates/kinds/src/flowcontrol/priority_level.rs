@@ -1,4 +1,4 @@
-//! PriorityLevelConfiguration: how many requests of a level run, and how many wait.
+//! PriorityLevelConfiguration: limits on the requests of a level that run and wait.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, value};
@@ -7,12 +7,12 @@ use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{default_to, default_zero_to, semantically_equal};
 use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
-/// What kept the difference between zero and nothing in v1beta3; the stored version does without.
+/// The annotation by which v1beta3 distinguished zero from absent; the stored version does not need it.
 const PRESERVED_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 const QUEUES_MAX: i64 = 10_000_000;
 
-/// Bits of a hash that can be dealt.
+/// The number of bits of a hash that shuffle sharding can use.
 const HASH_BITS: i64 = 60;
 
 pub(crate) struct PriorityLevelConfiguration;
@@ -71,7 +71,7 @@ impl Strategy for PriorityLevelConfiguration {
     }
 }
 
-/// The levels without which the server could lock out everybody: nobody may change them.
+/// Validates a mandatory level, which is immutable because the server could otherwise lock out all users.
 fn mandatory(spec: &Value, name: &str, errors: &mut FieldErrors) {
     let detail = match name {
         "exempt" => {
@@ -198,7 +198,7 @@ fn validate_queuing(queuing: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-/// How many bits of a hash it takes to deal a hand of queues.
+/// Returns the number of hash bits that dealing a hand of queues uses.
 fn entropy_bits(queues: i64, hand: i64) -> i64 {
     ((queues as f64).log2() * hand as f64).ceil() as i64
 }

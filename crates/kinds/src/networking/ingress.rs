@@ -1,4 +1,4 @@
-//! Ingress: HTTP from outside to services.
+//! Ingress: routes of HTTP from outside the cluster to services.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::checks::{invalid_each, items, member, present, required_path_segment,
 use crate::prepare::{clear_status, first_generation, is_set, next_generation, put_back};
 use crate::{MetadataCheck, Strategy, StrategyContext};
 
-/// What named the class before there was a field for it.
+/// The annotation of the ingress class, from before there was a field for it.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 pub(crate) struct Ingress;
@@ -88,7 +88,7 @@ impl Strategy for Ingress {
     }
 }
 
-/// Rules that came later than objects which break them: updates of those may go on doing so.
+/// Rules that are newer than some stored objects: updates of an object may keep breaking them.
 #[derive(Clone, Copy, Default)]
 struct Leniency {
     secret_names: bool,
@@ -146,7 +146,7 @@ fn spec(ingress: &Value, lenient: Leniency, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the host of a rule and says whether it is a wildcard.
+/// Validates the host of a rule. Returns true if it is a wildcard.
 fn host(host: &str, path: &FieldPath, errors: &mut FieldErrors) -> bool {
     if host.is_empty() {
         return false;
@@ -237,7 +237,7 @@ fn service_backend(service: &Value, path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-/// A reference to an object of any kind in the same namespace.
+/// Validates a reference to an object of any kind in the same namespace.
 pub(super) fn local_reference(reference: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if let Some(group) = present(reference, "apiGroup").and_then(Value::as_str) {
         invalid_each(&path.child("apiGroup"), group, &names::dns1123_subdomain(group), errors);

@@ -1,4 +1,4 @@
-//! IngressClass: which controller an Ingress is for.
+//! IngressClass: the controller of an Ingress.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

@@ -1,4 +1,4 @@
-//! IPAddress: one address that is taken, and by whom.
+//! IPAddress: an allocated address and its owner.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -44,7 +44,7 @@ impl Strategy for IpAddress {
         errors
     }
 
-    /// The name is the address.
+    /// Validates the name, which is the address.
     fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
         let mut errors = FieldErrors::new();
         ip::valid_ip(&FieldPath::root(), name, &mut errors);

@@ -1,4 +1,4 @@
-//! NetworkPolicy: who may talk to which pods.
+//! NetworkPolicy: the traffic allowed to and from pods.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::checks::{invalid_each, items, member, present, spec_path};
 use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at};
 use crate::{Strategy, StrategyContext};
 
-/// Each direction with the name of its peers.
+/// The directions, each with the member that lists its peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
 pub(crate) struct NetworkPolicy;
@@ -60,14 +60,14 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-/// What an update may keep although it breaks a rule.
+/// Invalid values of the old object, which an update may keep.
 #[derive(Default)]
 struct Known<'a> {
     any_label_value: bool,
     ranges: HashSet<&'a str>,
 }
 
-/// A policy that does not name its directions is about what comes in, and about what goes out if it has such rules.
+/// Sets the default directions of a policy: ingress, and egress if it has egress rules.
 fn default_policy_types(spec: &mut Object) {
     let is_empty = |name| spec.get(name).and_then(Value::as_list).is_none_or(<[Value]>::is_empty);
     if !is_empty("policyTypes") {
@@ -172,7 +172,7 @@ fn validate_ip_block(block: &Value, known: &HashSet<&str>, path: &FieldPath, err
     }
 }
 
-/// All blocks of addresses of a policy and where they stand.
+/// Returns all address blocks of a policy with their paths.
 fn ip_blocks(policy: &Value) -> Vec<(FieldPath, &Value)> {
     let (spec, path) = (member(policy, "spec"), spec_path());
     let mut blocks = Vec::new();

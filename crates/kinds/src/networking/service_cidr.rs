@@ -1,4 +1,4 @@
-//! ServiceCIDR: a range of addresses that services draw from.
+//! ServiceCIDR: a range of addresses for services.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -33,7 +33,7 @@ impl Strategy for ServiceCidr {
         errors
     }
 
-    /// A second range may be added; all else stays.
+    /// Validates an update, which may only add a second range.
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (object.list_at(RANGES), old.list_at(RANGES));

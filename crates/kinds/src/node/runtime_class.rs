@@ -1,4 +1,4 @@
-//! RuntimeClass: how the containers of a pod are run.
+//! RuntimeClass: a way to run the containers of a pod.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -49,7 +49,7 @@ impl Strategy for RuntimeClass {
     }
 }
 
-/// What a runtime takes for itself is checked like the limits of a container.
+/// Validates the overhead of a runtime class like the limits of a container.
 fn overhead(overhead: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("overhead");
     let amounts = overhead.object_at(&["podFixed"]);

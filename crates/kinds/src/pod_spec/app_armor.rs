@@ -1,4 +1,4 @@
-//! AppArmor profiles that annotations name: copied to the fields that replaced them (KEP-24, version skew).
+//! AppArmor profiles in annotations, which are copied to the fields that replaced them (KEP-24, version skew).
 
 use binnacle_meta::FieldPath;
 use binnacle_schema::{Object, Value, value};
@@ -10,7 +10,7 @@ const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/
 const LOCALHOST_PREFIX: &str = "localhost/";
 const PROFILE_MAX: usize = 4095;
 
-/// Sets the profile of each container that has an annotation, no profile, and not the pod's profile anyway.
+/// Sets the profile of each container with an annotation, unless it has a profile or the pod's profile is the same.
 pub(crate) fn copy_annotations(object: &mut Value) {
     if object.str_at(&["spec", "os", "name"]) == "windows" {
         return;
@@ -32,7 +32,7 @@ pub(crate) fn copy_annotations(object: &mut Value) {
     }
 }
 
-/// What is said of the annotations of a pod, before they are copied: that fields replace them.
+/// Returns warnings about the annotations of a pod, before they are copied to fields.
 pub(crate) fn pod_warnings(object: &Value) -> Vec<String> {
     let (null, path) = (Value::Null, FieldPath::root());
     let (spec, metadata) = (object.get("spec").unwrap_or(&null), object.get("metadata").unwrap_or(&null));
@@ -48,7 +48,7 @@ pub(crate) fn pod_warnings(object: &Value) -> Vec<String> {
     containers.collect()
 }
 
-/// What is said of the annotation of a template for one of its containers.
+/// Returns the warning about the annotation of a pod template for one of its containers.
 pub(super) fn template_warning(spec: &Value, container: &Value, metadata: &Value, path: &FieldPath) -> Option<String> {
     let annotation = annotation_without_field(container, metadata)?;
     let of_pod = pod_profile(spec);
@@ -80,7 +80,7 @@ fn set_profile(container: &mut Object, profile: Value) {
     }
 }
 
-/// The profile that an annotation means, `None` for what would not be valid.
+/// Returns the profile of an annotation; `None` if invalid.
 fn profile(annotation: &str) -> Option<Value> {
     let valid = |name: &str| name.trim() == name && name.len() <= PROFILE_MAX;
     named_profile(annotation).filter(|_| annotation.strip_prefix(LOCALHOST_PREFIX).is_none_or(valid))

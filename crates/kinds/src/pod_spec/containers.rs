@@ -41,7 +41,7 @@ pub(super) fn set_container_defaults(container: &mut Object) {
     }
 }
 
-/// A reference to a field of the pod names the version it speaks of.
+/// Sets the default version of a reference to a field of the pod.
 pub(super) fn set_field_selector_defaults(field: &mut Object) {
     default_zero(field, "apiVersion", "v1");
 }

@@ -1,4 +1,4 @@
-//! Fields of features that are off: dropped unless the old object has them already.
+//! Fields of disabled feature gates, which are dropped unless the old object has them.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,12 @@ use crate::Features;
 use crate::gated::{Gated, drop_disabled, in_use};
 use crate::tree::{is_nil, struct_mut, structs_mut, text};
 
-/// The fields of a pod's spec that come with features.
+/// The gated fields of a pod's spec.
 const SPEC: &[Gated] = &[
     Gated { feature: "UserNamespacesSupport", fields: &[&["hostUsers"]] },
     Gated { feature: "SupplementalGroupsPolicy", fields: &[&["securityContext", "supplementalGroupsPolicy"]] },
     Gated { feature: "PodLevelResources", fields: &[&["resources"]] },
-    // A pod whose containers refer to claims has claims itself.
+    // A pod with claims in its containers has claims itself.
     Gated {
         feature: "DynamicResourceAllocation",
         fields: &[
@@ -48,7 +48,7 @@ const SPEC: &[Gated] = &[
     },
 ];
 
-/// The fields of a pod's status that come with features.
+/// The gated fields of a pod's status.
 const STATUS: &[Gated] = &[
     Gated {
         feature: "PodObservedGenerationTracking",
@@ -85,7 +85,7 @@ const STATUS: &[Gated] = &[
 
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Drops from a pod's spec what is off; `old` is the spec before the update.
+/// Drops disabled fields from a pod's spec; `old` is the spec before the update.
 pub(crate) fn drop_disabled_spec_fields(features: &Features, spec: &mut Value, old: Option<&Value>) {
     drop_disabled(features, spec, old, SPEC);
     let Some(spec) = spec.as_object_mut() else { return };
@@ -102,12 +102,13 @@ pub(crate) fn drop_disabled_spec_fields(features: &Features, spec: &mut Value, o
     }
 }
 
-/// Drops from a pod's status what is off; `old` is the status before the update.
+/// Drops disabled fields from a pod's status; `old` is the status before the update.
 pub(crate) fn drop_disabled_status_fields(features: &Features, status: &mut Value, old: Option<&Value>) {
     drop_disabled(features, status, old, STATUS);
 }
 
-/// Init containers that keep running had a policy before there were rules.
+/// Returns true if a container has restart rules or a restart policy, except for sidecars, which had a policy before
+/// this feature.
 pub(super) fn has_restart_rules(spec: Option<&Value>) -> bool {
     let Some(spec) = spec else { return false };
     CONTAINERS.iter().any(|list| {
@@ -130,7 +131,7 @@ fn drop_restart_rules(spec: &mut Object) {
     }
 }
 
-/// Volumes that are images go as a whole, and what mounts them.
+/// Drops image volumes and their mounts.
 fn drop_image_volumes(spec: &mut Object) {
     let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_list_mut) else { return };
     let is_image = |volume: &Value| volume.get("image").is_some_and(|image| !image.is_null());
@@ -151,7 +152,7 @@ fn has_stop_signal(spec: Option<&Value>) -> bool {
     spec.is_some_and(|spec| signals.iter().any(|path| in_use(spec, path)))
 }
 
-/// A lifecycle that said nothing else goes with the signal.
+/// Drops the stop signal, and the lifecycle if it has no other member.
 fn drop_stop_signal(container: &mut Object) {
     let Some(lifecycle) = struct_mut(container, "lifecycle") else { return };
     if lifecycle.remove("stopSignal").is_some_and(|signal| !signal.is_null())

@@ -1,4 +1,5 @@
-//! Names of container images, as far as the pull policy depends on them: what may move is pulled always.
+//! Names of container images, as far as the pull policy depends on them: an image whose contents may change is always
+//! pulled.
 //!
 //! The grammar is that of `github.com/distribution/reference`.
 
@@ -7,13 +8,13 @@ const LEGACY_DOMAIN: &str = "index.docker.io";
 const NAME_MAX: usize = 255;
 const TAG_MAX: usize = 128;
 
-/// `Always` for the tag `latest`, given or meant, and `IfNotPresent` for all else, unreadable names included.
+/// Returns `Always` for the tag `latest`, given or implied, and `IfNotPresent` for all others, invalid names included.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     if is_latest(image) { "Always" } else { "IfNotPresent" }
 }
 
 fn is_latest(image: &str) -> bool {
-    // A bare image identifier is no name.
+    // A bare image identifier is not a name.
     if image.len() == 64 && image.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
         return false;
     }
@@ -39,7 +40,7 @@ fn is_latest(image: &str) -> bool {
     }
 }
 
-/// The registry and the rest: what stands before the first slash is a registry if it looks like a host.
+/// Splits off the registry: the part before the first slash, if it looks like a host.
 fn split_domain(image: &str) -> (&str, &str) {
     let (domain, rest) = match image.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first => {
@@ -54,7 +55,7 @@ fn is_name(domain: &str, path: &str) -> bool {
     path.len() <= NAME_MAX && path.split('/').all(is_component) && (is_domain(domain) || is_component(domain))
 }
 
-/// Lower-case letters and digits, joined by one dot, one or two underscores, or dashes.
+/// Returns true for lower-case letters and digits, joined by one dot, one or two underscores, or dashes.
 fn is_component(component: &str) -> bool {
     let is_alphanumeric = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     let bytes = component.as_bytes();
@@ -92,7 +93,7 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|c| is_word(c) || c == b'.' || c == b'-')
 }
 
-/// A known algorithm and a number of its length.
+/// Returns true for a known algorithm and a number of its length.
 fn is_digest(digest: &str) -> bool {
     let digits = match digest.split_once(':') {
         Some(("sha256", hex)) => (hex, 64),

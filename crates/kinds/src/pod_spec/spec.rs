@@ -1,4 +1,4 @@
-//! Defaults of a pod's spec, alike in pods and in templates.
+//! Defaults of a pod's spec, in pods and templates.
 
 use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
@@ -8,7 +8,7 @@ use crate::tree::{default_nil, default_zero, is_zero, struct_mut, structs_mut};
 
 const TERMINATION_GRACE_PERIOD: i64 = 30;
 
-/// Annotations by which clients of before v1.8 carried init containers; never kept.
+/// Annotations in which clients before v1.8 carried init containers; they are always removed.
 const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
@@ -16,14 +16,14 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Defaults of a pod template, the object with `metadata` and `spec`.
+/// Sets the defaults of a pod template, an object with `metadata` and `spec`.
 pub(crate) fn set_template_defaults(template: &mut Object) {
-    // `spec` is no pointer: it is there even where nobody wrote it.
+    // `spec` is not a pointer in Go, so it is always present.
     set_spec_defaults(template.object_entry("spec"));
     drop_init_container_annotations(template);
 }
 
-/// Defaults of a pod's spec.
+/// Sets the defaults of a pod's spec.
 pub(crate) fn set_spec_defaults(spec: &mut Object) {
     default_zero(spec, "dnsPolicy", "ClusterFirst");
     default_zero(spec, "restartPolicy", "Always");
@@ -44,7 +44,7 @@ pub(crate) fn set_spec_defaults(spec: &mut Object) {
     mirror_service_account(spec);
 }
 
-/// `serviceAccount` is the old name of `serviceAccountName` and always shows the same.
+/// Makes `serviceAccount`, the old name, equal to `serviceAccountName`.
 fn mirror_service_account(spec: &mut Object) {
     let from = if is_zero(spec, "serviceAccountName") { "serviceAccount" } else { "serviceAccountName" };
     match spec.get(from).cloned() {
@@ -59,7 +59,7 @@ fn mirror_service_account(spec: &mut Object) {
     }
 }
 
-/// Removes what carried init containers before there was a field for them.
+/// Removes the annotations that carried init containers before there was a field.
 pub(crate) fn drop_init_container_annotations(object: &mut Object) {
     let metadata = struct_mut(object, "metadata");
     if let Some(annotations) = metadata.and_then(|metadata| struct_mut(metadata, "annotations")) {

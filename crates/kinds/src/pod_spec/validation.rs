@@ -1,4 +1,4 @@
-//! The rules of pods and of templates for pods.
+//! Validation of pods and of templates for pods.
 
 pub(crate) mod annotations;
 pub(crate) mod containers;
@@ -16,7 +16,7 @@ pub(crate) mod sources;
 mod volumes;
 mod windows;
 
-pub(crate) use options::{Options, merges_label_keys};
+pub(crate) use options::{PodValidationOptions, merges_label_keys};
 
 use binnacle_validation::repeated;
 use std::collections::{HashMap, HashSet};
@@ -36,8 +36,13 @@ const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
 const SEARCH_LIST_MAX: usize = 2048;
 
-/// The rules of a template, the object with `metadata` and `spec`.
-pub(crate) fn template(template: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+/// Validates a template, an object with `metadata` and `spec`.
+pub(crate) fn template(
+    template: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let null = Value::Null;
     let own_spec = template.get("spec").unwrap_or(&null);
     let annotations = template.object_at(&["metadata", "annotations"]);
@@ -53,12 +58,12 @@ pub(crate) fn template(template: &Value, path: &FieldPath, options: &Options<'_>
     }
 }
 
-/// The rules of a pod's spec; `metadata` is the pod's, `None` for a template.
+/// Validates a pod's spec; `metadata` is the pod's, `None` for a template.
 pub(crate) fn spec(
     spec: &Value,
     metadata: Option<&Value>,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let e = errors;
@@ -140,7 +145,7 @@ pub(crate) fn spec(
     file_keys(spec, path, e);
 }
 
-/// `Always`, `IfNotPresent` or `Never`.
+/// Accepts `Always`, `IfNotPresent` or `Never`.
 pub(super) fn pull_policy(path: &FieldPath, policy: &str, errors: &mut FieldErrors) {
     checks::required_one_of(path, policy, &["Always", "IfNotPresent", "Never"], errors);
 }
@@ -184,8 +189,8 @@ fn resource_claims(list: &[Value], metadata: Option<&Value>, path: &FieldPath, e
     }
 }
 
-/// In the network of the host a container's port is the host's.
-fn host_network(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+/// Requires the host ports of containers in the host network to equal their container ports.
+fn host_network(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     if !spec.bool_at(&["hostNetwork"]) {
         return;
     }
@@ -284,9 +289,9 @@ fn host_aliases(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Variables from files read them from an empty directory of the pod.
+/// Validates variables from files, which must be in an `emptyDir` volume of the pod.
 fn file_keys(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    // Of several volumes of a name the last counts.
+    // Of several volumes with one name the last one counts.
     let volumes: HashMap<&str, &Value> =
         spec.list_at(&["volumes"]).iter().map(|volume| (volume.str_at(&["name"]), volume)).collect();
     for (container, at) in errors.while_room(containers::all(spec, path)) {

@@ -1,4 +1,4 @@
-//! Defaults of volumes, and of the claims that ephemeral volumes and stateful sets make.
+//! Defaults of volumes, and of the claims made for ephemeral volumes and stateful sets.
 
 use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
@@ -7,7 +7,7 @@ use super::containers::set_field_selector_defaults;
 use super::image;
 use crate::tree::{default_nil, default_zero, struct_mut, structs_mut, text};
 
-/// Files of secrets, config maps and the like may be read by all and written by their owner.
+/// The default mode of files of secrets, config maps and the like: readable by all, writable by the owner.
 const FILE_MODE: i64 = 0o644;
 const TOKEN_EXPIRATION: i64 = 3600;
 
@@ -47,7 +47,7 @@ pub(super) fn set_volume_defaults(volume: &mut Object) {
     }
 }
 
-/// Constants of volumes that reach over the network, alike in pods and in persistent volumes.
+/// Sets the constant defaults of network volumes, in pods and in persistent volumes.
 pub(crate) fn set_remote_volume_defaults(source: &mut Object) {
     if let Some(rbd) = struct_mut(source, "rbd") {
         default_zero(rbd, "pool", "rbd");
@@ -69,7 +69,7 @@ pub(crate) fn set_remote_volume_defaults(source: &mut Object) {
     }
 }
 
-/// Defaults of the spec of a claim.
+/// Sets the defaults of the spec of a claim.
 pub(crate) fn set_claim_spec_defaults(spec: &mut Object) {
     default_nil(spec, "volumeMode", Value::from("Filesystem"));
     if let Some(requirements) = struct_mut(spec, "resources") {

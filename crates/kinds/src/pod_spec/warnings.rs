@@ -1,4 +1,4 @@
-//! Warnings about pods and templates for pods: what is deprecated, does nothing, or is hardly what was meant.
+//! Warnings about pods and pod templates: fields that are deprecated, ignored, or probably not what was intended.
 
 mod paths;
 mod ports;
@@ -15,8 +15,7 @@ use crate::node::{deprecated_label, deprecated_labels_in_term};
 use crate::tree::member;
 use binnacle_validation::pod_resources::quantity;
 
-/// What may be warned about together with each other of its kind is compared with no more of these, and no more
-/// warnings of a kind are ever told.
+/// The limit on comparisons of an item with similar ones, and on the number of warnings of a kind.
 const ENOUGH: usize = 1024;
 
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
@@ -31,7 +30,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ("security.alpha.kubernetes.io/unsafe-sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
 ];
 
-/// Volume sources of drivers that are gone: the field, what kube-apiserver calls it, and what is said.
+/// Volume sources of removed drivers: the field, its name in kube-apiserver's messages, and the warning.
 const VOLUMES_BEFORE_EPHEMERAL: [(&str, &str, &str); 7] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -46,17 +45,17 @@ const VOLUMES_AFTER_EPHEMERAL: [(&str, &str, &str); 2] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// What is said of a pod.
+/// Returns warnings about a pod.
 pub(crate) fn of_pod(pod: &Value) -> Vec<String> {
     of(pod, &FieldPath::root(), false)
 }
 
-/// What is said of the template at a path.
+/// Returns warnings about the pod template at a path.
 pub(crate) fn of_template(template: &Value, path: &FieldPath) -> Vec<String> {
     of(template, path, true)
 }
 
-/// Fractions of a byte in what a claim asks for.
+/// Returns warnings about fractions of a byte in the resources of a claim.
 pub(crate) fn of_claim_spec(spec: &Value, path: &FieldPath) -> Vec<String> {
     let lists = ["requests", "limits"].iter();
     lists.filter_map(|list| fraction(spec, &["resources", list], "storage", path)).collect()
@@ -83,11 +82,11 @@ fn of(holder: &Value, path: &FieldPath, is_template: bool) -> Vec<String> {
     warnings
 }
 
-/// The pod or template that is looked at.
+/// The pod or template that is checked.
 struct Look<'a> {
     spec: &'a Value,
     metadata: &'a Value,
-    /// That of the pod or template, and that of its spec.
+    /// The path of the pod or template, and that of its spec.
     path: &'a FieldPath,
     at: FieldPath,
 }
@@ -152,7 +151,7 @@ impl Look<'_> {
         }
     }
 
-    /// Lists that are merged by a key which is there twice, and fractions of a byte.
+    /// Warns about duplicate keys in lists that are merged by key, and about fractions of a byte.
     fn repetitions(&self, warnings: &mut Vec<String>) {
         for (list, key, what) in [("hostAliases", "ip", "ip"), ("imagePullSecrets", "name", "name")] {
             let mut seen = BTreeSet::new();
@@ -186,7 +185,7 @@ impl Look<'_> {
             if !has_seccomp(container) && self.annotation(&name).is_some() {
                 warnings.push(format!("{}: {}", self.annotation_path(&name), unused("seccompProfile")));
             }
-            // A pod's annotations become fields before anything is said of them.
+            // A pod's annotations have become fields before its warnings are made.
             if is_template {
                 warnings.extend(app_armor::template_warning(self.spec, container, self.metadata, self.path));
             }
@@ -226,7 +225,7 @@ impl Look<'_> {
     }
 }
 
-/// A term that nodes are preferred by: its values may be no label values, which matches nothing.
+/// Warns about invalid label values in a preferred node term, which match nothing.
 fn preference(term: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     for (i, expression) in term.list_at(&["matchExpressions"]).iter().enumerate() {
         let at = path.child("matchExpressions").index(i);
@@ -248,7 +247,7 @@ fn null_selector(holder: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     }
 }
 
-/// The warning about an amount of bytes that is no whole number.
+/// Returns the warning about an amount of bytes that is not a whole number.
 fn fraction(holder: &Value, list: &[&str], name: &str, path: &FieldPath) -> Option<String> {
     let amount = holder.at(list).and_then(|list| list.get(name)).and_then(quantity)?;
     if amount.milli_value() % 1000 == 0 {
@@ -258,7 +257,7 @@ fn fraction(holder: &Value, list: &[&str], name: &str, path: &FieldPath) -> Opti
     Some(format!("{at}: fractional byte value {:?} is invalid, must be an integer", amount.to_string()))
 }
 
-/// Variables that are set again without using what they were: merging by name keeps only one of them.
+/// Warns about variables that are set again without using their previous value: merging by name keeps only one of them.
 fn environment(container: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     let mut seen = BTreeMap::new();
     for (i, variable) in container.list_at(&["env"]).iter().enumerate() {

@@ -1,4 +1,4 @@
-//! PodDisruptionBudget: how many of a set of pods may be evicted.
+//! PodDisruptionBudget: the number of pods of a set that may be evicted.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

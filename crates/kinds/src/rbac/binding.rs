@@ -1,4 +1,4 @@
-//! RoleBinding and ClusterRoleBinding: who has a role.
+//! RoleBinding and ClusterRoleBinding: the subjects that have a role.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -110,7 +110,7 @@ fn validate_subject(subject: &Value, namespaced: bool, path: &FieldPath, errors:
     }
 }
 
-/// A binding that could come to mean another role would hand out what its author never had.
+/// Reports a change of the role. A binding with another role would grant permissions that its author never had.
 fn same_role(binding: &Value, old: &Value, errors: &mut FieldErrors) {
     let role = binding.get("roleRef");
     if role != old.get("roleRef") {

@@ -1,4 +1,4 @@
-//! Role and ClusterRole: what may be done.
+//! Role and ClusterRole: permissions.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -60,7 +60,7 @@ fn cluster_role(role: &Value, any_label_value: bool) -> FieldErrors {
     }
     for (at, selector) in errors.while_room(items(aggregation, "clusterRoleSelectors", &path)) {
         selectors::label_selector(Some(selector), any_label_value, &at, &mut errors);
-        // kube-apiserver parses the selector once more, which fails for the same reasons and has nothing to show then.
+        // kube-apiserver parses the selector again, which fails for the same reasons with nothing to show.
         if selectors::is_invalid(Some(selector)) {
             errors.push(FieldError::invalid(&at, binnacle_meta::ErrorValue::raw("null"), "invalid label selector."));
         }

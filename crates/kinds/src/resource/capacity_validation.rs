@@ -1,4 +1,4 @@
-//! The rules for how the capacity of a shared device may be asked for.
+//! Validation of policies for requests of a shared device's capacity.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 use binnacle_schema::Value;
@@ -8,7 +8,7 @@ use crate::checks::present;
 
 const OPTIONS_MAX: usize = 10;
 
-/// The rules of a policy for a capacity of `max`.
+/// Validates a request policy for a capacity of `max`.
 pub(super) fn request_policy(policy: &Value, max: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let values = !policy.list_at(&["validValues"]).is_empty();
     let range = present(policy, "validRange");
@@ -90,7 +90,7 @@ fn valid_range(range: &Value, default: &str, max: &str, path: &FieldPath, errors
     }
     for reached in [Some(default), top].into_iter().flatten() {
         let distance = value(reached).saturating_sub(value(min));
-        // No number is a multiple of zero; kube-apiserver divides by it and fails the request.
+        // No number is a multiple of zero; kube-apiserver divides by zero and fails the request.
         if distance.checked_rem(value(step)).is_none_or(|rest| rest != 0) {
             refuse("step", reached, format!("value is not a multiple of a given step ({step}) from ({min})"));
         }

@@ -1,4 +1,4 @@
-//! The rules of what a claim asks for, and of device classes, which hold parts of it.
+//! Validation of the requests and constraints of a claim, and of device classes, which have parts of them.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, json};
@@ -17,7 +17,7 @@ const ALTERNATIVES_MAX: usize = 8;
 const EXPRESSION_MAX: usize = 10 * 1024;
 const PARAMETERS_MAX: usize = 10 * 1024;
 
-/// The rules of `spec.devices` of a claim.
+/// Validates `spec.devices` of a claim.
 pub(super) fn devices(devices: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let requests = bounded(devices, "requests", REQUESTS_MAX, path, errors);
     for (at, request) in errors.while_room(&requests) {
@@ -100,7 +100,7 @@ fn device_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for selectors of devices.
+/// Validates device selectors.
 pub(super) fn selectors(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     for (at, selector) in bounded(object, "selectors", SELECTORS_MAX, path, errors) {
         let at = at.child("cel");
@@ -141,7 +141,7 @@ fn validate_toleration(toleration: &Value, path: &FieldPath, errors: &mut FieldE
 
 pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// The rules for the configuration of devices; what is stored already may be too long.
+/// Validates the configuration of devices; stored ones may be above the limit.
 pub(super) fn configuration(config: &Value, stored: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("opaque");
     let Some(opaque) = present(config, "opaque") else {
@@ -153,7 +153,7 @@ pub(super) fn configuration(config: &Value, stored: bool, path: &FieldPath, erro
     free_form(opaque.get("parameters"), max, &path.child("parameters"), errors);
 }
 
-/// The rules for an object of the driver's own making.
+/// Validates a free-form object for the driver.
 pub(super) fn free_form(value: Option<&Value>, max: usize, path: &FieldPath, errors: &mut FieldErrors) {
     match value.filter(|value| !value.is_null()) {
         None => errors.push(FieldError::required(path, "")),

@@ -1,4 +1,4 @@
-//! DeviceClass: devices of a sort, with their configuration.
+//! DeviceClass: a selection of devices and their configuration.
 
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;

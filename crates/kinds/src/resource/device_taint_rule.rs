@@ -1,4 +1,4 @@
-//! DeviceTaintRule: taints for devices that match.
+//! DeviceTaintRule: taints for selected devices.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Time};
 use binnacle_schema::Value;
@@ -33,7 +33,7 @@ impl Strategy for DeviceTaintRule {
     fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let taint = object.make_at(TAINT);
         date_taint(taint, situation.now);
-        // Another effect begins now, unless the client says when.
+        // A changed effect starts now, unless the client set the time.
         let same = |field: &str| taint.get(field) == old.at(TAINT).and_then(|taint| taint.get(field));
         if !same("effect") && same("timeAdded") {
             taint.insert("timeAdded", Time::from_unix(situation.now, 0).to_string());

@@ -1,4 +1,4 @@
-//! Names that the kinds of this group share, and lists with bounds.
+//! Names and bounded lists that the kinds of this group share.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::storage::driver_name;
 const POOL_MAX: usize = 253;
 const ID_MAX: usize = 32;
 
-/// Subdomains with slashes between them.
+/// Validates the name of a pool: subdomains separated by slashes.
 pub(super) fn pool_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -24,7 +24,7 @@ pub(super) fn pool_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) 
     name.split('/').for_each(|part| checks::subdomain(path, part, errors));
 }
 
-/// A uuid as it is usually written.
+/// Validates a UUID in its canonical form.
 pub(super) fn uid(path: &FieldPath, uid: &str, errors: &mut FieldErrors) {
     if let Some(problem) = uuid_problem(uid) {
         errors.push(FieldError::invalid(path, uid, format!("error validating uid: {problem}")));
@@ -34,7 +34,7 @@ pub(super) fn uid(path: &FieldPath, uid: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// What is wrong with a uuid in any of its forms: plain, in braces, as a URN, without dashes.
+/// Returns the error of a UUID in any of its forms: plain, in braces, as a URN, without dashes.
 fn uuid_problem(uid: &str) -> Option<String> {
     const URN: &str = "urn:uuid:";
     let inner = match uid.len() {
@@ -62,7 +62,8 @@ fn uuid_problem(uid: &str) -> Option<String> {
     (!well_formed).then(|| "invalid UUID format".to_owned())
 }
 
-/// A name of an attribute or a capacity: an identifier, with a domain before a slash where it is not the driver's.
+/// Validates the name of an attribute or a capacity: an identifier, after a domain and a slash if it is not the
+/// driver's.
 pub(super) fn qualified_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     match name.split('/').collect::<Vec<_>>()[..] {
         [id] => identifier(path, id, errors),
@@ -103,7 +104,7 @@ fn identifier(path: &FieldPath, id: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The items of a list that is not too long, each with its path; one error instead where it is.
+/// Returns the items of a list with their paths, or reports a list that is too long and returns none.
 pub(super) fn bounded<'a>(
     object: &'a Value,
     list: &str,
@@ -119,7 +120,7 @@ pub(super) fn bounded<'a>(
     items(object, list, path).collect()
 }
 
-/// Reports items whose key stood before them.
+/// Reports items whose key an earlier item has.
 pub(super) fn duplicates(items: &[(FieldPath, &Value)], key: impl Fn(&Value) -> String, errors: &mut FieldErrors) {
     let mut seen = HashSet::new();
     for (at, item) in errors.while_room(items) {
@@ -130,7 +131,7 @@ pub(super) fn duplicates(items: &[(FieldPath, &Value)], key: impl Fn(&Value) -> 
     }
 }
 
-/// Conditions that must hold before a device is bound, and those that tell that it failed: either both or none.
+/// Validates the conditions before binding and the conditions of failed binding: both or neither must be given.
 pub(super) fn binding_conditions(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const MAX: usize = 4;
     const NAMES: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
@@ -162,7 +163,7 @@ pub(super) fn binding_conditions(object: &Value, path: &FieldPath, errors: &mut 
     }
 }
 
-/// Whether a device was asked for by that name: `request` or `request/alternative`.
+/// Validates a reference to a device request of the claim: `request` or `request/alternative`.
 pub(super) fn request_reference(name: &str, claim: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const DETAIL: &str =
         "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
@@ -173,7 +174,7 @@ pub(super) fn request_reference(name: &str, claim: &Value, path: &FieldPath, err
     }
     segments.iter().for_each(|segment| checks::label(path, segment, errors));
     let is_named = |item: &&Value, name: &str| item.str_at(&["name"]) == name;
-    // Of requests with one name the last one counts.
+    // Of several requests with one name the last one counts.
     let request = claim.list_at(&["requests"]).iter().rev().find(|request| is_named(request, segments[0]));
     let known = request.is_some_and(|request| {
         segments.len() == 1 || request.list_at(&["firstAvailable"]).iter().any(|sub| is_named(&sub, segments[1]))
@@ -183,7 +184,7 @@ pub(super) fn request_reference(name: &str, claim: &Value, path: &FieldPath, err
     }
 }
 
-/// Checks references to requests that stand in a list, each once.
+/// Validates a list of references to requests, which must be unique.
 pub(super) fn request_references(object: &Value, claim: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let references = bounded(object, "requests", super::claim_validation::REQUESTS_MAX, path, errors);
     for (at, name) in errors.while_room(&references) {

@@ -1,4 +1,4 @@
-//! Requests for devices, as claims and templates of claims hold them.
+//! Requests for devices in claims and claim templates.
 
 use binnacle_schema::{Object, Value};
 
@@ -6,11 +6,11 @@ use crate::Features;
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{default_zero_to, objects_at};
 
-/// Defaults of the requests in the list at `path`; `version` is that of the object.
+/// Sets the defaults of the requests in the list at `path`; `version` is the object's version.
 pub(super) fn set_defaults(version: &str, object: &mut Value, path: &[&str]) {
     for request in objects_at(object, path) {
         if version == "v1beta1" {
-            // Without a class it is a request with alternatives, which has no mode of its own.
+            // A request without a class has alternatives and no mode of its own.
             if request.get("deviceClassName").and_then(Value::as_str).is_some_and(|class| !class.is_empty()) {
                 count_devices(request);
             }
@@ -22,7 +22,7 @@ pub(super) fn set_defaults(version: &str, object: &mut Value, path: &[&str]) {
     }
 }
 
-/// The fields of a claim's spec that come with features.
+/// The gated fields of a claim's spec.
 const GATED: &[Gated] = &[
     Gated { feature: "DRAPrioritizedList", fields: &[&["devices", "requests", "*", "firstAvailable"]] },
     Gated {
@@ -42,14 +42,14 @@ const GATED: &[Gated] = &[
     },
 ];
 
-/// Drops what is off from the claim's spec at a path.
+/// Drops disabled fields from the claim's spec at a path.
 pub(super) fn drop_disabled_fields(features: &Features, object: &mut Value, old: Option<&Value>, path: &[&str]) {
     if let Some(spec) = object.at_mut(path) {
         drop_disabled(features, spec, old.and_then(|old| old.at(path)), GATED);
     }
 }
 
-/// One device, where nothing else is said.
+/// Sets the default count of devices: one.
 fn count_devices(request: &mut Object) {
     default_zero_to(request, "allocationMode", "ExactCount");
     if request.get("allocationMode").and_then(Value::as_str) == Some("ExactCount") {

@@ -1,4 +1,4 @@
-//! ResourceClaim: devices that pods need, and which they got.
+//! ResourceClaim: requested devices, and their allocation.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct ResourceClaim;
 
-/// The fields of the status that come with features.
+/// The gated fields of the status.
 const STATUS: &[Gated] = &[
     Gated { feature: "DRAResourceClaimDeviceStatus", fields: &[&["status", "devices"]] },
     Gated {
@@ -80,12 +80,12 @@ impl Strategy for ResourceClaim {
 
 const RESULTS: &[&str] = &["status", "allocation", "devices", "results"];
 
-/// Which device, or which share of one.
+/// Returns the key of a device or of a share of one.
 fn device(status: &Value) -> [&str; 4] {
     ["driver", "pool", "device", "shareID"].map(|field| status.str_at(&[field]))
 }
 
-/// Drivers' reports on devices go with the devices, so that who deallocates need not know of them.
+/// Drops the status of deallocated devices, so that the deallocating client need not know it.
 fn drop_deallocated(object: &mut Value, old: &Value) {
     let devices = |list: &[Value]| -> HashSet<[String; 4]> {
         list.iter().map(|result| device(result).map(str::to_owned)).collect()

@@ -1,4 +1,4 @@
-//! ResourceClaimTemplate: claims that are made for each pod.
+//! kube-apiserver validates the whole template again, including its metadata, although it is immutable.
 
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;

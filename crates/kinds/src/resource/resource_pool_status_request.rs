@@ -1,4 +1,4 @@
-//! ResourcePoolStatusRequest: a question for the state of pools of devices, answered once.
+//! ResourcePoolStatusRequest: a request for the state of device pools, which is answered once.
 
 use std::collections::HashSet;
 
@@ -56,7 +56,7 @@ impl Strategy for ResourcePoolStatusRequest {
         let path = FieldPath::new("status");
         let (status, old_status) = (present(object, "status"), present(old, "status"));
         if old_status.is_some() {
-            // What was answered stays.
+            // A status is immutable once set.
             immutable_struct(STATUS, &path, status, old_status, &mut errors);
             if equal(STATUS, status, old_status) {
                 return errors;
@@ -139,7 +139,7 @@ fn driver(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Long names with slashes between them.
+/// Validates the name of a pool, which consists of long segments separated by slashes.
 fn pool_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     if name.len() > POOL_NAME_MAX {
         errors.push(FieldError::too_long(path, POOL_NAME_MAX));

@@ -1,4 +1,4 @@
-//! ResourceSlice: devices of a pool, as their driver publishes them.
+//! ResourceSlice: devices of a pool, published by their driver.
 
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
@@ -25,7 +25,7 @@ const GATED: &[Gated] = &[
             &["spec", "devices", "*", "allNodes"],
         ],
     },
-    // Binding conditions are reported through the status of claims: they need both features.
+    // Binding conditions are reported in the status of claims, so they need both features.
     Gated { feature: "DRADeviceBindingConditions", fields: BINDING },
     Gated { feature: "DRAResourceClaimDeviceStatus", fields: BINDING },
     Gated {

@@ -1,4 +1,4 @@
-//! The rules of a ResourceSlice.
+//! Validation of a ResourceSlice.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity, SemanticVersion};
 use binnacle_schema::{Object, Value};
@@ -25,7 +25,7 @@ const TAINTS_MAX: usize = 16;
 const KEY_MAX: usize = 63 + 1 + 32;
 const LABEL_MAX: usize = 63;
 
-/// The rules of a slice; devices that `old` has as well may keep their taints.
+/// Validates a slice; devices that `old` has too may keep their taints.
 pub(super) fn slice(object: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (member(object, "spec"), spec_path());
@@ -65,7 +65,7 @@ fn pool(pool: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// On which nodes the devices are: said in one of four ways.
+/// Validates the nodes of the devices, which are given by exactly one of four members.
 fn nodes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut set = node_fields(spec, "must be either unset or set to a non-empty string", true, path, errors);
@@ -87,7 +87,7 @@ fn nodes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The fields by which a slice or a device says where it is; those that are set.
+/// Returns the node fields of a slice or a device that are set.
 fn node_fields(
     object: &Value,
     empty: &str,
@@ -269,7 +269,7 @@ fn version(value: &str, path: &FieldPath, errors: &mut FieldErrors) {
     text(value, path, errors);
 }
 
-/// The rules for a taint; one with the effect it had may have an unknown one.
+/// Validates a taint; an unchanged effect may be unknown.
 pub(super) fn validate_taint(taint: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     checks::qualified_name(&path.child("key"), taint.str_at(&["key"]), errors);
     let value = taint.str_at(&["value"]);
@@ -285,7 +285,7 @@ pub(super) fn validate_taint(taint: &Value, old: Option<&Value>, path: &FieldPat
     }
 }
 
-/// The rules for a set of counters under a name.
+/// Validates the name of a set of counters, and the counters.
 fn counters(set: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let (value, at) = (set.str_at(&[name]), path.child(name));
     if value.is_empty() {
@@ -329,7 +329,7 @@ fn mappings(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A key as paths show it: its middle goes where it is too long.
+/// Returns a key as paths show it: without its middle if it is too long.
 fn shortened(key: &str, max: usize) -> String {
     const DOTS: &str = "...";
     if key.len() <= max.max(LABEL_MAX.min(16)) {

@@ -1,4 +1,4 @@
-//! The rules for the status of a claim: what was allocated, who uses it, what drivers say of it.
+//! Validation of the status of a claim: the allocation, the consumers, and the drivers' device statuses.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ const INTERFACE_MAX: usize = 256;
 const HARDWARE_MAX: usize = 128;
 const ADDRESSES_MAX: usize = 16;
 
-/// The rules for a change of the status.
+/// Validates a change of the status.
 pub(super) fn status(claim: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (status, old_status) = (member(claim, "status"), member(old, "status"));
@@ -70,7 +70,7 @@ fn validate_allocation(allocation: &Value, claim: &Value, path: &FieldPath, erro
             uid(&at.child("shareID"), share, errors);
         }
     }
-    // Those of the claim and those of its class.
+    // The configuration of the claim and of its class.
     for (at, config) in bounded(devices, "config", 2 * CONFIG_MAX, &at, errors) {
         let (source, source_path) = (config.str_at(&["source"]), at.child("source"));
         if source.is_empty() {
@@ -86,7 +86,7 @@ fn validate_allocation(allocation: &Value, claim: &Value, path: &FieldPath, erro
     }
 }
 
-/// Which device, or which share of one, as messages show it.
+/// Returns the key of a device or of a share of one, as messages show it.
 fn device(status: &Value) -> String {
     const MEMBERS: [(&str, &str); 4] =
         [("Driver", "driver"), ("Pool", "pool"), ("Device", "device"), ("ShareID", "shareID")];

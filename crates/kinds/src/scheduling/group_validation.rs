@@ -1,4 +1,4 @@
-//! The rules that pod groups and their templates share.
+//! Validation that pod groups and their templates share.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub(super) const CLAIMS_MAX: usize = 4;
 const TOPOLOGIES_MAX: usize = 1;
 const PRIORITY_MAX: i64 = 1_000_000_000;
 
-/// The spec of a pod group; of what is there already nothing may change.
+/// Validates the spec of a pod group, which is immutable.
 pub(super) fn spec(features: &Features, spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     const FIELDS: [&str; 7] = [
         "podGroupTemplateRef",
@@ -40,7 +40,7 @@ pub(super) fn spec(features: &Features, spec: &Value, old: Option<&Value>, path:
     }
 }
 
-/// What a pod group and a template for one have alike.
+/// Validates the fields that a pod group and a pod group template share.
 pub(super) fn group(group: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (policy, at) = (member(group, "schedulingPolicy"), path.child("schedulingPolicy"));
     one_of(policy, &["basic", "gang"], &at, errors);
@@ -71,7 +71,7 @@ pub(super) fn group(group: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The names of the structs in a list, each once.
+/// Validates the names of the structs in a list, which must be unique.
 pub(super) fn unique_names(holder: &Value, list: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (at, item) in errors.while_room(items(holder, list, path)) {
@@ -81,7 +81,7 @@ pub(super) fn unique_names(holder: &Value, list: &str, path: &FieldPath, errors:
     }
 }
 
-/// Exactly one of some members.
+/// Requires exactly one of some members.
 fn one_of(union: &Value, members: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
     let quoted = |members: &[&str]| members.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let given: Vec<&str> = members.iter().copied().filter(|name| present(union, name).is_some()).collect();

@@ -1,4 +1,4 @@
-//! PodGroup: pods that are placed together (KEP-4671).
+//! PodGroup: pods that are scheduled together (KEP-4671).
 
 use std::collections::HashSet;
 

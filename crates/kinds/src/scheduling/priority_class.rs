@@ -1,4 +1,4 @@
-//! PriorityClass: how important pods are.
+//! PriorityClass: a named priority of pods.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -7,10 +7,10 @@ use crate::checks::{immutable, one_of, present};
 use crate::prepare::{default_to, first_generation};
 use crate::{Strategy, StrategyContext};
 
-/// The highest value that users may give.
+/// The highest value of user-defined classes.
 const HIGHEST: i64 = 1_000_000_000;
 
-/// Classes of Kubernetes' own components, with their values.
+/// Classes for Kubernetes' own components, with their values.
 const SYSTEM: [(&str, i64); 2] =
     [("system-node-critical", 2 * HIGHEST + 1000), ("system-cluster-critical", 2 * HIGHEST)];
 

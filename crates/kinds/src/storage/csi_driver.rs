@@ -1,4 +1,4 @@
-//! CSIDriver: what a volume driver can do and wants done for it.
+//! CSIDriver: the capabilities and requirements of a volume driver.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -40,7 +40,7 @@ impl Strategy for CsiDriver {
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
-        // The first one is called so by mistake, and clients see it.
+        // The message has this wrong name for the first field, as in kube-apiserver.
         let required = [
             ("attachRequired", "attachedRequired"),
             ("podInfoOnMount", "podInfoOnMount"),

@@ -31,7 +31,7 @@ impl Strategy for CsiNode {
         errors
     }
 
-    /// A driver stays as it registered itself, but for how many volumes it can attach.
+    /// Validates an update; of a registered driver only the number of attachable volumes may change.
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let drivers = |node: &Value| node.list_at(&["spec", "drivers"]).iter().map(without_count).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! CSIStorageCapacity: how much storage of a class a part of the cluster can get.
+//! CSIStorageCapacity: the storage of a class that is available in a part of the cluster.
 
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;

@@ -1,4 +1,4 @@
-//! StorageClass: how volumes of a class are made.
+//! StorageClass: the parameters for provisioning volumes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -71,8 +71,8 @@ impl Strategy for StorageClass {
 }
 
 fn topologies(class: &Value, errors: &mut FieldErrors) {
-    // As many empty terms as there are terms precede the first one: kube-apiserver compares with them as well, so that
-    // an empty term is always reported.
+    // kube-apiserver compares each term with the terms before it, initially as many empty ones, so an empty term is
+    // always reported.
     let count = class.list_at(&["allowedTopologies"]).len();
     let mut earlier: HashMap<Vec<(&str, Vec<&str>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in errors.while_room(items(class, "allowedTopologies", &FieldPath::root())) {
@@ -90,7 +90,7 @@ fn topologies(class: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks one requirement; its values, in order.
+/// Validates a requirement. Returns its values, sorted.
 fn requirement_values<'a>(requirement: &'a Value, path: &FieldPath, errors: &mut FieldErrors) -> Vec<&'a str> {
     let (mut values, at) = (texts(requirement, "values"), path.child("values"));
     if values.is_empty() {

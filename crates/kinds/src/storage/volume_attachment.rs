@@ -1,4 +1,4 @@
-//! VolumeAttachment: a volume that is to be at a node.
+//! VolumeAttachment: a request to attach a volume to a node.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -104,7 +104,7 @@ fn status(status: &Value, errors: &mut FieldErrors) {
         let Some(error) = present(status, name) else { continue };
         let at = path.child(name);
         if error.str_at(&["message"]).len() > ERROR_MAX {
-            // kube-apiserver names the other limit here.
+            // kube-apiserver's message names the other limit here.
             errors.push(FieldError::too_long(&at.child("message"), METADATA_SIZE_MAX));
         }
         if let Some(code) = error.int_at(&["errorCode"]).filter(|code| *code < 0) {
@@ -114,7 +114,7 @@ fn status(status: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Amounts of resources are kept in thousandths.
+/// Rounds an amount up to thousandths, the stored precision.
 fn round_up_to_milli(amount: &mut Value) {
     let Some(mut quantity) = amount.as_str().and_then(|text| binnacle_meta::Quantity::parse(text).ok()) else { return };
     if !quantity.round_up(-3) {

@@ -1,4 +1,4 @@
-//! VolumeAttributesClass: parameters of volumes that may change.
+//! VolumeAttributesClass: mutable parameters of volumes.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

@@ -1,4 +1,4 @@
-//! StorageVersionMigration: an order to rewrite the objects of a resource in the current storage version.
+//! StorageVersionMigration: a request to rewrite the objects of a resource in the current storage version.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -98,7 +98,7 @@ fn joined(path: &FieldPath, value: &str, messages: &[String], errors: &mut Field
     }
 }
 
-/// What is wrong with a resource version that is to be compared with others.
+/// Returns the error of a resourceVersion that cannot be compared with others.
 fn version_problem(version: &str) -> Option<String> {
     let well_formed = !version.starts_with('0') && version.bytes().all(|b| b.is_ascii_digit());
     (!well_formed).then(|| format!("resource version is not well formed: {version}"))

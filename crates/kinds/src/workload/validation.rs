@@ -1,4 +1,4 @@
-//! Rules that kinds with a template for pods share.
+//! Validation that kinds with a pod template share.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -7,12 +7,12 @@ use binnacle_validation::numbers::{int_or_percent, percent};
 use binnacle_validation::{checks, selectors};
 
 use crate::equality::equal;
-use crate::pod_spec::validation::{self as pod_validation, Options};
+use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions};
 use crate::tree::member;
 
 const SELECTOR: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector";
 
-/// A selector that must be there and select something; `kind` names who needs it.
+/// Requires a selector that is not empty; `kind` is the kind of the object.
 pub(crate) fn required_selector(spec: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let at = path.child("selector");
     let Some(selector) = member(spec, "selector") else { return errors.push(FieldError::required(&at, "")) };
@@ -23,7 +23,7 @@ pub(crate) fn required_selector(spec: &Value, kind: &str, path: &FieldPath, erro
     }
 }
 
-/// Whether a selector selects labels; `None` for selectors that break the rules. A nil selector selects nothing.
+/// Returns true if a selector matches labels; `None` for invalid selectors. A nil selector matches nothing.
 pub(crate) fn selects(selector: Option<&Value>, labels: Option<&Value>) -> Option<bool> {
     let Some(selector) = selector.filter(|selector| !selector.is_null()) else { return Some(false) };
     if selectors::is_invalid(Some(selector)) {
@@ -50,7 +50,7 @@ pub(crate) fn is_empty(selector: &Value) -> bool {
         && selector.list_at(&["matchExpressions"]).is_empty()
 }
 
-/// The template's labels do not match.
+/// Returns the error of a template whose labels do not match.
 pub(crate) fn mismatch(template: &Value, path: &FieldPath) -> FieldError {
     let at = path.child("metadata").child("labels");
     let mut labels = template.at(&["metadata", "labels"]).cloned();
@@ -60,19 +60,19 @@ pub(crate) fn mismatch(template: &Value, path: &FieldPath) -> FieldError {
     FieldError::invalid(&at, shown(labels.as_ref()), "`selector` does not match template `labels`")
 }
 
-/// A template whose pods run for ever; `kind` names whose it is.
+/// Validates the template of pods that run forever; `kind` is the kind of the object.
 pub(crate) fn lasting_template(
     template: &Value,
     kind: &str,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     pod_validation::template(template, path, options, errors);
     lasting(template, kind, path, errors);
 }
 
-/// Pods of controllers restart for ever and have no deadline.
+/// Requires the restart policy `Always` and no deadline.
 pub(crate) fn lasting(template: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("spec");
     let policy = template.str_at(&["spec", "restartPolicy"]);
@@ -85,7 +85,7 @@ pub(crate) fn lasting(template: &Value, kind: &str, path: &FieldPath, errors: &m
     }
 }
 
-/// The selector of a controller never changes.
+/// Reports a change of the selector, which is immutable.
 pub(crate) fn immutable_selector(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let selector = |object: &Value| object.at(&["spec", "selector"]).filter(|selector| !selector.is_null()).cloned();
     let (new, old) = (selector(object), selector(old));
@@ -94,14 +94,14 @@ pub(crate) fn immutable_selector(object: &Value, old: &Value, errors: &mut Field
     checks::immutable(&at, same, shown(new.as_ref()), errors);
 }
 
-/// Numbers of a struct that are zero or more.
+/// Rejects negative numbers in a struct.
 pub(crate) fn not_negative(holder: &Value, fields: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
     for field in fields {
         checks::not_negative(&path.child(field), holder.int_at(&[field]), errors);
     }
 }
 
-/// Counts of a status that cannot exceed another count.
+/// Requires counts of a status not to exceed another count.
 pub(crate) fn not_more(
     status: &Value,
     fields: &[&str],
@@ -116,7 +116,7 @@ pub(crate) fn not_more(
     }
 }
 
-/// The number of hash collisions only grows.
+/// Rejects a decrease of the number of hash collisions.
 pub(crate) fn collision_count(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let count = |object: &Value| object.int_at(&["status", "collisionCount"]);
     if let Some(old) = count(old)
@@ -127,14 +127,14 @@ pub(crate) fn collision_count(object: &Value, old: &Value, errors: &mut FieldErr
     }
 }
 
-/// A number or percentage that is not negative.
+/// Rejects a negative number or percentage.
 pub(crate) fn amount(holder: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if let Some(value) = holder.get(field) {
         int_or_percent(&path.child(field), value, errors);
     }
 }
 
-/// The number of an amount, or of its percentage.
+/// Returns the number of an amount or percentage.
 pub(crate) fn number(holder: &Value, field: &str) -> i64 {
     match holder.get(field) {
         Some(Value::Int(number)) => *number,

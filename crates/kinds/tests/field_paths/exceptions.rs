@@ -1,15 +1,15 @@
-//! Paths that are in no message, and why.
+//! Exceptions: paths that are in no message, and the reasons.
 
-/// kube-apiserver reports an error at a path that is not that of the field.
+/// kube-apiserver reports an error at a path other than that of the field.
 const AS_IN_GO: &str = "the path that kube-apiserver reports";
 /// A member of a configuration file, or of JSON in an annotation.
 const NO_OBJECT: &str = "not in an object of a kind";
 /// The entry of a map, or the empty root of a path.
 const KEY: &str = "not the name of a field";
-/// The file is called like one group and serves others.
+/// The file has the name of one group but is about other groups.
 const OTHER_GROUP: &str = "in objects of another group";
 
-/// File, path and why it need not be in the tables.
+/// File, path, and the reason why it is not in the tables.
 pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("admission/config.rs", "cacheSize", NO_OBJECT),
     ("admission/config.rs", "kubeConfigFile", NO_OBJECT),

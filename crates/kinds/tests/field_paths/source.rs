@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Methods of `Value` that follow a path.
 const METHODS: [&str; 8] = ["at", "str_at", "int_at", "bool_at", "list_at", "object_at", "make_at", "at_mut"];
-/// Functions and methods of ours that hand a path, or a list of members, on to those.
+/// Our functions and methods that pass a path, or a list of members, to one of [`METHODS`].
 const WRAPPERS: [&str; 23] = [
     "access_modes",
     "amounts",
@@ -32,7 +32,7 @@ const WRAPPERS: [&str; 23] = [
 ];
 /// Methods whose first argument is the name of a member.
 const MEMBER_METHODS: [&str; 6] = ["get", "get_mut", "contains_key", "object_entry", "insert", "remove"];
-/// Functions whose second argument is one.
+/// Functions whose second argument is the name of a member.
 const MEMBER_FUNCTIONS: [&str; 12] = [
     "member",
     "texts",
@@ -48,20 +48,20 @@ const MEMBER_FUNCTIONS: [&str; 12] = [
     "needs",
 ];
 
-/// Where objects begin: a list of names that begins so is a path.
+/// The first fields of objects: a list of names that begins with one is a path.
 const BEGINNINGS: [&str; 3] = ["metadata", "spec", "status"];
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Name(String),
-    /// A name that the source does not spell out.
+    /// A name that is not literal.
     Any,
     /// An element of a list or map.
     Element,
 }
 
-/// The way in which a path is written.
+/// A way to write a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `at(&["spec", "replicas"])`.
@@ -70,11 +70,11 @@ pub(crate) enum Form {
     Chain,
     /// `get("replicas")`.
     Member,
-    /// `&["spec", "replicas"]` wherever it stands, and the lists in `fields: &[&["replicas"]]`.
+    /// `&["spec", "replicas"]` in any place, and the lists in `fields: &[&["replicas"]]`.
     List,
 }
 
-/// A path and the line it begins on.
+/// A path and its first line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) line: usize,
@@ -99,7 +99,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Finds all paths with at least one name spelled out, outside of test modules.
+/// Finds all paths with at least one literal name, outside of test modules.
 pub(crate) fn scan(source: &str) -> Vec<Found> {
     let source = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let text = blank(source);
@@ -139,7 +139,7 @@ pub(crate) fn scan(source: &str) -> Vec<Found> {
     found
 }
 
-/// The paths that a call or a list at a bracket has, but for chains.
+/// Returns the paths of the call or list at a bracket, except for chains.
 fn of_bracket(text: &str, at: usize, name: &str, method: bool) -> Vec<(Form, Vec<Step>)> {
     let arguments = arguments(text, at);
     let list = |argument: &str| Some(steps(argument.strip_prefix("&[")?.strip_suffix(']')?));
@@ -166,7 +166,7 @@ fn of_bracket(text: &str, at: usize, name: &str, method: bool) -> Vec<(Form, Vec
     found
 }
 
-/// The name before a parenthesis, and true if it is called as a method.
+/// Returns the name before a parenthesis, and true if it is called as a method.
 fn called(before: &str) -> (&str, bool) {
     let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
     (&before[start..], before[..start].ends_with('.'))
@@ -176,12 +176,12 @@ fn is_link(before: &str, name: &str, method: bool) -> bool {
     method && name == "child" || name == "new" && before.ends_with("FieldPath::new")
 }
 
-/// From the start of a link to its parenthesis.
+/// Returns the length of a link of a chain up to its parenthesis.
 fn link_length(before: &str, name: &str) -> usize {
     if before.ends_with("FieldPath::new") { "FieldPath::new".len() } else { name.len() + 1 }
 }
 
-/// Follows `FieldPath::new(..)`, `.child(..)`, `.index(..)` and `.key(..)` for as long as they are strung together.
+/// Follows a chain of `FieldPath::new(..)`, `.child(..)`, `.index(..)` and `.key(..)`.
 fn chain(text: &str, start: usize) -> (Vec<Step>, usize) {
     let mut path = Vec::new();
     let mut at = start;
@@ -201,7 +201,7 @@ fn chain(text: &str, start: usize) -> (Vec<Step>, usize) {
     }
 }
 
-/// The elements of a list of names; `*` stands for any.
+/// Returns the steps of a list of names; `*` is any element.
 fn steps(list: &str) -> Vec<Step> {
     let step = |element: &str| match literal(element) {
         Some("*") | None => Step::Any,
@@ -219,7 +219,7 @@ fn arguments(text: &str, open: usize) -> Vec<&str> {
     split(&text[open + 1..close(text, open)])
 }
 
-/// Splits at the commas that stand in no bracket of their own.
+/// Splits a list at the commas outside of nested brackets.
 fn split(list: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -243,7 +243,7 @@ fn split(list: &str) -> Vec<&str> {
     parts
 }
 
-/// The place of the bracket that closes the one at `open`, or the end.
+/// Returns the index of the bracket that closes the one at `open`, or the end.
 fn close(text: &str, open: usize) -> usize {
     let mut depth = 0_usize;
     let mut at = open;
@@ -267,7 +267,7 @@ fn close(text: &str, open: usize) -> usize {
     text.len()
 }
 
-/// The place behind the quotation mark that ends the string which begins at `start`.
+/// Returns the index behind the closing quotation mark of the string that begins at `start`.
 fn string_end(text: &str, start: usize) -> usize {
     let mut at = start + 1;
     while at < text.len() {
@@ -281,8 +281,8 @@ fn string_end(text: &str, start: usize) -> usize {
     text.len()
 }
 
-/// Makes spaces of comments, raw strings and characters, which may have quotation marks and brackets in them, and of
-/// bytes that are not ASCII.
+/// Replaces comments, raw strings and characters, which may contain quotation marks and brackets, and non-ASCII bytes
+/// with spaces.
 fn blank(source: &str) -> String {
     let bytes = source.as_bytes();
     let mut out: Vec<u8> = bytes.iter().map(|byte| if byte.is_ascii() { *byte } else { b' ' }).collect();
@@ -314,7 +314,7 @@ fn blank(source: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// The length of a raw string at the start, 0 for none.
+/// Returns the length of a raw string at the start, 0 for none.
 fn raw_string(text: &[u8]) -> usize {
     let hashes = text.iter().skip(1).take_while(|byte| **byte == b'#').count();
     if text.first() != Some(&b'r') || text.get(1 + hashes) != Some(&b'"') {

@@ -1,4 +1,4 @@
-//! Walks paths through the messages of the field tables.
+//! Follows paths through the messages of the field tables.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,14 +7,14 @@ use binnacle_schema::{Message, Ty};
 
 use crate::source::{Path, Step};
 
-/// A place in a tree, as its type knows it.
+/// A position in a tree, as a type.
 #[derive(Clone, Copy)]
-enum Place {
+enum FieldPosition {
     Message(&'static Message),
     Type(&'static Ty),
 }
 
-/// The messages that the objects of one API group, or of all, are made of.
+/// The messages in objects of one API group, or of all groups.
 pub(crate) struct Messages(Vec<&'static Message>);
 
 impl Messages {
@@ -22,8 +22,8 @@ impl Messages {
         Self(tables::messages().collect())
     }
 
-    /// Those of all versions of a group, named as its package is (`apps`), and what they refer to. `None` if there is no
-    /// such group.
+    /// Returns the messages of all versions of a group, named like its package (`apps`), and those that they refer to.
+    /// `None` if there is no such group.
     pub(crate) fn of_group(group: &str) -> Option<Self> {
         let package = format!(".{group}.v");
         let mut found: Vec<_> = tables::messages().filter(|message| message.name.contains(&package)).collect();
@@ -37,9 +37,9 @@ impl Messages {
         (!found.is_empty()).then_some(Self(found))
     }
 
-    /// True if there is a message through which the path leads.
+    /// Returns true if the path leads through some message.
     pub(crate) fn lead(&self, path: &Path) -> bool {
-        let mut places: Vec<Place> = self.0.iter().copied().map(Place::Message).collect();
+        let mut places: Vec<FieldPosition> = self.0.iter().copied().map(FieldPosition::Message).collect();
         for step in &path.0 {
             let mut next = HashMap::new();
             for place in places {
@@ -47,13 +47,13 @@ impl Messages {
                     next.insert(std::ptr::from_ref(ty), ty);
                 }
             }
-            places = next.into_values().map(Place::Type).collect();
+            places = next.into_values().map(FieldPosition::Type).collect();
         }
         !places.is_empty()
     }
 }
 
-/// The message that a type, or its elements, refer to.
+/// Returns the message that a type, or its elements, refer to.
 fn referred(ty: &'static Ty) -> Option<&'static Message> {
     match ty {
         Ty::Message(message)
@@ -64,14 +64,14 @@ fn referred(ty: &'static Ty) -> Option<&'static Message> {
     }
 }
 
-/// The types that a step may lead to.
-fn go(place: Place, step: &Step) -> Vec<&'static Ty> {
+/// Returns the types that a step may lead to.
+fn go(place: FieldPosition, step: &Step) -> Vec<&'static Ty> {
     let ty = match place {
-        Place::Message(message) => return members(message, step),
-        Place::Type(ty) => ty,
+        FieldPosition::Message(message) => return members(message, step),
+        FieldPosition::Type(ty) => ty,
     };
     match (ty, step) {
-        // Objects without a schema have whatever members they have.
+        // Objects without a schema may have any members.
         (Ty::Json | Ty::RawExtension | Ty::FieldsV1, _) => vec![ty],
         (
             Ty::Message(message)

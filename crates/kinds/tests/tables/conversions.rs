@@ -1,12 +1,12 @@
-//! kube-apiserver's filled objects go to the stored version of their kind and come back as they were.
+//! kube-apiserver's filled objects are converted to the stored version of their kind and back without a change.
 
 use binnacle_kinds::{conversion, tables};
 use binnacle_schema::{Limits, Value, canonical, decode, json};
 
 use crate::support::{documents, reference};
 
-/// What Go changes, too: subjects of kinds that nobody knows have a group and no version, slices get a host name where they
-/// name a node, daemon sets a generation, and claims of stateful sets say what they are.
+/// Kinds that Go changes as well: subjects of unknown kinds get a group and lose the version, slices get a host name if
+/// they name a node, daemon sets a generation, and claims of stateful sets their type.
 const LOSSY: [&str; 6] = [
     "apps.v1beta1.StatefulSet",
     "apps.v1beta2.DaemonSet",
@@ -44,8 +44,8 @@ fn filled_objects_come_back_from_the_stored_version() {
     assert!(problems.is_empty(), "{} of {seen}:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// autoscaling/v1 carries all current metrics in an annotation as soon as there are any, the utilization of the
-/// processor too, which has a field of its own: what came without the annotation goes back with it.
+/// Removes the annotation with current metrics if the given object lacks it: autoscaling/v1 adds it for any metrics,
+/// even for CPU utilization, which has its own field.
 fn drop_added_metrics(given: &Value, object: &mut Value) {
     const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
     if given.at(&["metadata", "annotations", CURRENT_METRICS]).is_none()

@@ -1,4 +1,4 @@
-//! Every definition of the OpenAPI documents can be made again from the tables, all but its descriptions.
+//! Every definition of the OpenAPI documents can be generated from the tables, except for its descriptions.
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Field, ListType, Message, Ty};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{documents, reference};
 
-/// Definitions that are types of the model, not messages.
+/// Definitions that are types of the model instead of messages.
 const TYPES: [&str; 10] = [
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1",
@@ -22,7 +22,7 @@ const TYPES: [&str; 10] = [
 
 #[test]
 fn definitions_follow_from_the_tables() {
-    // Served documents have enums, specifications (of all versions) have none.
+    // Served documents have enums; the specifications of all versions have none.
     for (folder, enums) in [("openapi/v3", true), ("openapi/all-v3", false)] {
         let Some(folder) = reference(folder) else { return };
         let mut compared = 0;
@@ -51,7 +51,7 @@ fn definitions_follow_from_the_tables() {
     }
 }
 
-/// Takes out descriptions and kinds, and unifies the two ways of referring to a definition.
+/// Removes descriptions and kinds, and unifies the two ways of referring to a definition.
 fn normalize(value: &mut Value) {
     match value {
         Value::Object(members) => {

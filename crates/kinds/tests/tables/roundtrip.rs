@@ -1,6 +1,6 @@
-//! kube-apiserver's filled objects: every member is in the tables, in their order, and what is always written is there.
+//! kube-apiserver's filled objects: every member is in the tables, in their order, and required members are present.
 //!
-//! The members are read in the order of the text, which `serde_json::Value` would lose.
+//! The members are read in the order of the text, which `serde_json::Value` does not keep.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{existing, reference};
 
-/// A JSON value whose members keep their order.
+/// A JSON value that keeps the order of members.
 enum Ordered {
     Object(Vec<(String, Ordered)>),
     List(Vec<Ordered>),
@@ -35,7 +35,7 @@ fn fixtures_have_the_tables_fields_in_order() {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let text = fs::read_to_string(path).unwrap();
         let Ordered::Object(object) = serde_json::from_str(&text).unwrap() else { panic!("{name} is no object") };
-        // `apps.v1.Deployment`: a watch event does not say of itself what it is.
+        // `apps.v1.Deployment`: a watch event has no type of its own.
         let (api_version, kind) = name.rsplit_once('.').unwrap();
         let (group, version) = api_version.rsplit_once('.').unwrap();
         let group = if group == "core" { "" } else { group };

@@ -1,4 +1,4 @@
-//! Facts that a reader can check by heart, and the lookups.
+//! Spot checks of well-known facts, and the lookups.
 
 use binnacle_kinds::tables::{self, kind, kinds, message, messages};
 use binnacle_schema::{Field, ListType, Message, Presence, Ty};

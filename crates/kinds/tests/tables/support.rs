@@ -1,9 +1,9 @@
-//! Where the recorded facts are.
+//! Access to the recorded facts.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// A folder of recorded facts, or `None` with a line that says so.
+/// Returns a folder of recorded facts; if absent, prints a line and returns `None`.
 pub(crate) fn reference(folder: &str) -> Option<PathBuf> {
     let shared = match env::var_os("BINNACLE_SHARED") {
         Some(shared) => PathBuf::from(shared),
@@ -20,7 +20,7 @@ pub(crate) fn existing(path: PathBuf) -> Option<PathBuf> {
     None
 }
 
-/// The JSON documents of a folder by file name without extension, in order; names differ by their whole text.
+/// Returns the JSON documents of a folder by file name without extension, sorted; names are compared as a whole.
 pub(crate) fn documents(folder: &Path) -> Vec<(String, serde_json::Value)> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();

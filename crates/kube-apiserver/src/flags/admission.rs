@@ -1,12 +1,12 @@
-//! Which admission plugins are asked, and what some of them are told.
+//! Flags for admission: the enabled plugins, and the configuration of some of them.
 
-use binnacle_admission::{ORDER, Options, is_default};
+use binnacle_admission::{ORDER, PluginOptions, is_default};
 use binnacle_apiserver::settings::Admission;
 use binnacle_meta::{aggregate, go_quote};
 
 use super::FromFlags;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 const ENABLE: &str = "enable-admission-plugins";
 const DISABLE: &str = "disable-admission-plugins";
@@ -17,40 +17,40 @@ pub(super) const GROUP: Group = Group {
     flags: &[
         Flag::new(
             ONLY,
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "The admission plugins that are asked, and no others. Deprecated: use --enable-admission-plugins and \
              --disable-admission-plugins.",
         ),
         Flag::new(
             "admission-control-config-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with what admission plugins are told (AdmissionConfiguration).",
         ),
         Flag::new(
             "default-not-ready-toleration-seconds",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "300",
             "How long pods stay on a node that is not ready, unless they say so themselves (DefaultTolerationSeconds).",
         ),
         Flag::new(
             "default-unreachable-toleration-seconds",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "300",
             "How long pods stay on a node that cannot be reached, unless they say so themselves \
              (DefaultTolerationSeconds).",
         ),
         Flag::new(
             DISABLE,
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Admission plugins that are not asked although they are by default; docs/admission.md lists all of them. \
              Their order does not matter.",
         ),
         Flag::new(
             ENABLE,
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Admission plugins that are asked beside those that are by default; docs/admission.md lists all of them. \
              Their order does not matter.",
@@ -89,10 +89,10 @@ impl FromFlags for Admission {
                 has(&enable, name) || is_default(name) && !has(&disable, name)
             }
         };
-        let options = Options {
+        let options = PluginOptions {
             not_ready_toleration_seconds: given.integer("default-not-ready-toleration-seconds")?,
             unreachable_toleration_seconds: given.integer("default-unreachable-toleration-seconds")?,
-            ..Options::default()
+            ..PluginOptions::default()
         };
         let config_file = given.text("admission-control-config-file").map(Into::into);
         Ok(Self { options, config_file, enabled: ORDER.iter().copied().filter(is_asked).collect() })

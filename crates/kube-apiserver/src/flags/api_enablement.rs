@@ -1,4 +1,4 @@
-//! Which of the built-in APIs are served.
+//! Flags for the built-in APIs that are served.
 
 use binnacle_apiserver::settings::ApiEnablement;
 use binnacle_kinds::tables;
@@ -6,13 +6,13 @@ use binnacle_resources::Enabled;
 
 use super::FromFlags;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "API enablement",
     flags: &[Flag::new(
         "runtime-config",
-        Kind::Value("mapStringString"),
+        ValueKind::Value("mapStringString"),
         "",
         "APIs to turn on or off, as key=true or key=false, separated by commas: group/version (apps/v1), \
          group/version/resource (apps/v1/deployments), or api/all, api/ga, api/beta, api/alpha for all versions of a \

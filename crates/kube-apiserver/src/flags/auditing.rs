@@ -1,10 +1,10 @@
-//! What is recorded of requests, and where.
+//! Flags for auditing: the policy and the backends of events.
 
-use binnacle_audit::{BatchOptions, LogFormat, LogOptions, Mode, Options, TruncateOptions, WebhookOptions};
+use binnacle_audit::{AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, TruncateOptions, WebhookOptions};
 use binnacle_meta::{GroupVersion, go_quote};
 
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 const BUFFER_SIZE: &str = "Events that wait in a queue at most; further ones are lost and counted. For batch mode.";
 const MAX_SIZE: &str = "Events in a batch at most. For batch mode.";
@@ -23,82 +23,87 @@ const VERSION: &str = "Group and version of events.";
 pub(super) const GROUP: Group = Group {
     title: "Auditing",
     flags: &[
-        Flag::new("audit-log-batch-buffer-size", Kind::Value("int"), "10000", BUFFER_SIZE),
-        Flag::new("audit-log-batch-max-size", Kind::Value("int"), "1", MAX_SIZE),
-        Flag::new("audit-log-batch-max-wait", Kind::Value("duration"), "0s", MAX_WAIT),
-        Flag::new("audit-log-batch-throttle-burst", Kind::Value("int"), "0", BURST),
-        Flag::new("audit-log-batch-throttle-enable", Kind::Bool, "", THROTTLE),
-        Flag::new("audit-log-batch-throttle-qps", Kind::Value("float32"), "0", QPS),
-        Flag::new("audit-log-compress", Kind::Bool, "", "Whether files that were put aside are compressed with gzip."),
+        Flag::new("audit-log-batch-buffer-size", ValueKind::Value("int"), "10000", BUFFER_SIZE),
+        Flag::new("audit-log-batch-max-size", ValueKind::Value("int"), "1", MAX_SIZE),
+        Flag::new("audit-log-batch-max-wait", ValueKind::Value("duration"), "0s", MAX_WAIT),
+        Flag::new("audit-log-batch-throttle-burst", ValueKind::Value("int"), "0", BURST),
+        Flag::new("audit-log-batch-throttle-enable", ValueKind::Bool, "", THROTTLE),
+        Flag::new("audit-log-batch-throttle-qps", ValueKind::Value("float32"), "0", QPS),
+        Flag::new(
+            "audit-log-compress",
+            ValueKind::Bool,
+            "",
+            "Whether files that were put aside are compressed with gzip.",
+        ),
         Flag::new(
             "audit-log-format",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "json",
             "Format of events: \"json\", or \"legacy\" for a line of text.",
         ),
         Flag::new(
             "audit-log-maxage",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "366",
             "Days that files are kept which were put aside, by the time in their names; 0 for no limit.",
         ),
         Flag::new(
             "audit-log-maxbackup",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "100",
             "How many files are kept that were put aside; 0 for no limit.",
         ),
         Flag::new(
             "audit-log-maxsize",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "100",
             "Megabytes after which the file is put aside and a new one begun; 0 for never.",
         ),
-        Flag::new("audit-log-mode", Kind::Value("string"), "blocking", MODE),
+        Flag::new("audit-log-mode", ValueKind::Value("string"), "blocking", MODE),
         Flag::new(
             "audit-log-path",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File to which events are written that --audit-policy-file asks for; '-' for standard output.",
         ),
-        Flag::new("audit-log-truncate-enabled", Kind::Bool, "", TRUNCATE),
-        Flag::new("audit-log-truncate-max-batch-size", Kind::Value("int"), "10485760", MAX_BATCH_BYTES),
-        Flag::new("audit-log-truncate-max-event-size", Kind::Value("int"), "102400", MAX_EVENT_BYTES),
-        Flag::new("audit-log-version", Kind::Value("string"), "audit.k8s.io/v1", VERSION),
+        Flag::new("audit-log-truncate-enabled", ValueKind::Bool, "", TRUNCATE),
+        Flag::new("audit-log-truncate-max-batch-size", ValueKind::Value("int"), "10485760", MAX_BATCH_BYTES),
+        Flag::new("audit-log-truncate-max-event-size", ValueKind::Value("int"), "102400", MAX_EVENT_BYTES),
+        Flag::new("audit-log-version", ValueKind::Value("string"), "audit.k8s.io/v1", VERSION),
         Flag::new(
             "audit-policy-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the audit policy: which requests are recorded, and how much of them. Without it, none are.",
         ),
-        Flag::new("audit-webhook-batch-buffer-size", Kind::Value("int"), "10000", BUFFER_SIZE),
-        Flag::new("audit-webhook-batch-max-size", Kind::Value("int"), "400", MAX_SIZE),
-        Flag::new("audit-webhook-batch-max-wait", Kind::Value("duration"), "30s", MAX_WAIT),
-        Flag::new("audit-webhook-batch-throttle-burst", Kind::Value("int"), "15", BURST),
-        Flag::new("audit-webhook-batch-throttle-enable", Kind::Bool, "true", THROTTLE),
-        Flag::new("audit-webhook-batch-throttle-qps", Kind::Value("float32"), "10", QPS),
+        Flag::new("audit-webhook-batch-buffer-size", ValueKind::Value("int"), "10000", BUFFER_SIZE),
+        Flag::new("audit-webhook-batch-max-size", ValueKind::Value("int"), "400", MAX_SIZE),
+        Flag::new("audit-webhook-batch-max-wait", ValueKind::Value("duration"), "30s", MAX_WAIT),
+        Flag::new("audit-webhook-batch-throttle-burst", ValueKind::Value("int"), "15", BURST),
+        Flag::new("audit-webhook-batch-throttle-enable", ValueKind::Bool, "true", THROTTLE),
+        Flag::new("audit-webhook-batch-throttle-qps", ValueKind::Value("float32"), "10", QPS),
         Flag::new(
             "audit-webhook-config-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File in kubeconfig format that names the server to which events are sent.",
         ),
         Flag::new(
             "audit-webhook-initial-backoff",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "10s",
             "How long to wait before a failed call is tried again for the first time.",
         ),
-        Flag::new("audit-webhook-mode", Kind::Value("string"), "batch", MODE),
-        Flag::new("audit-webhook-truncate-enabled", Kind::Bool, "", TRUNCATE),
-        Flag::new("audit-webhook-truncate-max-batch-size", Kind::Value("int"), "10485760", MAX_BATCH_BYTES),
-        Flag::new("audit-webhook-truncate-max-event-size", Kind::Value("int"), "102400", MAX_EVENT_BYTES),
-        Flag::new("audit-webhook-version", Kind::Value("string"), "audit.k8s.io/v1", VERSION),
+        Flag::new("audit-webhook-mode", ValueKind::Value("string"), "batch", MODE),
+        Flag::new("audit-webhook-truncate-enabled", ValueKind::Bool, "", TRUNCATE),
+        Flag::new("audit-webhook-truncate-max-batch-size", ValueKind::Value("int"), "10485760", MAX_BATCH_BYTES),
+        Flag::new("audit-webhook-truncate-max-event-size", ValueKind::Value("int"), "102400", MAX_EVENT_BYTES),
+        Flag::new("audit-webhook-version", ValueKind::Value("string"), "audit.k8s.io/v1", VERSION),
     ],
 };
 
-pub(super) fn read(given: &Given) -> Result<Options, FlagError> {
-    Ok(Options {
+pub(super) fn read(given: &Given) -> Result<AuditOptions, FlagError> {
+    Ok(AuditOptions {
         policy_file: given.text("audit-policy-file").map(Into::into),
         log: given.text("audit-log-path").map(|path| log(given, path)).transpose()?,
         webhook: given.text("audit-webhook-config-file").map(|file| webhook(given, file)).transpose()?,
@@ -135,7 +140,7 @@ fn webhook(given: &Given, file: &str) -> Result<WebhookOptions, FlagError> {
     Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None })
 }
 
-/// What both have. Settings of a mode that is not chosen are not judged, as in kube-apiserver.
+/// Reads the flags of either backend. Settings of a mode that is not chosen are not validated, as in kube-apiserver.
 fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOptions), FlagError> {
     let name = |rest: &str| format!("audit-{plugin}-{rest}");
     let integer = |rest: &str| given.integer(&name(rest));

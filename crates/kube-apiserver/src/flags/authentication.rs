@@ -1,4 +1,4 @@
-//! How callers prove who they are.
+//! Flags for the authentication of callers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,186 +10,196 @@ use binnacle_meta::go_quote;
 
 use super::FromFlags;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Authentication",
     flags: &[
         Flag::new(
             "anonymous-auth",
-            Kind::Bool,
+            ValueKind::Bool,
             "true",
             "Whether requests without credentials are served, as system:anonymous in the group system:unauthenticated.",
         ),
         Flag::new(
             "api-audiences",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Names of this API: tokens that are made for audiences must be for one of these. If not set, the issuers of \
              service account tokens.",
         ),
         Flag::new(
             "authentication-config",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with an AuthenticationConfiguration: issuers of ID tokens, instead of the --oidc-... flags, and the paths that \
              are open without credentials. Read again when it changes.",
         ),
         Flag::new(
             "authentication-token-webhook-cache-ttl",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "2m0s",
             "How long answers of the token webhook are remembered.",
         ),
         Flag::new(
             "authentication-token-webhook-config-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File in the form of a kubeconfig with the server that is asked about bearer tokens that nobody else knows.",
         ),
         Flag::new(
             "authentication-token-webhook-version",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "v1beta1",
             "Version of the TokenReviews that are sent to the token webhook and expected from it: v1 or v1beta1.",
         ),
         Flag::new(
             "client-ca-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the authorities whose client certificates are accepted: the common name is the user, the organizations \
              are the groups. If not set, the server's own authority is accepted and an administrator's certificate is made.",
         ),
         Flag::new(
             "enable-bootstrap-token-auth",
-            Kind::Bool,
+            ValueKind::Bool,
             "false",
             "Whether secrets of type bootstrap.kubernetes.io/token in kube-system are tokens, for nodes that join.",
         ),
         Flag::new(
             "oidc-ca-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the authorities for the OpenID provider; those of the system if not set.",
         ),
         Flag::new(
             "oidc-client-id",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Client for which the OpenID provider's tokens must be made.",
         ),
-        Flag::new("oidc-groups-claim", Kind::Value("string"), "", "Claim with the groups of a user, one or a list."),
-        Flag::new("oidc-groups-prefix", Kind::Value("string"), "", "What is put before each group."),
+        Flag::new(
+            "oidc-groups-claim",
+            ValueKind::Value("string"),
+            "",
+            "Claim with the groups of a user, one or a list.",
+        ),
+        Flag::new("oidc-groups-prefix", ValueKind::Value("string"), "", "What is put before each group."),
         Flag::new(
             "oidc-issuer-url",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "URL of the OpenID provider, https only, whose tokens are accepted.",
         ),
         Flag::new(
             "oidc-required-claim",
-            Kind::Value("mapStringString"),
+            ValueKind::Value("mapStringString"),
             "",
             "Claim that must be there with a value, 'claim=value'. May be given more than once.",
         ),
         Flag::new(
             "oidc-signing-algs",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "RS256",
             "Algorithms by which tokens may be signed: RS256, RS384, RS512, ES256, ES384, ES512, PS256, PS384, PS512.",
         ),
-        Flag::new("oidc-username-claim", Kind::Value("string"), "sub", "Claim with the name of a user."),
+        Flag::new("oidc-username-claim", ValueKind::Value("string"), "sub", "Claim with the name of a user."),
         Flag::new(
             "oidc-username-prefix",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "What is put before each name; '-' for nothing. If not set, names other than by 'email' get the issuer before them.",
         ),
         Flag::new(
             "requestheader-allowed-names",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Common names of the proxies in front that may say who is calling; any that their authority has signed if not set.",
         ),
         Flag::new(
             "requestheader-client-ca-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the authorities for proxies in front of the server, which say in headers who is calling.",
         ),
         Flag::new(
             "requestheader-extra-headers-prefix",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Beginnings of the headers in which such proxies say more about callers.",
         ),
         Flag::new(
             "requestheader-group-headers",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Headers in which such proxies name groups.",
         ),
-        Flag::new("requestheader-uid-headers", Kind::Value("strings"), "", "Headers in which such proxies name UIDs."),
+        Flag::new(
+            "requestheader-uid-headers",
+            ValueKind::Value("strings"),
+            "",
+            "Headers in which such proxies name UIDs.",
+        ),
         Flag::new(
             "requestheader-username-headers",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Headers in which such proxies name users.",
         ),
         Flag::new(
             "service-account-extend-token-expiration",
-            Kind::Bool,
+            ValueKind::Bool,
             "true",
             "Whether tokens that admission mounted into pods really live for a year, so that clients that never read them \
              again have time to be updated.",
         ),
         Flag::new(
             "service-account-issuer",
-            Kind::Value("stringArray"),
+            ValueKind::Value("stringArray"),
             "https://kubernetes.default.svc",
             "Issuer of service account tokens. May be given more than once: the first issues, all are accepted.",
         ),
         Flag::new(
             "service-account-jwks-uri",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Where the key set is that the discovery document names, if it is not taken from this server.",
         ),
         Flag::new(
             "service-account-key-file",
-            Kind::Value("stringArray"),
+            ValueKind::Value("stringArray"),
             "",
             "File with RSA or ECDSA keys, private or public, that service account tokens are verified by. May be given more \
              than once. If not set, the key that signs.",
         ),
         Flag::new(
             "service-account-lookup",
-            Kind::Bool,
+            ValueKind::Bool,
             "true",
             "Whether service account tokens from secrets must still be there.",
         ),
         Flag::new(
             "service-account-max-token-expiration",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "0s",
             "The longest that requested service account tokens are good for; 0 for no limit.",
         ),
         Flag::new(
             "service-account-signing-endpoint",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Path of the unix socket, or @name of the abstract one, of another process that signs service account tokens and \
              has the keys. Neither --service-account-signing-key-file nor --service-account-key-file can be given beside it.",
         ),
         Flag::new(
             "service-account-signing-key-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the private key that service account tokens are signed with. If not set, a key of the server's own.",
         ),
         Flag::new(
             "token-auth-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with static bearer tokens, one 'token,user,uid,\"group1,group2\"' a line.",
         ),
@@ -259,7 +269,7 @@ impl FromFlags for Issuers {
 }
 
 impl FromFlags for Oidc {
-    /// Whether the values make sense is for the configuration to say that is made of them.
+    /// Reads the values; the configuration made of them validates them.
     fn read(given: &Given) -> Result<Self, FlagError> {
         let text = |name| given.text(name).unwrap_or_default().to_owned();
         let (url, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));
@@ -283,7 +293,7 @@ impl FromFlags for Oidc {
         let username_claim = text("oidc-username-claim");
         let username_prefix = match text("oidc-username-prefix") {
             prefix if prefix == "-" => String::new(),
-            // Names are the provider's own; addresses are known to be unique.
+            // Names are unique within the provider only; email addresses are unique.
             prefix if prefix.is_empty() && username_claim != "email" => format!("{url}#"),
             prefix => prefix,
         };
@@ -379,7 +389,7 @@ impl FromFlags for ServiceAccounts {
     }
 }
 
-/// Who signs has the keys, all of them.
+/// Rejects key files beside a signing endpoint, which provides all keys.
 fn check_signing_endpoint(endpoint: &str, signs_by_file: bool, verifies_by_files: bool) -> Result<(), FlagError> {
     if signs_by_file {
         return Err(FlagError::new(

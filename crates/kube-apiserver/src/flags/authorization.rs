@@ -1,4 +1,4 @@
-//! How the server decides what callers may do.
+//! Flags for the authorization of callers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,57 +9,57 @@ use binnacle_meta::{GoDuration, go_quote};
 
 use super::FromFlags;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Authorization",
     flags: &[
         Flag::new(
             "authorization-always-allow-paths",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Paths that are not those of resources and that everybody may use; a * at the end stands for whatever follows.",
         ),
         Flag::new(
             "authorization-config",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the configuration of the authorizers, read again when it changes. Not together with \
              --authorization-mode and --authorization-webhook-* flags.",
         ),
         Flag::new(
             "authorization-mode",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "Node,RBAC",
             "Ordered list of authorizers: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node.",
         ),
         Flag::new(
             "authorization-policy-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with policies, one JSON object a line, for the mode ABAC.",
         ),
         Flag::new(
             AUTHORIZED_TTL,
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "5m0s",
             "How long answers of the webhook authorizer that allow are remembered.",
         ),
         Flag::new(
             UNAUTHORIZED_TTL,
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "30s",
             "How long answers of the webhook authorizer that do not allow are remembered.",
         ),
         Flag::new(
             WEBHOOK_FILE,
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File in kubeconfig format that says how to reach the webhook, for the mode Webhook.",
         ),
         Flag::new(
             WEBHOOK_VERSION,
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "v1beta1",
             "Version of SubjectAccessReview that the webhook is sent and answers with: v1 or v1beta1.",
         ),
@@ -70,9 +70,9 @@ const AUTHORIZED_TTL: &str = "authorization-webhook-cache-authorized-ttl";
 const UNAUTHORIZED_TTL: &str = "authorization-webhook-cache-unauthorized-ttl";
 const WEBHOOK_FILE: &str = "authorization-webhook-config-file";
 const WEBHOOK_VERSION: &str = "authorization-webhook-version";
-/// Those that a configuration file takes the place of.
+/// Flags that a configuration file replaces.
 const LEGACY: [&str; 5] = ["authorization-mode", AUTHORIZED_TTL, UNAUTHORIZED_TTL, WEBHOOK_FILE, WEBHOOK_VERSION];
-/// How long the webhook of the flags may take.
+/// The timeout of the webhook that is configured by flags.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl FromFlags for Authorization {
@@ -95,7 +95,7 @@ impl FromFlags for Authorization {
 
 fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {
     let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
-    // An empty list means what the Go server does without the flag.
+    // An empty list means Go's default.
     let names: Vec<&str> = if names == [""] { vec!["AlwaysAllow"] } else { names };
     let webhook = given.text(WEBHOOK_FILE);
     let mut authorizers = Vec::new();
@@ -114,7 +114,7 @@ fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError
                     return Err(FlagError::new("authorization-mode Webhook's authorization config file not passed"));
                 }
                 Some(file) => {
-                    // The name that kube-apiserver gives it.
+                    // kube-apiserver's name for it.
                     let mode = AuthorizerMode::Webhook(webhook_of(given, file)?);
                     authorizers.push(AuthorizerConfig { name: "default".to_owned(), mode });
                     continue;
@@ -156,7 +156,7 @@ fn webhook_of(given: &Given, file: &str) -> Result<WebhookConfig, FlagError> {
     })
 }
 
-/// A time that has passed is none.
+/// Reads a duration; a negative one counts as zero.
 fn duration(given: &Given, name: &str) -> Result<Duration, FlagError> {
     let text = given.text(name).unwrap_or_default();
     let parsed = GoDuration::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What is served for those who look into the server, and where its traces go.
+//! Flags for debugging, tracing and profiling.
 
 use std::path::PathBuf;
 
@@ -6,20 +6,20 @@ use binnacle_apiserver::settings::Debugging;
 
 use super::FromFlags;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Features",
     flags: &[
         Flag::new(
             "debug-socket-path",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Path of a unix socket on which what --profiling is about is served to who may open it, without authorization.",
         ),
         Flag::new(
             "profiling",
-            Kind::Bool,
+            ValueKind::Bool,
             "true",
             "Serve profiles at /debug/pprof/, and /debug/flags/v, which changes the verbosity of the log while the server runs.",
         ),
@@ -30,7 +30,7 @@ pub(super) const TRACES: Group = Group {
     title: "Traces",
     flags: &[Flag::new(
         "tracing-config-file",
-        Kind::Value("string"),
+        ValueKind::Value("string"),
         "",
         "File with a TracingConfiguration: where the collector of OpenTelemetry is that spans of requests are sent to, and how \
          many requests are sampled.",
@@ -41,7 +41,7 @@ pub(super) const EGRESS: Group = Group {
     title: "Egress selector",
     flags: &[Flag::new(
         "egress-selector-config-file",
-        Kind::Value("string"),
+        ValueKind::Value("string"),
         "",
         "File with an EgressSelectorConfiguration: the proxies that connections to the control plane, to etcd and to the \
          cluster leave by.",

@@ -1,5 +1,4 @@
-//! How the server treats requests, whatever they are about; which version of Kubernetes it is, and which of its features
-//! are on.
+//! Flags for requests of all kinds, the emulated version of Kubernetes, and feature gates.
 
 use std::time::Duration;
 
@@ -9,131 +8,131 @@ use binnacle_server::Cors;
 
 use super::FromFlags;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Generic",
     flags: &[
         Flag::new(
             "advertise-address",
-            Kind::Value("ip"),
+            ValueKind::Value("ip"),
             "",
             "Address under which the rest of the cluster reaches this server: that of the 'kubernetes' service. If not set, \
              --bind-address, or that of the machine's default interface.",
         ),
         Flag::new(
             "cors-allowed-origins",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Regular expressions of origins whose scripts may read answers, each with both ends of the host's name marked, \
              as in '//example\\.com(:|$)'.",
         ),
         Flag::new(
             "emulated-version",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "The version whose APIs and features the server shows, 'major.minor', from 1.33 to 1.36. If not set: 1.36.",
         ),
         Flag::new(
             "emulation-forward-compatible",
-            Kind::Bool,
+            ValueKind::Bool,
             "",
             "With --emulated-version: also serve those later versions of a resource that the emulated release does not know, \
              where it knows another version that is not alpha.",
         ),
         Flag::new(
             "enable-priority-and-fairness",
-            Kind::Bool,
+            ValueKind::Bool,
             "true",
             "Share the limits of requests in flight out by flow schemas and priority levels, and let requests wait. Without it, \
              requests above the limits are refused.",
         ),
         Flag::new(
             "external-hostname",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Host name of this server in documents that name it, and in the certificate that it makes for itself.",
         ),
         Flag::new(
             "feature-gates",
-            Kind::Value("colonSeparatedMultimapStringString"),
+            ValueKind::Value("colonSeparatedMultimapStringString"),
             "",
             "Features to turn on or off, separated by commas: 'GenericWorkload=true,kube:StorageVersionHash=false'. May be given \
              several times. AllAlpha and AllBeta stand for all features of that stage.",
         ),
         Flag::new(
             "goaway-chance",
-            Kind::Value("float"),
+            ValueKind::Value("float"),
             "0",
             "Part of the requests after which an HTTP/2 connection is ended, so that clients spread over several servers: from 0 \
              to 0.02.",
         ),
         Flag::new(
             "livez-grace-period",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "0s",
             "How long after the start /livez takes what the start has still to do for done.",
         ),
-        Flag::new("max-mutating-requests-inflight", Kind::Value("int"), "200", MUTATING),
-        Flag::new("max-requests-inflight", Kind::Value("int"), "400", READ_ONLY),
+        Flag::new("max-mutating-requests-inflight", ValueKind::Value("int"), "200", MUTATING),
+        Flag::new("max-requests-inflight", ValueKind::Value("int"), "400", READ_ONLY),
         Flag::new(
             "min-compatibility-version",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "The oldest version of other servers of the cluster, 'major.minor', from 1.33 to the emulated version: what this \
              server writes, they can read. If not set: the version before the emulated one.",
         ),
         Flag::new(
             "min-request-timeout",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "1800",
             "Seconds that a watch lasts at least which names no timeout; it is ended at random before twice as many.",
         ),
         Flag::new(
             "request-timeout",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "1m0s",
             "How long a request may take that is no watch or stream; clients may ask for less.",
         ),
         Flag::new(
             "runtime-config-emulation-forward-compatible",
-            Kind::Bool,
+            ValueKind::Bool,
             "",
             "With --emulated-version: also serve what --runtime-config names and the emulated release does not know.",
         ),
         Flag::new(
             "send-retry-after-while-not-ready-once",
-            Kind::Bool,
+            ValueKind::Bool,
             "",
             "Answer requests with 503 and Retry-After until the server has been ready once, but those for health and metrics.",
         ),
         Flag::new(
             "shutdown-delay-duration",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "0s",
             "How long to go on serving after the signal to stop, while /readyz already fails.",
         ),
         Flag::new(
             "shutdown-send-retry-after",
-            Kind::Bool,
+            ValueKind::Bool,
             "",
             "After that, go on listening until all short requests are answered, and answer new ones with 429 and Retry-After.",
         ),
         Flag::new(
             "shutdown-watch-termination-grace-period",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "0s",
             "How long watches may take to end when the server stops, beyond the time that they usually need.",
         ),
         Flag::new(
             "storage-initialization-timeout",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "1m0s",
             "How long the start waits for the caches of what is stored to be filled.",
         ),
         Flag::new(
             "strict-transport-security-directives",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Directives of the Strict-Transport-Security header, for example 'max-age=31536000,includeSubDomains,preload'.",
         ),
@@ -157,11 +156,11 @@ impl FromFlags for Generic {
             if negative && duration.is_zero() { Err(FlagError::new(message)) } else { Ok(duration) }
         };
         let goaway_chance = f64::from(given.float("goaway-chance")?);
-        // As kube-apiserver has it, a single precision 0.02 too.
+        // As in kube-apiserver, which also accepts 0.02 in single precision.
         if !(0.0..=0.020_000_001).contains(&goaway_chance) {
             return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
         }
-        // An unspecified address is none.
+        // An unspecified address counts as absent.
         let advertise_address = given.ip("advertise-address")?.filter(|ip| !ip.is_unspecified());
         let origins = list(given, "cors-allowed-origins");
         let cors = (!origins.is_empty()).then(|| Cors::new(&origins)).transpose().map_err(FlagError::new)?;
@@ -225,7 +224,7 @@ impl FromFlags for Generic {
     }
 }
 
-/// A flag whose values are separated by commas and that may be given more than once.
+/// Returns the values of a repeatable, comma-separated flag.
 pub(super) fn list<'a>(given: &'a Given, name: &str) -> Vec<&'a str> {
     let values = given.all(name);
     if values.iter().all(|value| value.is_empty()) {

@@ -3,17 +3,24 @@
 use binnacle_server::KUBERNETES_VERSION;
 
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Global",
     flags: &[
-        Flag::new("help", Kind::Bool, "", "help for kube-apiserver").short('h'),
-        Flag::new("version", Kind::Optional("version"), "false", "Print the version and quit."),
+        Flag::new(
+            "check-config",
+            ValueKind::Bool,
+            "",
+            "Read all flags and the files that they name, print everything that is wrong with them, and quit. Connects to nobody \
+             and writes nothing.",
+        ),
+        Flag::new("help", ValueKind::Bool, "", "help for kube-apiserver").short('h'),
+        Flag::new("version", ValueKind::Optional("version"), "false", "Print the version and quit."),
     ],
 };
 
-/// What `--version` prints, if it was given.
+/// Returns the output of `--version`, if it was given.
 pub(super) fn version(given: &Given) -> Result<Option<String>, FlagError> {
     match given.text("version").unwrap_or_default() {
         "raw" => {}

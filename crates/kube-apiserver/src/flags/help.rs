@@ -1,6 +1,6 @@
 //! `--help`, in the layout of kube-apiserver: a heading per group, the descriptions of a group in one column.
 
-use super::table::{Flag, Group, Kind};
+use super::table::{Flag, Group, ValueKind};
 
 const ABOUT: &str = "\
 A Kubernetes API server with its own durable store. It checks and keeps the objects
@@ -27,18 +27,18 @@ pub(super) fn render(groups: &[Group]) -> String {
 fn usage(flag: &Flag) -> String {
     let short = flag.short.map_or("    ".to_owned(), |short| format!("-{short}, "));
     let value = match flag.kind {
-        Kind::Bool => String::new(),
-        Kind::Value(name) => format!(" {name}"),
-        Kind::Optional(name) => format!(" {name}[=true]"),
+        ValueKind::Bool => String::new(),
+        ValueKind::Value(name) => format!(" {name}"),
+        ValueKind::Optional(name) => format!(" {name}[=true]"),
     };
     format!("  {short}--{}{value}", flag.name)
 }
 
 fn default(flag: &Flag) -> String {
     match (flag.default, flag.kind) {
-        ("" | "0", _) | ("false", Kind::Bool) => String::new(),
-        (text, Kind::Value("string")) => format!(" (default \"{text}\")"),
-        (text, Kind::Value("strings" | "stringArray")) => format!(" (default [{text}])"),
+        ("" | "0", _) | ("false", ValueKind::Bool) => String::new(),
+        (text, ValueKind::Value("string")) => format!(" (default \"{text}\")"),
+        (text, ValueKind::Value("strings" | "stringArray")) => format!(" (default [{text}])"),
         (text, _) => format!(" (default {text})"),
     }
 }

@@ -1,23 +1,28 @@
-//! Flags of kube-apiserver that change nothing here, each with the reason, so that its command lines start this server.
-//! Who gives one is told so in the log; `docs/flags.md` lists them.
+//! Flags of kube-apiserver that have no effect here, each with the reason, so that its command lines start this server.
+//! The log reports those that are given; `docs/flags.md` lists them.
 
 use super::parse::Given;
-use super::table::{Flag, Group, Kind};
+use super::table::{Flag, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Without effect here",
     flags: &[
         Flag::new(
             "contention-profiling",
-            Kind::Bool,
+            ValueKind::Bool,
             "",
             "How long threads wait for locks is not measured; use perf on the process.",
         ),
-        Flag::new("permit-address-sharing", Kind::Bool, "", "SO_REUSEADDR is always set, which is what this asks for."),
+        Flag::new(
+            "permit-address-sharing",
+            ValueKind::Bool,
+            "",
+            "SO_REUSEADDR is always set, which is what this asks for.",
+        ),
     ],
 };
 
-/// The flags of this group that were given, with the reasons why that changes nothing.
+/// Returns the flags of this group that were given, with the reasons why they have no effect.
 pub(super) fn given(given: &Given) -> Vec<(&'static str, &'static str)> {
     GROUP.flags.iter().filter(|flag| given.is_given(flag.name)).map(|flag| (flag.name, flag.help)).collect()
 }

@@ -1,4 +1,4 @@
-//! What is logged, where, and how.
+//! Flags for the log: its verbosity, format and outputs.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,32 +6,32 @@ use std::time::Duration;
 use binnacle_meta::{GoDuration, Quantity, go_quote};
 
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Logs",
     flags: &[
         Flag::new(
             "log-flush-frequency",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "5s",
             "How often lines are written that a buffer holds back.",
         ),
-        Flag::new("log-json-info-buffer-size", Kind::Value("quantity"), "0", BUFFER),
-        Flag::new("log-json-split-stream", Kind::Bool, "", SPLIT),
-        Flag::new("log-text-info-buffer-size", Kind::Value("quantity"), "0", BUFFER),
-        Flag::new("log-text-split-stream", Kind::Bool, "", SPLIT),
-        Flag::new("logging-format", Kind::Value("string"), "text", "Format of the log: \"text\" or \"json\"."),
+        Flag::new("log-json-info-buffer-size", ValueKind::Value("quantity"), "0", BUFFER),
+        Flag::new("log-json-split-stream", ValueKind::Bool, "", SPLIT),
+        Flag::new("log-text-info-buffer-size", ValueKind::Value("quantity"), "0", BUFFER),
+        Flag::new("log-text-split-stream", ValueKind::Bool, "", SPLIT),
+        Flag::new("logging-format", ValueKind::Value("string"), "text", "Format of the log: \"text\" or \"json\"."),
         Flag::new(
             "v",
-            Kind::Value("Level"),
+            ValueKind::Value("Level"),
             "0",
             "Log verbosity as a number: 3 logs each request, 6 and more is for debugging.",
         )
         .short('v'),
         Flag::new(
             "vmodule",
-            Kind::Value("pattern=N,..."),
+            ValueKind::Value("pattern=N,..."),
             "",
             "Verbosity of the source files that a pattern matches, as pattern=N, separated by commas: chain=6,filters/*=4. A \
              pattern without a slash is for the file's name. Only for the text format.",
@@ -50,7 +50,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The verbosity of some source files.
+/// A verbosity for some source files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
     pub(crate) pattern: String,
@@ -63,15 +63,15 @@ pub(crate) struct Logs {
     pub(crate) format: LogFormat,
     pub(crate) verbosity: u32,
     pub(crate) modules: Vec<Module>,
-    /// Lines that are no errors go to standard output.
+    /// True if lines other than errors go to standard output.
     pub(crate) split: bool,
-    /// Bytes of those that are held back; 0 for none.
+    /// The size of the buffer for these lines in bytes; 0 for none.
     pub(crate) info_buffer: u64,
     pub(crate) flush_every: Duration,
 }
 
 impl Logs {
-    /// `alpha` is true where the feature gate of the options that are not settled yet is on.
+    /// `alpha` is true if the feature gate for alpha options is on.
     pub(super) fn read(given: &Given, alpha: bool) -> Result<Self, FlagError> {
         let verbosity = given.parsed::<Verbosity>("v")?.0;
         let modules = modules(given)?;
@@ -127,7 +127,7 @@ impl Logs {
     }
 }
 
-/// A number that klog takes: 31 bits.
+/// A verbosity that klog accepts: 31 bits.
 pub(crate) struct Verbosity(pub(crate) u32);
 
 impl FromStr for Verbosity {

@@ -1,4 +1,4 @@
-//! Which metrics are shown, and with which values of their labels.
+//! Flags for the exposed metrics, and the allowed values of their labels.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,32 +8,32 @@ use binnacle_metrics::ExposedOptions;
 use binnacle_schema::{Limits, Value, yaml};
 
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Metrics",
     flags: &[
         Flag::new(
             "allow-metric-labels",
-            Kind::Value("stringToString"),
+            ValueKind::Value("stringToString"),
             "",
             "Values that a label of a metric may have; all others are counted as \"unexpected\": metric,label=value1,value2.",
         ),
         Flag::new(
             "allow-metric-labels-manifest",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "YAML file that says the same, with keys 'metric,label' and values 'value1,value2'.",
         ),
         Flag::new(
             "disabled-metrics",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Full names of metrics that are left out, separated by commas.",
         ),
         Flag::new(
             "show-hidden-metrics-for-version",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "The version, which must be the one before this release, for which metrics are shown again that are hidden since \
              they were deprecated.",
@@ -96,7 +96,8 @@ pub(super) fn read(given: &Given) -> Result<ExposedOptions, FlagError> {
     Ok(ExposedOptions { disabled, show_hidden: hidden.is_some(), allowed })
 }
 
-/// A value with one equals sign is one pair; one with several is a line of comma-separated values, each a pair.
+/// Reads `--allow-metric-labels`. A value with one equals sign is one pair; with several it is a comma-separated list
+/// of pairs.
 fn mapping_of_flag(given: &Given) -> Result<Option<Mapping>, FlagError> {
     let name = "allow-metric-labels";
     if !given.is_given(name) {
@@ -118,7 +119,7 @@ fn mapping_of_flag(given: &Given) -> Result<Option<Mapping>, FlagError> {
     Ok(Some(mapping))
 }
 
-/// The fields of a line of comma-separated values; quotes keep a comma in its field.
+/// Splits a line at its commas; quotes keep a comma in its field.
 fn fields(line: &str) -> Vec<String> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     for c in line.chars() {

@@ -1,4 +1,4 @@
-//! Settings of the cluster that single resources ask for.
+//! Flags of the cluster that single resources use.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -12,61 +12,61 @@ use binnacle_meta::go_quote;
 use super::FromFlags;
 use super::kubelet;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Misc",
     flags: &[
         Flag::new(
             "aggregator-reject-forwarding-redirect",
-            Kind::Bool,
+            ValueKind::Bool,
             "true",
             "Whether redirects of servers of aggregated APIs are refused rather than passed on to clients.",
         ),
-        Flag::new("allow-privileged", Kind::Bool, "true", "Whether containers may be privileged."),
+        Flag::new("allow-privileged", ValueKind::Bool, "true", "Whether containers may be privileged."),
         Flag::new(
             "apiserver-count",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "1",
             "DEPRECATED: Number of servers in the cluster, for --endpoint-reconciler-type=master-count.",
         ),
         Flag::new(
             "coordinated-leadership-lease-duration",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "15s",
             "How long the server that elects leaders keeps that part without renewing its lease. Needs the feature gate \
              CoordinatedLeaderElection.",
         ),
         Flag::new(
             "coordinated-leadership-renew-deadline",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "10s",
             "How long it tries to renew its lease before it gives up.",
         ),
         Flag::new(
             "coordinated-leadership-retry-period",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "2s",
             "How often it renews its lease, and others try to get it.",
         ),
         Flag::new(
             "enable-aggregator-routing",
-            Kind::Bool,
+            ValueKind::Bool,
             "",
             "Whether services of aggregated APIs and of webhooks are reached at one of their endpoints rather than at their \
              cluster IP.",
         ),
-        Flag::new("enable-logs-handler", Kind::Bool, "", "DEPRECATED: Serve the files of /var/log at /logs."),
+        Flag::new("enable-logs-handler", ValueKind::Bool, "", "DEPRECATED: Serve the files of /var/log at /logs."),
         Flag::new(
             "endpoint-reconciler-type",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "lease",
             "Who keeps the endpoints of the service kubernetes: each server with a lease on its own entry (lease), each as long \
              as there are no more than --apiserver-count (master-count, deprecated), or somebody else (none).",
         ),
         Flag::new(
             "hostname-override",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Name that is used instead of that of this machine for the server's identity among the servers of a cluster: for \
              several of them on one machine.",
@@ -80,62 +80,62 @@ pub(super) const GROUP: Group = Group {
         kubelet::TIMEOUT,
         Flag::new(
             "kubernetes-service-node-port",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "0",
             "Port of nodes at which the service kubernetes is reached; 0 for none.",
         ),
         Flag::new(
             "max-connection-bytes-per-sec",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "0",
             "The most bytes a second, each way, of a connection to a kubelet, pod or service that was upgraded; 0 for no limit.",
         ),
         Flag::new(
             "peer-advertise-ip",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Address at which other servers of the cluster reach this one, together with --peer-advertise-port, to hand on \
              requests for what they lack. --advertise-address by default.",
         ),
-        Flag::new("peer-advertise-port", Kind::Value("string"), "", "Port that belongs to --peer-advertise-ip."),
+        Flag::new("peer-advertise-port", ValueKind::Value("string"), "", "Port that belongs to --peer-advertise-ip."),
         Flag::new(
             "peer-ca-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the authorities that sign the certificates of all servers of the cluster. With it, requests for what this \
              server lacks are handed on to one that has it.",
         ),
         Flag::new(
             "proxy-client-cert-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the certificate that is shown to servers of aggregated APIs, by which they know this server. It is read \
              again when it changes.",
         ),
         Flag::new(
             "proxy-client-key-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the private key that belongs to --proxy-client-cert-file.",
         ),
         Flag::new(
             "service-cluster-ip-range",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "10.0.0.0/24",
             "Range from which services get their addresses; two of different families, separated by a comma, for dual-stack.",
         ),
         Flag::new(
             "service-node-port-range",
-            Kind::Value("portRange"),
+            ValueKind::Value("portRange"),
             "30000-32767",
             "Ports for services of type NodePort, both ends included.",
         ),
     ],
 };
 
-/// A range of services may have this many bits of addresses.
+/// The maximum number of address bits in a service range.
 const MAX_SERVICE_BITS: u8 = 20;
-/// The kubernetes service itself needs one, and the first and the last are nobody's.
+/// The minimum: the kubernetes service needs an address, and the first and the last one are reserved.
 const MIN_SERVICE_BITS: u8 = 3;
 
 impl FromFlags for Misc {
@@ -148,7 +148,7 @@ impl FromFlags for Misc {
             service_node_port_range: ports,
             leadership: leadership(given)?,
             serves_logs: given.flag("enable-logs-handler")?,
-            // What is negative limits nothing, as with the Go server.
+            // A negative value means no limit, as in Go.
             connection_bytes_per_second: u64::try_from(given.integer("max-connection-bytes-per-sec")?)
                 .ok()
                 .and_then(NonZeroU64::new),
@@ -158,7 +158,7 @@ impl FromFlags for Misc {
                 true => ServiceRouting::Endpoints,
                 false => ServiceRouting::ClusterIp,
             },
-            // One of the two alone counts for nothing, as with the Go server.
+            // One of the two flags alone has no effect, as in Go.
             proxy_client: given
                 .text("proxy-client-cert-file")
                 .zip(given.text("proxy-client-key-file"))
@@ -171,7 +171,7 @@ impl FromFlags for Misc {
     }
 }
 
-/// Both flags or none count.
+/// Reads the advertised address of peers, which needs both flags.
 fn peer_advertised(given: &Given) -> Result<Option<SocketAddr>, FlagError> {
     let (ip, Some(port)) = (given.ip("peer-advertise-ip")?, given.text("peer-advertise-port")) else { return Ok(None) };
     let number = port.parse().ok().filter(|port| *port != 0);

@@ -1,5 +1,5 @@
-//! Reads a command line as `pflag` does, which every Kubernetes program uses: `--name value`, `--name=value`, `-n value`,
-//! `-nvalue`, underscores for dashes, the last one wins.
+//! Parsing of a command line with the rules of `pflag`, which all Kubernetes programs use: `--name value`,
+//! `--name=value`, `-n value`, `-nvalue`, underscores for dashes, the last value wins.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -9,39 +9,47 @@ use std::time::Duration;
 
 use binnacle_meta::{GoDuration, go_quote, int_error};
 
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
-/// What was given on the command line; what was not has its default.
+/// The flags of the command line; a flag that is not given has its default.
+#[derive(Clone)]
 pub(super) struct Given {
     flags: HashMap<&'static str, Flag>,
     values: HashMap<&'static str, Vec<String>>,
 }
 
-pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> Result<Given, FlagError> {
+/// Parses all arguments. Invalid ones are left out and reported as errors.
+pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> (Given, Vec<FlagError>) {
     let flags = groups.iter().flat_map(|group| group.flags).map(|flag| (flag.name, *flag)).collect();
     let mut given = Given { flags, values: HashMap::new() };
     let mut arguments = arguments.map(|argument| {
         argument.into_string().map_err(|argument| FlagError::new(format!("argument {argument:?} is not valid UTF-8")))
     });
-    let mut positional = Vec::new();
-    while let Some(argument) = arguments.next().transpose()? {
-        if argument == "--" {
-            for rest in arguments.by_ref() {
-                positional.push(rest?);
+    let (mut positional, mut errors) = (Vec::new(), Vec::new());
+    let mut flags_ended = false;
+    while let Some(argument) = arguments.next() {
+        let read = match argument {
+            Err(error) => Err(error),
+            Ok(argument) if flags_ended || argument == "-" || !argument.starts_with('-') => {
+                positional.push(argument);
+                Ok(())
             }
-        } else if let Some(long) = argument.strip_prefix("--") {
-            given.long(long, &mut arguments)?;
-        } else if argument.len() > 1 && argument.starts_with('-') {
-            given.short(&argument[1..], &mut arguments)?;
-        } else {
-            positional.push(argument);
-        }
+            Ok(argument) if argument == "--" => {
+                flags_ended = true;
+                Ok(())
+            }
+            Ok(argument) => match argument.strip_prefix("--") {
+                Some(long) => given.long(long, &mut arguments),
+                None => given.short(&argument[1..], &mut arguments),
+            },
+        };
+        errors.extend(read.err());
     }
-    if positional.is_empty() {
-        return Ok(given);
+    if !positional.is_empty() {
+        let shown = positional.iter().map(|argument| go_quote(argument)).collect::<Vec<_>>().join(" ");
+        errors.push(FlagError::new(format!("\"kube-apiserver\" does not take any arguments, got [{shown}]")));
     }
-    let shown = positional.iter().map(|argument| go_quote(argument)).collect::<Vec<_>>().join(" ");
-    Err(FlagError::new(format!("\"kube-apiserver\" does not take any arguments, got [{shown}]")))
+    (given, errors)
 }
 
 impl Given {
@@ -59,27 +67,36 @@ impl Given {
         };
         let name = name.replace('_', "-");
         let Some(flag) = self.flags.get(name.as_str()).copied() else {
-            return Err(FlagError::new(format!("unknown flag: --{name}")));
+            return Err(FlagError::unknown(name));
         };
         let value = match (value, flag.kind) {
             (Some(value), _) => value,
-            (None, Kind::Bool | Kind::Optional(_)) => "true".to_owned(),
-            (None, Kind::Value(_)) => {
+            (None, ValueKind::Bool | ValueKind::Optional(_)) => "true".to_owned(),
+            (None, ValueKind::Value(_)) => {
                 rest.next().ok_or_else(|| FlagError::new(format!("flag needs an argument: --{name}")))??
             }
         };
-        self.values.entry(flag.name).or_default().push(value);
-        self.check(&flag)
+        self.push(&flag, value)
     }
 
-    /// What is wrong with a value is told even where it makes no difference.
+    /// Adds a value if it is valid for the flag; otherwise removes the flag.
+    fn push(&mut self, flag: &Flag, value: String) -> Result<(), FlagError> {
+        self.values.entry(flag.name).or_default().push(value);
+        let checked = self.check(flag);
+        if checked.is_err() {
+            self.values.remove(flag.name);
+        }
+        checked
+    }
+
+    /// Validates the value, even if it has no effect.
     fn check(&self, flag: &Flag) -> Result<(), FlagError> {
         match flag.kind {
-            Kind::Bool => self.flag(flag.name).map(drop),
-            Kind::Value("int" | "int32" | "int64") => self.integer(flag.name).map(drop),
-            Kind::Value("float" | "float32") => self.float(flag.name).map(drop),
-            Kind::Value("duration") => self.duration(flag.name).map(drop),
-            Kind::Value(_) | Kind::Optional(_) => Ok(()),
+            ValueKind::Bool => self.flag(flag.name).map(drop),
+            ValueKind::Value("int" | "int32" | "int64") => self.integer(flag.name).map(drop),
+            ValueKind::Value("float" | "float32") => self.float(flag.name).map(drop),
+            ValueKind::Value("duration") => self.duration(flag.name).map(drop),
+            ValueKind::Value(_) | ValueKind::Optional(_) => Ok(()),
         }
     }
 
@@ -96,23 +113,22 @@ impl Given {
             let behind = &left[letter.len_utf8()..];
             let value = match (behind.strip_prefix('='), flag.kind) {
                 (Some(value), _) => value.to_owned(),
-                (None, Kind::Bool | Kind::Optional(_)) => {
+                (None, ValueKind::Bool | ValueKind::Optional(_)) => {
                     self.values.entry(flag.name).or_default().push("true".to_owned());
                     left = behind;
                     continue;
                 }
-                (None, Kind::Value(_)) if !behind.is_empty() => behind.to_owned(),
-                (None, Kind::Value(_)) => rest
+                (None, ValueKind::Value(_)) if !behind.is_empty() => behind.to_owned(),
+                (None, ValueKind::Value(_)) => rest
                     .next()
                     .ok_or_else(|| FlagError::new(format!("flag needs an argument: '{letter}' in -{left}")))??,
             };
-            self.values.entry(flag.name).or_default().push(value);
-            return self.check(&flag);
+            return self.push(&flag, value);
         }
         Ok(())
     }
 
-    /// All values of a flag in order, or its default.
+    /// Returns all values of a flag in order, or its default.
     pub(super) fn all(&self, name: &str) -> Vec<&str> {
         match self.values.get(name) {
             Some(values) => values.iter().map(String::as_str).collect(),
@@ -120,23 +136,37 @@ impl Given {
         }
     }
 
-    /// The last value of a flag, or its default; an empty text is no value.
+    /// Returns the last value of a flag, or its default; `None` for an empty one.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.all(name).pop().filter(|text| !text.is_empty())
     }
 
-    /// Whether the command line says anything about a flag.
+    /// Returns true if the command line gives a flag.
     pub(super) fn is_given(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
 
-    /// The parts of a flag whose values are lists with commas; several of them add up.
+    /// Returns the parts of all values of a comma-separated flag.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         let parts = self.all(name).into_iter().flat_map(|text| text.split(','));
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// All flags by name with their values, as Go's flags write them.
+    /// Returns the given flags, sorted by name.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = self.values.keys().copied().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Returns the same command line without a flag.
+    pub(super) fn without(&self, name: &str) -> Self {
+        let mut others = self.clone();
+        others.values.remove(name);
+        others
+    }
+
+    /// Returns all flags, sorted by name, with their values as Go's flags format them.
     pub(super) fn shown(&self) -> Vec<(String, String)> {
         let mut names: Vec<&'static str> = self.flags.keys().copied().collect();
         names.sort_unstable();
@@ -147,9 +177,9 @@ impl Given {
         let values = self.all(name);
         let last = || values.last().copied().unwrap_or_default().to_owned();
         match self.flags.get(name).map(|flag| flag.kind) {
-            Some(Kind::Bool) => self.flag(name).unwrap_or(false).to_string(),
-            Some(Kind::Value("strings" | "stringArray" | "stringToString")) => format!("[{}]", values.join(",")),
-            Some(Kind::Value("mapStringString")) => values.join(","),
+            Some(ValueKind::Bool) => self.flag(name).unwrap_or(false).to_string(),
+            Some(ValueKind::Value("strings" | "stringArray" | "stringToString")) => format!("[{}]", values.join(",")),
+            Some(ValueKind::Value("mapStringString")) => values.join(","),
             _ => last(),
         }
     }
@@ -174,7 +204,7 @@ impl Given {
         })
     }
 
-    /// A number with a fraction.
+    /// Parses a floating-point number.
     pub(super) fn float(&self, name: &str) -> Result<f32, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|_| {
@@ -182,20 +212,20 @@ impl Given {
         })
     }
 
-    /// A duration as Go writes it; negative ones count as zero.
+    /// Parses a duration in Go's format; negative ones count as zero.
     pub(super) fn duration(&self, name: &str) -> Result<Duration, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         let parsed = GoDuration::parse(text).map_err(|error| self.invalid(name, text, &error.to_string()))?;
         Ok(u64::try_from(parsed.nanos()).map_or(Duration::ZERO, Duration::from_nanos))
     }
 
-    /// A value of a type that explains itself what is wrong.
+    /// Parses a value with its own parser and error messages.
     pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|why: String| self.invalid(name, text, &why))
     }
 
-    /// An address, if there is one.
+    /// Parses an address, if there is one.
     pub(super) fn ip(&self, name: &str) -> Result<Option<IpAddr>, FlagError> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let invalid = || self.invalid(name, text, &format!("failed to parse IP: {}", go_quote(text)));

@@ -1,4 +1,4 @@
-//! Where the server listens and what it shows.
+//! Flags for the listener: its address, certificates, TLS versions and suites.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,67 +10,77 @@ use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettin
 use super::FromFlags;
 use super::generic::list;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Secure serving",
     flags: &[
         Flag::new(
             "bind-address",
-            Kind::Value("ip"),
+            ValueKind::Value("ip"),
             "127.0.0.1",
             "Address to listen on. An unspecified one (0.0.0.0 or ::) stands for all interfaces.",
         ),
         Flag::new(
             "cert-dir",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Directory of apiserver.crt and apiserver.key: taken from there if both exist, otherwise made and kept there. If not \
              set, the data directory. --tls-cert-file goes before it.",
         ),
-        Flag::new("disable-http2-serving", Kind::Bool, "", "Leave HTTP/2 out."),
+        Flag::new("disable-http2-serving", ValueKind::Bool, "", "Leave HTTP/2 out."),
         Flag::new(
             "http2-max-streams-per-connection",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "0",
             "How many requests one HTTP/2 connection may have in flight; 0 for the default of 250.",
         ),
-        Flag::new("permit-port-sharing", Kind::Bool, "", "Let other processes listen on the same port (SO_REUSEPORT)."),
-        Flag::new("secure-port", Kind::Value("int"), "6443", "Port for HTTPS; 0 takes a free one and prints which."),
+        Flag::new(
+            "permit-port-sharing",
+            ValueKind::Bool,
+            "",
+            "Let other processes listen on the same port (SO_REUSEPORT).",
+        ),
+        Flag::new(
+            "secure-port",
+            ValueKind::Value("int"),
+            "6443",
+            "Port for HTTPS; 0 takes a free one and prints which.",
+        ),
         Flag::new(
             "tls-cert-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the serving certificate, followed by those of its authorities. If not set, the server makes one.",
         ),
         Flag::new(
             "tls-cipher-suites",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Cipher suites for TLS 1.2, by Go's names. Those without forward secrecy or authenticated encryption are left out \
              with a warning.",
         ),
         Flag::new(
             "tls-curve-preferences",
-            Kind::Value("int32Slice"),
+            ValueKind::Value("int32Slice"),
             "",
             "Key exchanges by Go's numbers: 23 (P-256), 24 (P-384), 29 (X25519). Others that Go knows are left out with a warning.",
         ),
         Flag::new(
             "tls-min-version",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "VersionTLS12 or VersionTLS13. VersionTLS10 and VersionTLS11 mean 1.2, which is the oldest that is spoken.",
         ),
         Flag::new(
             "tls-private-key-file",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the private key that belongs to --tls-cert-file.",
         ),
         Flag::new(
             "tls-sni-cert-key",
-            Kind::Value("namedCertKey"),
+            ValueKind::Value("namedCertKey"),
             "",
             "Certificate and key for clients that ask for certain names: CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,NAME with domains \
              (whole segments may be *) and addresses. Without names, those in the certificate count. May be given more than once.",
@@ -105,7 +115,7 @@ impl FromFlags for Serving {
             cert_dir: given.text("cert-dir").map(PathBuf::from),
             tls: tls_settings(given)?,
             named: named.collect::<Result<_, _>>()?,
-            // A number that is not positive means the default, as in kube-apiserver.
+            // Numbers below one mean the default, as in kube-apiserver.
             max_streams: u32::try_from(streams).ok().filter(|streams| *streams > 0),
             sharing: if sharing { PortSharing::Permitted } else { PortSharing::Refused },
         })
@@ -135,7 +145,7 @@ fn tls_settings(given: &Given) -> Result<TlsSettings, FlagError> {
     Ok(settings)
 }
 
-/// `certificate,key` or `certificate,key:name,name`.
+/// Parses `certificate,key` or `certificate,key:name,name`.
 fn named_certificate(text: &str) -> Result<NamedCertificate, &'static str> {
     let (files, names) = match text.split_once(':') {
         Some((_, names)) if names.trim().is_empty() => return Err("empty names list is not allowed"),

@@ -1,4 +1,4 @@
-//! Where objects are kept.
+//! Flags for the storage of objects.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -10,138 +10,138 @@ use binnacle_registry::Uncached;
 
 use super::FromFlags;
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Storage",
     flags: &[
         Flag::new(
             "data-dir",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "Directory of the objects, of the server's own certificates and keys and of admin.kubeconfig. It is created when it \
              does not exist. If not set: /var/lib/binnacle for root, otherwise binnacle in $XDG_DATA_HOME or ~/.local/share.",
         ),
         Flag::new(
             "delete-collection-workers",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "1",
             "How many objects of a collection are deleted at once, as when a namespace is emptied.",
         ),
         Flag::new(
             "enable-garbage-collector",
-            Kind::Bool,
+            ValueKind::Bool,
             "true",
             "Whether deletes set the finalizers that ask the garbage collector to orphan or to delete dependents. Must be the \
              same as that of kube-controller-manager.",
         ),
         Flag::new(
             "encryption-provider-config",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File that says which resources are encrypted in the store, and with which keys (EncryptionConfiguration).",
         ),
         Flag::new(
             "encryption-provider-config-automatic-reload",
-            Kind::Bool,
+            ValueKind::Bool,
             "",
             "Whether the file named by --encryption-provider-config is read again when it changes. All KMS plugins then share \
              one health check, kms-providers.",
         ),
         Flag::new(
             "ephemeral",
-            Kind::Bool,
+            ValueKind::Bool,
             "",
             "Keep all objects in memory and forget them at the end. Certificates are kept only if --data-dir is set.",
         ),
         Flag::new(
             "etcd-cafile",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the authorities that etcd's certificates must come from. If not set, the system's.",
         ),
         Flag::new(
             "etcd-certfile",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "File with the certificate that is shown to etcd. It is read again for every connection.",
         ),
         Flag::new(
             "etcd-compaction-interval",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "5m0s",
             "How often the history of all objects is cut off: at the revision that was current one interval ago. 0 keeps all \
              history.",
         ),
         Flag::new(
             "etcd-count-metric-poll-period",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "1m0s",
             "How often the objects of each resource are counted for the metrics. 0 for never.",
         ),
         Flag::new(
             "etcd-db-metric-poll-interval",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "30s",
             "How often etcd is asked for the size of its database for the metrics. 0 for never.",
         ),
         Flag::new(
             "etcd-healthcheck-timeout",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "2s",
             "How long the store may take to answer the health check 'etcd'.",
         ),
-        Flag::new("etcd-keyfile", Kind::Value("string"), "", "File with the key that belongs to --etcd-certfile."),
-        Flag::new("etcd-prefix", Kind::Value("string"), "/registry", "How the keys of all objects in etcd begin."),
+        Flag::new("etcd-keyfile", ValueKind::Value("string"), "", "File with the key that belongs to --etcd-certfile."),
+        Flag::new("etcd-prefix", ValueKind::Value("string"), "/registry", "How the keys of all objects in etcd begin."),
         Flag::new(
             "etcd-readycheck-timeout",
-            Kind::Value("duration"),
+            ValueKind::Value("duration"),
             "2s",
             "How long the store may take to answer the health check 'etcd-readiness'.",
         ),
         Flag::new(
             "etcd-servers",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "URLs of the members of an etcd cluster, separated by commas. The objects are kept there instead of in the data \
              directory, and several servers may share them.",
         ),
         Flag::new(
             "etcd-servers-overrides",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Resources that are kept in other etcd clusters, separated by commas: group/resource#URLs, the URLs separated by \
              semicolons, as in \"/events#http://etcd4:2379;http://etcd5:2379\".",
         ),
-        Flag::new("event-ttl", Kind::Value("duration"), "1h0m0s", "How long events are kept."),
+        Flag::new("event-ttl", ValueKind::Value("duration"), "1h0m0s", "How long events are kept."),
         Flag::new(
             "lease-reuse-duration-seconds",
-            Kind::Value("int"),
+            ValueKind::Value("int"),
             "60",
             "For how many seconds new events are given the same lease of the store.",
         ),
         Flag::new(
             "storage-backend",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "The kind of store behind --etcd-servers. There is one: etcd3.",
         ),
         Flag::new(
             "storage-media-type",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             PROTOBUF,
             "The form in which objects are stored: application/json, application/yaml or application/vnd.kubernetes.protobuf. \
              Those that are stored in another form are read all the same.",
         ),
         Flag::new(
             "watch-cache",
-            Kind::Bool,
+            ValueKind::Bool,
             "true",
             "Serve reads from memory. If not, only watches are, and every read asks the store.",
         ),
         Flag::new(
             "watch-cache-sizes",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Resources that are to be read from the store, separated by commas: resource[.group]#0. Any other number says \
              that they are to be read from memory.",
@@ -187,7 +187,7 @@ impl FromFlags for Storage {
             compaction_interval: interval(given, "etcd-compaction-interval")?,
             count_metric_interval: interval(given, "etcd-count-metric-poll-period")?,
             size_metric_interval: interval(given, "etcd-db-metric-poll-interval")?,
-            // As in kube-apiserver, none stands for the default.
+            // As in kube-apiserver, zero means the default.
             health_timeout: interval(given, "etcd-healthcheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             ready_timeout: interval(given, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             media_type,
@@ -209,7 +209,7 @@ impl FromFlags for Option<Etcd> {
         let servers = given.list("etcd-servers");
         let path = |name| given.text(name).map(PathBuf::from);
         if servers.is_empty() {
-            // Without the first flag the others would silently do nothing.
+            // Without the first flag the others would have no effect.
             let lost = ["etcd-servers-overrides", "etcd-cafile", "etcd-certfile", "etcd-keyfile"];
             return match lost.iter().find(|name| given.text(name).is_some()) {
                 Some(name) => Err(FlagError::new(format!("--{name} needs --etcd-servers"))),
@@ -260,7 +260,7 @@ fn uncached(given: &Given) -> Result<Uncached, FlagError> {
     Ok(if given.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
 }
 
-/// None when it is 0; as in kube-apiserver, a time that has passed is no interval either.
+/// Reads an interval; `None` if it is 0 or, as in kube-apiserver, negative.
 fn interval(given: &Given, name: &str) -> Result<Option<Duration>, FlagError> {
     Ok(Some(given.duration(name)?).filter(|interval| !interval.is_zero()))
 }

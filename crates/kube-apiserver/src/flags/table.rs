@@ -1,10 +1,10 @@
-//! What is known of a flag before the command line is read.
+//! Descriptions of flags, for parsing and `--help`.
 
 /// A group of flags under one heading of `--help`.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
     pub(super) title: &'static str,
-    /// By name.
+    /// Sorted by name.
     pub(super) flags: &'static [Flag],
 }
 
@@ -13,25 +13,25 @@ pub(super) struct Group {
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) short: Option<char>,
-    pub(super) kind: Kind,
-    /// As text; empty when the flag has no value of its own accord.
+    pub(super) kind: ValueKind,
+    /// The default as text; empty if there is none.
     pub(super) default: &'static str,
     pub(super) help: &'static str,
 }
 
-/// What a flag takes.
+/// The kind of value that a flag takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Nothing, or `=true` and `=false`.
+pub(super) enum ValueKind {
+    /// No value, or `=true` or `=false`.
     Bool,
-    /// A value, which `--help` calls by this name.
+    /// A value, with its name in `--help`.
     Value(&'static str),
-    /// Nothing, or a value behind `=`.
+    /// No value, or a value after `=`.
     Optional(&'static str),
 }
 
 impl Flag {
-    pub(super) const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
+    pub(super) const fn new(name: &'static str, kind: ValueKind, default: &'static str, help: &'static str) -> Self {
         Self { name, short: None, kind, default, help }
     }
 
@@ -41,13 +41,21 @@ impl Flag {
     }
 }
 
-/// What is wrong with the command line, in one sentence.
+/// An error of the command line, in one sentence.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct FlagError(pub(super) String);
+pub(crate) enum FlagError {
+    #[error("{0}")]
+    Other(String),
+    #[error("unknown flag: --{0}")]
+    Unknown(String),
+}
 
 impl FlagError {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        Self::Other(message.into())
+    }
+
+    pub(super) fn unknown(name: String) -> Self {
+        Self::Unknown(name)
     }
 }

@@ -1,4 +1,4 @@
-//! How a line of the log reads: as klog writes it, or as the JSON of component-base.
+//! Formats of log lines: klog's text, or the JSON of component-base.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::levels::verbosity_of;
 use super::output::Output;
 use crate::flags::LogFormat;
 
-/// Writes events.
+/// Writes events to the log.
 pub(super) struct LogLayer {
     format: LogFormat,
     output: Arc<Output>,
@@ -34,7 +34,8 @@ impl<S: Subscriber> Layer<S> for LogLayer {
         let metadata = event.metadata();
         let mut found = Found::default();
         event.record(&mut found);
-        let place = Place { file: metadata.file().unwrap_or_default(), line: metadata.line().unwrap_or_default() };
+        let place =
+            SourceLocation { file: metadata.file().unwrap_or_default(), line: metadata.line().unwrap_or_default() };
         let now = Timestamp::now();
         let line = match self.format {
             LogFormat::Text => text(metadata.level(), &now.to_zoned(self.zone.clone()), self.process, place, &found),
@@ -44,14 +45,14 @@ impl<S: Subscriber> Layer<S> for LogLayer {
     }
 }
 
-/// Where in the code an event is.
+/// The source location of an event.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct SourceLocation<'a> {
     file: &'a str,
     line: u32,
 }
 
-/// What an event says.
+/// The message and fields of an event.
 #[derive(Default)]
 struct Found {
     message: String,
@@ -100,8 +101,8 @@ impl Visit for Found {
     }
 }
 
-/// `I0102 15:04:05.000000       1 file.rs:12] message`, or with a quoted message where fields follow.
-fn text(level: &Level, now: &Zoned, process: u32, place: Place<'_>, found: &Found) -> String {
+/// Formats `I0102 15:04:05.000000       1 file.rs:12] message`, with a quoted message if there are fields.
+fn text(level: &Level, now: &Zoned, process: u32, place: SourceLocation<'_>, found: &Found) -> String {
     let severity = match *level {
         Level::ERROR => 'E',
         Level::WARN => 'W',
@@ -112,7 +113,7 @@ fn text(level: &Level, now: &Zoned, process: u32, place: Place<'_>, found: &Foun
     let (month, day, hour, minute, second) = (now.month(), now.day(), now.hour(), now.minute(), now.second());
     let file = place.file.rsplit('/').next().unwrap_or(place.file);
     let at = place.line;
-    // Nothing that is written to a string fails.
+    // Writing to a string cannot fail.
     let _ = write!(
         line,
         "{severity}{month:02}{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06} {process:>7} {file}:{at}] "
@@ -142,11 +143,11 @@ fn text(level: &Level, now: &Zoned, process: u32, place: Place<'_>, found: &Foun
     line
 }
 
-/// `{"ts":1136214245000.0,"caller":"server/chain.rs:12","msg":"message","v":0}`; errors have no verbosity.
-fn json(level: &Level, now: Timestamp, place: Place<'_>, found: &Found) -> String {
+/// Formats `{"ts":1136214245000.0,"caller":"server/chain.rs:12","msg":"message","v":0}`; errors have no `v`.
+fn json(level: &Level, now: Timestamp, place: SourceLocation<'_>, found: &Found) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let millis = now.as_nanosecond() as f64 / 1e6;
-    // The file and the directory it is in.
+    // The file and its directory.
     let mut parts = place.file.rsplitn(3, '/');
     let name = parts.next().unwrap_or_default();
     let caller = match parts.next() {
@@ -179,7 +180,7 @@ mod tests {
         Found { message: message.to_owned(), fields }
     }
 
-    const PLACE: Place<'static> = Place { file: "crates/server/src/chain.rs", line: 12 };
+    const PLACE: SourceLocation<'static> = SourceLocation { file: "crates/server/src/chain.rs", line: 12 };
 
     #[test]
     fn as_klog_writes() {

@@ -1,4 +1,4 @@
-//! How much is logged: klog's verbosity, for all files or for those of a pattern.
+//! The verbosity of the log, as in klog: for all files or for those that match a pattern.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,11 +11,11 @@ use tracing_subscriber::layer::Context;
 
 use crate::flags::Module;
 
-/// Kubernetes' levels are numbers: up to 2 is what one wants to see all the time, 3 and 4 show each request, 6 and above
-/// are for debugging the server itself. Libraries are one step quieter.
+/// Kubernetes' levels are numbers: up to 2 for normal operation, 3 and 4 show each request, 6 and above are for
+/// debugging the server itself. Libraries are one level quieter.
 pub(crate) struct Levels {
     verbosity: AtomicU32,
-    /// Files with a verbosity of their own, the first that matches counts.
+    /// Files with their own verbosity; the first match counts.
     modules: Vec<Module>,
 }
 
@@ -24,13 +24,13 @@ impl Levels {
         Self { verbosity: AtomicU32::new(verbosity), modules: modules.to_vec() }
     }
 
-    /// Another verbosity from here on. Files that a module names keep theirs.
+    /// Sets the verbosity from here on. Files with their own keep it.
     pub(crate) fn set(&self, verbosity: u32) {
         self.verbosity.store(verbosity, Ordering::Relaxed);
         tracing::callsite::rebuild_interest_cache();
     }
 
-    /// The filter in front of what writes.
+    /// Returns the filter for the log layer.
     pub(crate) fn filter(self: Arc<Self>) -> LevelsFilter {
         LevelsFilter(self)
     }
@@ -66,7 +66,7 @@ fn loudest(verbosity: u32, own: bool) -> Level {
     }
 }
 
-/// The number that klog would have the event at.
+/// Returns klog's verbosity of an event.
 pub(super) fn verbosity_of(level: &Level) -> u32 {
     match *level {
         Level::ERROR | Level::WARN | Level::INFO => 0,
@@ -75,7 +75,8 @@ pub(super) fn verbosity_of(level: &Level) -> u32 {
     }
 }
 
-/// A pattern with a slash is for the whole path of the file, another one for its name, both without the suffix.
+/// Returns true if a file matches: patterns with a slash match its whole path, others its name, both without the
+/// suffix.
 fn matches(pattern: &str, file: &str) -> bool {
     let path = file.strip_suffix(".rs").unwrap_or(file);
     match pattern.contains('/') {
@@ -84,7 +85,7 @@ fn matches(pattern: &str, file: &str) -> bool {
     }
 }
 
-/// `*` for any run of bytes but slashes, `?` for any one of them.
+/// Matches `*` with any bytes except slashes, and `?` with any one of them.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from, mut star) = (0, 0, None);
     while at < text.len() {
@@ -109,7 +110,7 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     pattern[from..].iter().all(|byte| *byte == b'*')
 }
 
-/// [`Levels`] as tracing asks them. The answer for a place in the code is kept until the levels change.
+/// [`Levels`] as a filter of `tracing`. The result for a call site is cached until the levels change.
 pub(crate) struct LevelsFilter(Arc<Levels>);
 
 impl<S: Subscriber> Layer<S> for LevelsFilter {

@@ -1,17 +1,17 @@
-//! Where lines of the log go: all to standard error, or what is no error to standard output, held back up to a bound.
+//! Outputs of the log: standard error for all lines, or standard output, with a bounded buffer, for all but errors.
 
 use std::io::{Stderr, Stdout, Write};
 
 use parking_lot::Mutex;
 
-/// No more than this is held back, whatever is asked for.
+/// The maximum size of the buffer, regardless of the flag.
 const MOST_BUFFERED: usize = 2 << 30;
 
 /// The outputs of the log.
 pub(super) struct Output {
-    /// Lines that are no errors go to standard output.
+    /// True if lines other than errors go to standard output.
     split: bool,
-    /// What of those is held back.
+    /// The buffer for these lines.
     held: Mutex<Held<Stdout>>,
     errors: Stderr,
 }
@@ -27,7 +27,7 @@ impl Output {
         self.split && self.held.lock().most > 0
     }
 
-    /// A line with its end. An output that is gone is no reason to fail.
+    /// Writes a line with its end. Errors are ignored: an output may be closed.
     pub(super) fn write(&self, line: &[u8], information: bool) {
         if self.split && information {
             self.held.lock().write(line);
@@ -43,7 +43,7 @@ impl Output {
     }
 }
 
-/// Lines on their way to an output.
+/// Buffered lines of an output.
 struct Held<W> {
     lines: Vec<u8>,
     most: usize,

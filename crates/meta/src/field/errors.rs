@@ -1,4 +1,4 @@
-//! Lists of field errors that cannot grow without end.
+//! Field errors of a validation, limited in number.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,27 +6,27 @@ use std::sync::{Arc, OnceLock};
 
 use super::FieldError;
 
-/// The errors of one validation. At most [`FieldErrors::SHOWN`] are told, so no more than one beyond is kept: it says
-/// that there were more. Rules walk lists with [`FieldErrors::while_room`], which ends there.
+/// The errors of one validation. [`FieldErrors::SHOWN`] of them are listed, and only one more is kept, as a sign that
+/// there are more. Rules iterate over lists with [`FieldErrors::while_room`], which then ends early.
 #[derive(Debug, Default)]
 pub struct FieldErrors {
     errors: Vec<FieldError>,
-    /// What walks over long lists look at: set once the errors are full.
+    /// Ends iterations over long lists: set once the errors are full.
     full: OnceLock<Arc<AtomicBool>>,
 }
 
 impl FieldErrors {
-    /// How many errors a refusal tells.
+    /// The maximum number of errors that a refusal lists.
     pub const SHOWN: usize = 256;
 
-    /// Lists up to this length are walked to their end: looking would cost more than it saves.
+    /// Lists up to this length are always iterated to the end, since checking the flag would cost more than it saves.
     const SHORT: usize = 16;
 
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The items for a rule to look at: all of them, or those up to the one where the errors become full.
+    /// Iterates over items that a rule checks, until the errors are full.
     pub fn while_room<I: IntoIterator>(&self, items: I) -> WhileRoom<I::IntoIter> {
         let items = items.into_iter();
         let is_short = items.size_hint().1.is_some_and(|most| most <= Self::SHORT);
@@ -34,7 +34,7 @@ impl FieldErrors {
         WhileRoom { items, full }
     }
 
-    /// Adds an error, unless there are more than can be told.
+    /// Adds an error, unless the errors are full.
     pub fn push(&mut self, error: FieldError) {
         if !self.is_full() {
             self.errors.push(error);
@@ -42,12 +42,12 @@ impl FieldErrors {
         }
     }
 
-    /// True once more errors change nothing.
+    /// Returns true if there are more than [`FieldErrors::SHOWN`] errors: further ones are dropped.
     pub fn is_full(&self) -> bool {
         self.errors.len() > Self::SHOWN
     }
 
-    /// Adds an error in front of the others.
+    /// Adds an error before all others.
     pub fn push_front(&mut self, error: FieldError) {
         self.errors.insert(0, error);
         self.errors.truncate(Self::SHOWN + 1);
@@ -59,7 +59,7 @@ impl FieldErrors {
         self.note();
     }
 
-    /// Lets the walks know how full the errors are.
+    /// Updates the flag of running iterations.
     fn note(&self) {
         if let Some(full) = self.full.get() {
             full.store(self.is_full(), Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl FieldErrors {
     }
 }
 
-/// A walk over a list that ends when the errors found are more than can be told. Made by [`FieldErrors::while_room`].
+/// An iterator that ends once the errors are full. Created by [`FieldErrors::while_room`].
 #[derive(Debug)]
 pub struct WhileRoom<I> {
     items: I,
@@ -86,7 +86,7 @@ impl<I: Iterator> Iterator for WhileRoom<I> {
 }
 
 impl Clone for FieldErrors {
-    /// Walks follow the list that they were made of, not its copies.
+    /// Running iterations refer to the original, not to its clone.
     fn clone(&self) -> Self {
         Self { errors: self.errors.clone(), full: OnceLock::new() }
     }
@@ -183,7 +183,7 @@ mod tests {
         errors.push(error(1001));
         errors.extend((0..100).map(error));
         assert_eq!(errors.len(), FieldErrors::SHOWN + 1);
-        // That there were more is not lost on the way into another list.
+        // Extending errors with a full list makes them full too.
         let mut outer = FieldErrors::new();
         outer.extend(errors);
         assert!(outer.is_full());

@@ -1,4 +1,4 @@
-//! The number of a quantity: exact, decimal, small or big.
+//! The number of a quantity: an exact decimal, small or big.
 
 use std::cmp::Ordering;
 
@@ -57,7 +57,7 @@ impl Amount {
         }
     }
 
-    /// The integer that stands for this amount at a scale not above its own.
+    /// Returns the integer for this amount at a scale that is not above its own.
     pub(super) fn rescaled(&self, scale: i32) -> BigInt {
         let up = self.scale().saturating_sub(scale).max(0).unsigned_abs();
         self.unscaled() * BigInt::from(10).pow(up)
@@ -96,7 +96,7 @@ impl Amount {
                 return x.cmp(&y);
             }
         }
-        // The position of the first digit decides unless it is the same: no need to write out 10^10000.
+        // The position of the first digit decides unless it is equal: this avoids writing out 10^10000.
         let first = |amount: &Self| {
             let digits = amount.unscaled().magnitude().to_string().len();
             digits as i64 + i64::from(amount.scale())
@@ -109,7 +109,7 @@ impl Amount {
         self.rescaled(scale).cmp(&other.rescaled(scale))
     }
 
-    /// Rounds away from zero to that scale; says whether nothing was lost.
+    /// Rounds away from zero to the scale; returns true if that is exact.
     pub(super) fn round_up(&self, scale: i32) -> (Self, bool) {
         if self.scale() >= scale {
             return (self.clone(), true);
@@ -137,7 +137,7 @@ impl Amount {
     }
 }
 
-/// `value * 10^power`, none where that overflows.
+/// Returns `value * 10^power`; `None` on overflow.
 pub(super) fn small_times_power(value: i64, power: i32) -> Option<i64> {
     if value == 0 {
         return Some(0);
@@ -145,7 +145,7 @@ pub(super) fn small_times_power(value: i64, power: i32) -> Option<i64> {
     value.checked_mul(10i64.checked_pow(u32::try_from(power).ok()?)?)
 }
 
-/// `value / 10^power` away from zero, and whether it is exact.
+/// Returns `value / 10^power`, rounded away from zero, and true if that is exact.
 pub(super) fn small_round_up(value: i64, power: i32) -> (i64, bool) {
     let Some(divisor) = 10i64.checked_pow(power.unsigned_abs()) else {
         return (value.signum(), value == 0);
@@ -154,7 +154,7 @@ pub(super) fn small_round_up(value: i64, power: i32) -> (i64, bool) {
     (value / divisor + remainder.signum(), remainder == 0)
 }
 
-/// What kube-apiserver answers for big amounts: bits that do not fit are cut off, and negative fractions round up.
+/// Returns kube-apiserver's result for big amounts: bits that do not fit are cut off, and negative fractions round up.
 pub(super) fn big_scaled_value(value: &BigInt, down: i32) -> i64 {
     if down <= 0 {
         return low_bits(value).wrapping_mul(10i64.checked_pow(down.unsigned_abs()).unwrap_or(i64::MIN));

@@ -1,4 +1,4 @@
-//! Quantities as text: cutting one apart, and the canonical form.
+//! Parsing of quantities, and their canonical form.
 
 use std::borrow::Cow;
 
@@ -8,17 +8,17 @@ use super::amount::{Amount, small_times_power};
 use super::{Format, MAX_EXPONENT, NANO, ParseQuantityError, Quantity};
 use crate::Text;
 
-/// As many decimal digits always fit an `i64`.
+/// Numbers with this many decimal digits always fit an `i64`.
 const SAFE_DIGITS: i64 = 18;
 
 // === Reading ===
 
-/// A text cut into sign, digits before and after the point, and suffix.
+/// A text split into sign, digits before and after the point, and suffix.
 pub(super) struct Parts<'a> {
     pub(super) positive: bool,
     /// Sign, digits and point.
     pub(super) number: &'a str,
-    /// Without leading zeros, `0` where nothing else is left.
+    /// Without leading zeros; `0` if nothing is left.
     pub(super) whole: &'a str,
     pub(super) fraction: &'a str,
     pub(super) suffix: &'a str,
@@ -51,7 +51,7 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>, ParseQuantityError> {
     Ok(Parts { positive, number, whole, fraction, suffix: &text[start..] })
 }
 
-/// Base, exponent and format that a suffix stands for.
+/// Returns the base, exponent and format of a suffix.
 pub(super) fn read_suffix(suffix: &str) -> Option<(u32, i32, Format)> {
     if let Some((_, exponent)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
         return Some((10, *exponent, Format::DecimalSI));
@@ -60,12 +60,12 @@ pub(super) fn read_suffix(suffix: &str) -> Option<(u32, i32, Format)> {
         return Some((2, *exponent, Format::BinarySI));
     }
     let exponent = suffix.strip_prefix(['e', 'E']).filter(|e| !e.is_empty())?;
-    // Go narrows the 64 bits it has read to 32.
+    // Go truncates the parsed 64 bits to 32.
     let exponent = exponent.parse::<i64>().ok()? as i32;
     (exponent.abs_diff(0) <= MAX_EXPONENT.unsigned_abs()).then_some((10, exponent, Format::DecimalExponent))
 }
 
-/// The amount without big numbers, where it fits and needs no rounding.
+/// Returns the amount if it is small and needs no rounding.
 pub(super) fn parse_small(
     text: &str,
     positive: bool,
@@ -114,7 +114,7 @@ pub(super) fn decimal(amount: &Amount, format: Format) -> String {
     let digits = mantissa.len();
     mantissa.truncate(mantissa.trim_end_matches('0').len());
     let mut exponent = amount.scale() + (digits - mantissa.len()) as i32;
-    // The exponents that have suffixes are multiples of three.
+    // Only multiples of three have suffixes.
     while exponent % 3 != 0 {
         mantissa.push('0');
         exponent -= 1;
@@ -122,12 +122,12 @@ pub(super) fn decimal(amount: &Amount, format: Format) -> String {
     match format {
         Format::DecimalExponent if exponent == 0 => mantissa,
         Format::DecimalExponent => format!("{mantissa}e{exponent}"),
-        // Beyond the largest suffix kube-apiserver writes none, wrong as that is.
+        // Above the largest suffix kube-apiserver writes none, which is wrong.
         _ => format!("{mantissa}{}", DECIMAL.iter().find(|(_, e)| *e == exponent).map_or("", |(name, _)| name)),
     }
 }
 
-/// `whole` has no fraction.
+/// Formats a whole number with a binary suffix.
 pub(super) fn binary(whole: &Amount) -> String {
     let (mantissa, times) = match whole {
         Amount::Small { value, scale } => match small_times_power(*value, *scale) {

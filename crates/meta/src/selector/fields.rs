@@ -1,22 +1,22 @@
-//! Field selectors: equality terms on the few fields of a kind that can be selected by.
+//! Field selectors: equality terms on a kind's selectable fields.
 
 use std::fmt;
 
 use super::{MAX_SELECTOR_BYTES, SelectorError};
 use crate::Text;
 
-/// Terms that must all hold. No term selects everything.
+/// Terms that must all match. Without terms everything is selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
 
-/// `field=value` or `field!=value`. A field that an object lacks has the empty value.
+/// `field=value` or `field!=value`. An absent field has the empty value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldTerm {
     pub field: Text,
     pub value: Text,
-    /// `!=` rather than `=`.
+    /// True for `!=`, false for `=`.
     pub negated: bool,
 }
 
@@ -35,7 +35,7 @@ impl FieldSelector {
                 return Err(SelectorError::new(format!("invalid selector: '{text}'; can't understand '{part}'")));
             };
             let value = unescape(value)?;
-            // Nothing that is nothing is no condition in Go.
+            // An empty field with an empty value is ignored, as in Go.
             if field.is_empty() && value.is_empty() {
                 continue;
             }
@@ -52,7 +52,7 @@ impl FieldSelector {
         Self::default()
     }
 
-    /// Whether every object is selected.
+    /// Returns true if every object is selected.
     pub fn is_everything(&self) -> bool {
         self.terms.is_empty()
     }
@@ -61,18 +61,18 @@ impl FieldSelector {
         &self.terms
     }
 
-    /// Whether an object is selected, given a way to look up its fields.
+    /// Returns true if the selector selects an object, whose fields `lookup` returns.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| (lookup(&term.field).unwrap_or_default() == term.value) != term.negated)
     }
 
-    /// The one value that `field` must have, if a term says so.
+    /// Returns the value that a term requires `field` to have, if any.
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|term| !term.negated && term.field == field).map(|term| term.value.as_str())
     }
 
-    /// The selector with every term's field and value renamed by `rename`; where both come back empty the term is
-    /// dropped. The first error ends it: this is where a resource says which fields it knows.
+    /// Replaces the field and value of each term by the result of `rename`, which is an error for unsupported fields;
+    /// terms that become empty are dropped.
     pub fn transform<E>(self, mut rename: impl FnMut(&str, &str) -> Result<(Text, Text), E>) -> Result<Self, E> {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in self.terms {
@@ -103,7 +103,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// The terms between commas that no backslash precedes; backslashes stay.
+/// Splits a text at commas without a backslash before them; backslashes remain.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let mut start = 0;
@@ -123,7 +123,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// Field, whether negated, and the value still escaped. The first operator counts, for a field cannot be escaped.
+/// Splits a term at its first operator into field, negation, and the escaped value. A field cannot be escaped.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     for (index, _) in term.char_indices() {
         let (field, rest) = term.split_at(index);

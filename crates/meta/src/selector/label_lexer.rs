@@ -1,6 +1,6 @@
-//! Splits the text of a label selector into tokens.
+//! The lexer of label selectors.
 
-/// The tokens of a label selector; the keywords `in` and `notin` are identifiers where a value stands.
+/// The tokens of a label selector; the parser accepts the keywords `in` and `notin` as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     EndOfString,
@@ -18,10 +18,10 @@ pub(super) enum Token {
     OpenParen,
 }
 
-/// The tokens of `text` with their spelling, the last of them `EndOfString`.
+/// Splits `text` into tokens with their spelling; the last token is `EndOfString`.
 ///
-/// A NUL byte after a token separates, where a token would begin it ends the text: kube-apiserver's reader takes it for
-/// the end of its input.
+/// A NUL byte after a token is a separator, but ends the text at the beginning of a token, since kube-apiserver's lexer
+/// takes it for the end of its input.
 pub(super) fn tokens(text: &str) -> Vec<(Token, &str)> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -38,7 +38,7 @@ pub(super) fn tokens(text: &str) -> Vec<(Token, &str)> {
     }
 }
 
-/// The longest operator that `rest` begins with; every special byte is one by itself.
+/// Returns the longest operator at the beginning of `rest`; every special byte is a token by itself.
 fn special(rest: &[u8]) -> (Token, usize) {
     match (rest[0], rest.get(1)) {
         (b'=', Some(b'=')) => (Token::DoubleEquals, 2),

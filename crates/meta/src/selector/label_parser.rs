@@ -1,11 +1,11 @@
-//! From tokens to the requirements of a label selector, with kube-apiserver's messages for what it does not accept.
+//! The parser of label selectors, with kube-apiserver's error messages.
 
 use super::SelectorError;
 use super::label_lexer::{Token, tokens};
 use super::labels::{Operator, Requirement, check_key};
 use crate::{FieldPath, Text};
 
-/// Parses the whole text; the requirements come in the order written.
+/// Parses the whole text; requirements are in the order of the text.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
     Parser { tokens: tokens(text), position: 0 }.selector()
 }
@@ -15,7 +15,7 @@ struct Parser<'a> {
     position: usize,
 }
 
-/// A value list as a set: sorted, each once.
+/// The set of values in a list.
 type Values = std::collections::BTreeSet<Text>;
 
 impl<'a> Parser<'a> {
@@ -93,7 +93,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             (Token::Identifier | Token::Comma, _) => {
                 let values = self.identifiers()?;
-                // `identifiers` stops in front of the closing parenthesis.
+                // `identifiers` stops before the closing parenthesis.
                 self.next();
                 Ok(values)
             }
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Values with commas between them; where two commas meet, or one stands at an end, there is an empty value.
+    /// Parses values separated by commas; a missing value between or beside commas is empty.
     fn identifiers(&mut self) -> Result<Values, SelectorError> {
         let mut values = Values::new();
         loop {
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The current token where a key or a value may stand, so that keywords are plain words.
+    /// Returns the current token where a key or value is expected, so that keywords are identifiers.
     fn peek(&self) -> (Token, &'a str) {
         // The last token is EndOfString and `position` never passes it, see `next_operator`.
         match self.tokens[self.position] {

@@ -1,4 +1,4 @@
-//! What a label key and a label value may look like (apimachinery's `content.IsLabelKey` and `IsLabelValue`).
+//! The syntax of label keys and label values (apimachinery's `content.IsLabelKey` and `IsLabelValue`).
 
 const KEY_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const KEY_RULE: &str =
@@ -6,7 +6,7 @@ const KEY_RULE: &str =
 const NAME_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// What is wrong with a label key; empty when nothing is.
+/// Returns the errors of a label key; empty if it is valid.
 pub(super) fn key_errors(key: &str) -> Vec<String> {
     let key_rule = || {
         format!("{KEY_RULE} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{KEY_FORMAT}')")
@@ -41,7 +41,7 @@ pub(super) fn key_errors(key: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label value; empty when nothing is.
+/// Returns the errors of a label value; empty if it is valid.
 pub(super) fn value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > NAME_MAX {

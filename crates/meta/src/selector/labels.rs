@@ -1,4 +1,4 @@
-//! Label selectors: requirements on the labels of an object, all of which must hold.
+//! Label selectors: requirements on the labels of an object.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{FieldError, FieldPath, Text, aggregate};
 pub struct LabelSelector {
     /// Sorted by key.
     requirements: Vec<Requirement>,
-    /// Selects nothing at all, as a null `labelSelector` of an object does.
+    /// True if nothing is selected, as by a null `labelSelector` of an object.
     nothing: bool,
 }
 
@@ -38,27 +38,27 @@ impl LabelSelector {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// Whether every object is selected.
+    /// Returns true if the selector has no requirements, so that it selects every object.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty() && !self.nothing
     }
 
-    /// Whether no object can be selected (only known of [`LabelSelector::nothing`]).
+    /// Returns true for [`LabelSelector::nothing`]; other selectors that select no object are not detected.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
 
-    /// The requirements, sorted by key.
+    /// Returns the requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// Whether an object is selected, given a way to look up its labels.
+    /// Returns true if the selector selects an object, whose labels `lookup` returns.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
     }
 
-    /// The one value that the label `key` must have, if the first requirement on it says so.
+    /// Returns the value that the first requirement on the label `key` requires, if that is a single one.
     pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
         self.requirements.iter().find(|requirement| requirement.key == key)?.exact_value()
     }
@@ -76,17 +76,17 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// What one label must look like.
+/// The requirement of a selector on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: Text,
     operator: Operator,
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     values: Vec<Text>,
 }
 
 impl Requirement {
-    /// Checks key, operator and values against each other; all mistakes are reported at once.
+    /// Creates a requirement; all errors of key, operator and values are reported together.
     pub fn new(key: &str, operator: Operator, mut values: Vec<Text>) -> Result<Self, SelectorError> {
         let mut errors = Vec::new();
         errors.extend(check_key(key, &FieldPath::new("key")));
@@ -144,12 +144,12 @@ impl Requirement {
         self.operator
     }
 
-    /// The values, sorted.
+    /// Returns the values, sorted.
     pub fn values(&self) -> &[Text] {
         &self.values
     }
 
-    /// Whether a label with this value (`None`: no such label) fulfils the requirement.
+    /// Returns true if a label with this value fulfils the requirement; `None` stands for an absent label.
     pub fn matches(&self, value: Option<&str>) -> bool {
         match self.operator {
             Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(|value| self.has(value)),
@@ -161,7 +161,7 @@ impl Requirement {
         }
     }
 
-    /// The values of which the label must have one, when the operator asks for equality.
+    /// Returns the values of which the label must have one, if the operator is an equality or `In`.
     pub fn equal_to_one_of(&self) -> Option<&[Text]> {
         matches!(self.operator, Operator::In | Operator::Equals | Operator::DoubleEquals).then_some(&*self.values)
     }
@@ -200,7 +200,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// How a label relates to the values of a requirement.
+/// The operator of a requirement, which relates a label to the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     DoesNotExist,

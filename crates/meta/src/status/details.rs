@@ -1,4 +1,4 @@
-//! What a Status says beside its message.
+//! The details of a Status.
 
 use crate::Text;
 
@@ -6,7 +6,7 @@ use crate::Text;
 pub struct StatusDetails {
     pub name: String,
     pub group: String,
-    /// The kind, or for most errors the resource.
+    /// The kind, or in most errors the resource.
     pub kind: String,
     pub uid: String,
     pub causes: Vec<StatusCause>,
@@ -22,7 +22,7 @@ pub struct StatusCause {
 }
 
 impl StatusDetails {
-    /// Details that name one object.
+    /// Creates details that name one object.
     pub fn of(group: &Text, kind: &str, name: &str, uid: &str) -> Self {
         Self {
             name: name.to_owned(),

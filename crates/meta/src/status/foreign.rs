@@ -1,13 +1,13 @@
-//! Failures in the words of others: an admission webhook refuses with a Status of its own, which is passed on.
+//! Failures with a Status of another server, such as an admission webhook, which is passed on.
 
 use super::{Status, StatusDetails, StatusReason};
 
-/// A `Status` as somebody else made it.
+/// A `Status` of another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForeignStatus {
-    /// 400 or more; the code of the HTTP answer as far as it can be one.
+    /// At least 400; also the HTTP status code if it can be one.
     pub code: i32,
-    /// `Failure`, or a word that nobody knows.
+    /// `Failure`, or an unknown word.
     pub status: String,
     /// Any word; empty for none.
     pub reason: String,
@@ -16,7 +16,7 @@ pub struct ForeignStatus {
 }
 
 impl Status {
-    /// A failure that is told as somebody else put it. A code below 400 is taken for 400: it is no success.
+    /// Creates a failure from another server's Status. A code below 400 becomes 400, since it would mean success.
     pub fn foreign(mut foreign: ForeignStatus, message: impl Into<String>, details: Option<StatusDetails>) -> Self {
         foreign.code = foreign.code.max(400);
         let code = u16::try_from(foreign.code).ok().filter(|code| *code < 1000).unwrap_or(500);

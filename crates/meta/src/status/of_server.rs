@@ -1,11 +1,11 @@
-//! What clients in Go make of a server's answer that says no more than its code.
+//! Failures from another server's responses without a Status, as Go's clients create them from the code.
 
 use super::{Status, StatusDetails, StatusReason};
 use crate::{GroupResource, go_quote};
 
 impl Status {
-    /// What another server's answer becomes that is not the one hoped for: the reason that its code stands for, with
-    /// what it said where that tells the client more. `verb` and `resource` say what was asked of it, if that was a resource.
+    /// Creates the Status of a failed request to another server: the reason follows from the code, and the message has
+    /// the server's text if that is informative. `verb` and `resource` are the request's, if it was for a resource.
     pub fn of_server(code: u16, verb: &str, resource: &GroupResource, name: &str, said: &str) -> Self {
         let (reason, message) = match code {
             409 if verb == "POST" => (StatusReason::AlreadyExists, "the server reported a conflict".to_owned()),
@@ -61,7 +61,7 @@ impl Status {
             (_, "") => format!("{message} ({verb} {resource})"),
             _ => format!("{message} ({verb} {resource} {name})"),
         };
-        // Codes that are no failures would not arrive as one.
+        // Codes that mean success do not occur in a failure.
         let code = if code < 400 { 500 } else { code };
         Self::plain(reason, code, message).with_details(StatusDetails {
             name: name.to_owned(),

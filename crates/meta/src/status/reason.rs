@@ -1,4 +1,4 @@
-//! Why a request failed, in the words of the API.
+//! The reasons of failures, in the words of the API.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StatusReason {
@@ -51,7 +51,7 @@ impl StatusReason {
         }
     }
 
-    /// The reason of this name; [`StatusReason::Unknown`] for any other word.
+    /// Returns the reason with this name; [`StatusReason::Unknown`] for any other word.
     pub(super) fn named(name: &str) -> Self {
         const ALL: [StatusReason; 19] = [
             StatusReason::Unauthorized,

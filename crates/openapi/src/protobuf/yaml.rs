@@ -1,8 +1,8 @@
-//! Small values as YAML, in the way gnostic writes what its messages have no field for.
+//! Small values as YAML, as gnostic writes values without a field.
 
 use serde_json::Value;
 
-/// The value with a line feed behind it.
+/// Returns the value with a line feed at the end.
 pub(crate) fn text(value: &Value) -> String {
     let mut out = String::new();
     write(value, 0, &mut out);
@@ -30,7 +30,7 @@ fn write(value: &Value, indent: usize, out: &mut String) {
                     _ => false,
                 };
                 if nested {
-                    // To the next multiple of four.
+                    // Indented to the next multiple of four.
                     let deeper = (indent + 4) / 4 * 4;
                     out.push('\n');
                     pad(1, deeper, out);
@@ -45,7 +45,7 @@ fn write(value: &Value, indent: usize, out: &mut String) {
             out.push_str(&scalar(text));
             out.push('\n');
         }
-        // Numbers, truth values, null and what is empty look as they do in JSON.
+        // Numbers, booleans, null and empty values are as in JSON.
         other => {
             out.push_str(&other.to_string());
             out.push('\n');
@@ -59,7 +59,7 @@ fn pad(at: usize, indent: usize, out: &mut String) {
     }
 }
 
-/// A text, in quotes unless it is a plain word that no reader could take for something else.
+/// Returns a string, in quotes unless it is a plain word that cannot be read as another type.
 fn scalar(text: &str) -> String {
     const NOT_TEXTS: [&str; 12] =
         ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"];

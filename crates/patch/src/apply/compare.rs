@@ -8,13 +8,13 @@ use binnacle_schema::{Object, Ty, Value};
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
 use super::set::{Node, Set};
-use super::shape::{Kind, Relation, Shape, zero};
+use super::shape::{Relation, Shape, ValueShape, zero};
 use crate::order::same;
 
 /// The fields in which an object differs from an earlier one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Comparison {
-    /// Added, or present in both with different values.
+    /// Fields that were added or have different values.
     pub(super) changed: Set,
     pub(super) removed: Set,
 }
@@ -30,7 +30,7 @@ impl Comparison {
     }
 }
 
-/// Fields that never have a manager: below `metadata`.
+/// Fields of `metadata` that never have a manager.
 pub(super) const UNTRACKED_METADATA: [&str; 9] = [
     "name",
     "namespace",
@@ -43,7 +43,7 @@ pub(super) const UNTRACKED_METADATA: [&str; 9] = [
     "resourceVersion",
 ];
 
-/// Compares whole objects, leaving out what is never tracked and the fields named by `skip`.
+/// Compares whole objects, without untracked fields and those in `skip`.
 pub(super) fn objects(shape: Shape<'_>, old: &Value, new: &Value, skip: &[Text]) -> Result<Comparison, SchemaErrors> {
     let difference = compare_members(shape, old.as_object(), new.as_object(), Level::Root(skip))?;
     Ok(Comparison {
@@ -77,7 +77,7 @@ impl<'l> Level<'l> {
     }
 }
 
-/// The differences at one place and below it.
+/// The differences at one path and below it.
 #[derive(Default)]
 struct Difference {
     changed: Part,
@@ -146,7 +146,7 @@ fn compare(
         Some(_) => matches!(shape, Shape::List { .. } | Shape::Struct { .. } | Shape::Map { .. }),
     };
     match (old, new) {
-        // With nothing below, null and empty are told apart.
+        // If neither has anything below, null and empty differ.
         (Some(_), Some(_)) if nothing_below(old) && nothing_below(new) => return Ok(leaf(old, new)),
         (Some(_), Some(_)) | (None, None) => {}
         (None, Some(_)) => difference.changed.member = true,
@@ -165,19 +165,19 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
     }
 }
 
-/// Without a schema each side is taken for what it is, and a change of kind for a change of both.
+/// Compares values without a schema: each side is of the kind of its value, and a change of kind is a change of both.
 fn compare_deduced(old: Option<&Value>, new: Option<&Value>) -> Result<Difference, SchemaErrors> {
-    let as_kind = |kind: Kind| match kind {
-        Kind::Map | Kind::Any => {
+    let as_kind = |kind: ValueShape| match kind {
+        ValueShape::Map | ValueShape::Any => {
             let (old_members, new_members) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
             if old_members.is_none_or(Object::is_empty) && new_members.is_none_or(Object::is_empty) {
                 return Ok(leaf(old, new));
             }
             compare_members(Shape::Deduced, old_members, new_members, Level::Below)
         }
-        Kind::Scalar | Kind::List => Ok(leaf(old, new)),
+        ValueShape::Scalar | ValueShape::List => Ok(leaf(old, new)),
     };
-    match (old.map(Kind::of), new.map(Kind::of)) {
+    match (old.map(ValueShape::of), new.map(ValueShape::of)) {
         (None, None) => Ok(Difference::default()),
         (Some(kind), None) | (None, Some(kind)) => as_kind(kind),
         (Some(old), Some(new)) if old == new => as_kind(new),
@@ -210,7 +210,7 @@ fn compare_members(
     if let Some(new) = new {
         let mut in_step = old.map(|old| old.iter());
         for (name, value) in new.iter() {
-            // Mostly the two have the same members in the same order.
+            // Usually both have the same members in the same order.
             let before = match in_step.as_mut().and_then(Iterator::next) {
                 Some((other, before)) if other == name => Some(before),
                 _ => old.and_then(|old| old.get(name)),
@@ -235,7 +235,7 @@ fn compare_members(
 struct Members<'w, 's> {
     shape: Shape<'s>,
     level: Level<'w>,
-    /// True for the old and the new side when it has a struct: if so, fields that Go always shows are there.
+    /// For the old and the new side: true if it has a struct, so that the fields that Go always encodes are present.
     typed: (bool, bool),
     /// The index at which the next field of a struct is expected.
     hint: usize,
@@ -260,7 +260,7 @@ impl Members<'_, '_> {
             Shape::Map { value, .. } => (Shape::of_type(value), old, new),
             _ => (Shape::Deduced, old, new),
         };
-        // Most members are leaves: they need no more than their name.
+        // Most members are leaves, which need only their name.
         if shape.is_leaf() {
             let part = match (old, new) {
                 (None, None) => return Ok(()),
@@ -285,7 +285,7 @@ impl Members<'_, '_> {
     }
 }
 
-/// An element of one of two lists.
+/// An element of the old or the new list.
 struct Item<'v> {
     element: PathElement,
     new: bool,
@@ -310,7 +310,7 @@ fn compare_lists(
             items.push(Item { element, new, value });
         }
     }
-    // A stable sort: of equal elements the old ones come first, each side in order.
+    // The sort is stable: of equal elements the old ones come first, each side in its order.
     items.sort_by(|a, b| a.element.cmp(&b.element).then_with(|| a.new.cmp(&b.new)));
     let shape = Shape::of_type(element);
     for group in items.chunk_by(|a, b| a.element.cmp(&b.element) == Ordering::Equal) {
@@ -324,7 +324,7 @@ fn compare_lists(
     Ok(difference)
 }
 
-/// Elements that cannot be told apart count as one leaf.
+/// Compares elements of the same identity; duplicates count as one leaf.
 fn compare_duplicates(shape: Shape<'_>, old: &[Item<'_>], new: &[Item<'_>]) -> Result<Difference, SchemaErrors> {
     let compare = |old, new| compare(shape, old, new, Level::Below);
     match (old.len(), new.len()) {
@@ -333,7 +333,7 @@ fn compare_duplicates(shape: Shape<'_>, old: &[Item<'_>], new: &[Item<'_>]) -> R
             let equal = old.len() == new.len() && old.iter().zip(new).all(|(old, new)| same(old.value, new.value));
             Ok(if equal { Difference::default() } else { Difference::changed() })
         }
-        // The one that is left counts as new, the mark of the duplicates as removed; and the other way round.
+        // The single element counts as new, the leaf of the duplicates as removed, and vice versa.
         (2.., _) => {
             let mut difference =
                 if new.is_empty() { Difference::default() } else { compare(None, new.first().map(|item| item.value))? };

@@ -1,4 +1,4 @@
-//! Fields that somebody else owns.
+//! Conflicts over fields that another manager owns.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::element::PathElement;
 use super::managed::Entry;
 use super::set::Set;
 
-/// A field that an apply would change although another manager owns it.
+/// A field that an apply would change but another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// `.spec.replicas`
@@ -18,7 +18,7 @@ pub struct Conflict {
     pub message: String,
 }
 
-/// A conflict with its path as such.
+/// A conflict with its path elements.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) path: Vec<PathElement>,
@@ -30,12 +30,12 @@ pub(super) struct Found {
 pub enum ApplyError {
     /// Ordered by manager.
     Conflicts(Vec<Conflict>),
-    /// Anything else, in kube-apiserver's words, which answers it with 500.
+    /// Any other error, in kube-apiserver's words, with code 500.
     Failed(String),
 }
 
 impl ApplyError {
-    /// The number of conflicts that an answer shows.
+    /// The number of conflicts that a response shows.
     pub const SHOWN: usize = FieldErrors::SHOWN;
 }
 
@@ -53,7 +53,7 @@ pub(super) fn found(entry: &Entry, fields: &Set) -> Vec<Found> {
     fields.paths().into_iter().map(conflict).collect()
 }
 
-/// Returns the text by which kube-apiserver orders managers.
+/// Returns the text by which kube-apiserver sorts managers.
 pub(super) fn identity(entry: &Entry) -> String {
     let text = |text: &str| json::to_string(&Value::from(text));
     let mut out = format!("{{\"manager\":{},\"operation\":{}", text(&entry.manager), text(entry.operation()));

@@ -1,4 +1,4 @@
-//! One step of a path into an object: a field, an element of a list by its keys or value, or a place in a list.
+//! Elements of paths: a field, a list element by its keys or value, or an index.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,20 +12,20 @@ use crate::order::order;
 pub(super) enum PathElement {
     /// A member of a struct or map.
     Field(Text),
-    /// The element of a list map whose keys have these values; ordered by name.
+    /// The element of a list map with these values of its keys; ordered by name.
     Key(Box<[(Text, Value)]>),
     /// The element of a set.
     Value(Value),
-    /// The element at a place. Never made by the server, but it may be read from what a client sent.
+    /// The element at an index. The server never writes it, but clients may send it.
     Index(i64),
 }
 
-/// A text that is no path element.
+/// An error for text that is no path element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadElement;
 
 impl PathElement {
-    /// The key of a list map's element.
+    /// Makes the element for the keys of a list map.
     pub(super) fn key(mut fields: Vec<(Text, Value)>) -> Self {
         if fields.len() > 1 {
             fields.sort_by(|a, b| a.0.cmp(&b.0));
@@ -33,14 +33,14 @@ impl PathElement {
         Self::Key(fields.into_boxed_slice())
     }
 
-    /// Reads the form of FieldsV1 (`f:name`, `k:{"name":"web"}`, `v:"x"`, `i:0`); `None` for kinds of elements that a
-    /// later version may know.
+    /// Parses the form of FieldsV1 (`f:name`, `k:{"name":"web"}`, `v:"x"`, `i:0`); `None` for unknown kinds of
+    /// elements, perhaps of a later version.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, BadElement> {
         let bytes = text.as_bytes();
         if bytes.len() < 2 || bytes[1] != b':' {
             return Err(BadElement);
         }
-        // The first two bytes are ASCII or the kind is unknown.
+        // Unless the first two bytes are ASCII, the kind is unknown.
         let Some(content) = text.get(2..) else { return Ok(None) };
         let scalar = || json::parse(content.as_bytes(), &Limits::default()).map_err(|_| BadElement);
         Ok(Some(match bytes[0] {
@@ -88,14 +88,14 @@ impl PathElement {
     }
 }
 
-/// A value as JSON text inside a JSON string.
+/// Appends a value as JSON text inside a JSON string.
 fn escape_value(value: &Value, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     scratch.clear();
     json::write(value, scratch);
     escape(scratch, out);
 }
 
-/// Text inside a JSON string, escaped no more than JSON asks for.
+/// Appends text inside a JSON string, with the least escapes.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
     if !json::has_byte(text, |c| (c < 0x20) | (c == b'"') | (c == b'\\')) {
         out.extend_from_slice(text);

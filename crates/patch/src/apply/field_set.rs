@@ -1,4 +1,4 @@
-//! The fields that a value mentions, and what the schema makes of sets of fields.
+//! The sets of fields in values, and changes of sets by the schema.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,20 @@ use binnacle_schema::{Object, Ty, Value};
 
 use super::element::PathElement;
 use super::set::{Node, Set};
-use super::shape::{Kind, Relation, Shape};
+use super::shape::{Relation, Shape, ValueShape};
 
-/// Every leaf, every element of a list map or set and every member of a map. The value has been validated.
+/// Returns every leaf, every element of a list map or set and every member of a map. The value has been validated.
 pub(super) fn of_value(shape: Shape<'_>, value: &Value) -> Set {
     below(shape, value).1
 }
 
-/// Returns true if the place itself is a member, and the members below it.
+/// Returns true if the value itself is a member, and the members below it.
 fn below(shape: Shape<'_>, value: &Value) -> (bool, Set) {
     match shape {
         shape if shape.is_leaf() => (true, Set::default()),
-        Shape::Deduced => match Kind::of(value) {
-            Kind::Scalar | Kind::List => (true, Set::default()),
-            Kind::Map | Kind::Any => (false, members(shape, value.as_object())),
+        Shape::Deduced => match ValueShape::of(value) {
+            ValueShape::Scalar | ValueShape::List => (true, Set::default()),
+            ValueShape::Map | ValueShape::Any => (false, members(shape, value.as_object())),
         },
         Shape::List { element, relation } => (false, elements(element, relation, value.as_list().unwrap_or_default())),
         _ => (false, members(shape, value.as_object())),
@@ -36,7 +36,7 @@ fn members(shape: Shape<'_>, object: Option<&Object>) -> Set {
             Value::Object(object) => object.is_empty(),
             _ => false,
         };
-        // Named fields of structs are owned through what is in them, members of maps by themselves.
+        // Named fields of structs are owned through their contents, members of maps also by themselves.
         member |= !matches!(shape, Shape::Struct { message, .. } if message.get(name).is_some());
         if member || !children.is_empty() {
             nodes.push(Node { element: PathElement::Field(name.clone()), member, children });
@@ -57,7 +57,7 @@ fn elements(element: &Ty, relation: Relation<'_>, items: &[Value]) -> Set {
     }
     let mut nodes = Vec::with_capacity(items.len());
     for (step, item) in identified {
-        // Elements that cannot be told apart are owned as a whole.
+        // Duplicate elements are owned as a whole.
         let children = if repeated.contains(&step) { Set::default() } else { below(shape, item).1 };
         nodes.push(Node { element: step, member: true, children });
     }
@@ -65,7 +65,7 @@ fn elements(element: &Ty, relation: Relation<'_>, items: &[Value]) -> Set {
 }
 
 impl Set {
-    /// The set, with all named fields of structs that lead to members made members themselves.
+    /// Makes members of all named fields of structs that have members below.
     pub(super) fn with_named_fields(mut self, shape: Option<Shape<'_>>) -> Self {
         for node in &mut self.nodes {
             let (named, below) = match (&node.element, shape) {
@@ -84,7 +84,7 @@ impl Set {
         self
     }
 
-    /// Follows a schema in which something has become atomic: who owned a part of it now owns the whole.
+    /// Adapts a set to a schema with new atomic fields: a manager of a part now owns the whole.
     pub(super) fn reconcile(&mut self, shape: Shape<'_>) {
         for node in &mut self.nodes {
             let below = match &node.element {

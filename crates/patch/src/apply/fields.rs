@@ -5,14 +5,14 @@ use binnacle_meta::Text;
 use super::element::PathElement;
 use super::set::{Node, Set};
 
-/// A text that is no set of fields.
+/// An error for text that is no set of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadFields;
 
-/// The greatest depth of a set: more than any object may have.
+/// The greatest depth of a set, above that of any object.
 const MAX_DEPTH: usize = 300;
 
-/// Reads a set. Elements of an unknown kind are left out, as kube-apiserver does.
+/// Parses a set. As in kube-apiserver, elements of an unknown kind are skipped.
 pub(super) fn parse(text: &str) -> Result<Set, BadFields> {
     let mut reader = Reader { text, at: 0 };
     let (children, _) = reader.set(MAX_DEPTH)?;
@@ -23,24 +23,24 @@ pub(super) fn parse(text: &str) -> Result<Set, BadFields> {
     Ok(children)
 }
 
-/// Returns true if a text that the server wrote may have a member in common with `set`, or members below a leaf of it:
-/// much cheaper than reading all of it.
+/// Returns true if a text of the server may have a member in common with `set`, or members below one of its leaves.
+/// Much cheaper than parsing it.
 pub(super) fn meets(text: &str, set: &Set) -> bool {
     let mut reader = Reader { text, at: 0 };
-    // A text that cannot be read counts as meeting, so that it is looked at more closely.
+    // An invalid text counts as true, so that it is parsed.
     !set.is_empty() && reader.meets(set, MAX_DEPTH).unwrap_or(true)
 }
 
-/// Returns true if a text that the server wrote has all members of `set`, and as leaves those that are leaves there.
+/// Returns true if a text of the server has all members of `set`, and its leaves as leaves.
 pub(super) fn holds(text: &str, set: &Set) -> bool {
     Reader { text, at: 0 }.holds(set, MAX_DEPTH).unwrap_or(false)
 }
 
-/// The compact text of a set, elements in order, `.` for a member with members below first.
+/// Returns the compact text of a set: elements in order, starting with `.` for a member that has members below.
 pub(super) fn to_text(set: &Set) -> Text {
     let mut out = Vec::with_capacity(512);
     write(set, false, &mut out);
-    // Only texts and ASCII were written.
+    // The text is made of strings and ASCII.
     String::from_utf8(out).unwrap_or_default().into()
 }
 
@@ -72,7 +72,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// An object, and whether it says of itself that it is a member: by `.` or by being empty.
+    /// Reads an object; true if it is itself a member, that is, it has `.` or is empty.
     fn set(&mut self, depth: usize) -> Result<(Set, bool), BadFields> {
         self.space();
         if self.text[self.at..].starts_with("null") {
@@ -120,7 +120,7 @@ impl<'t> Reader<'t> {
         Ok((Set::from_nodes(nodes), member || empty))
     }
 
-    /// Goes over an object, into those of its members only that are in `set` or lead to members of it.
+    /// Scans an object, and only those members that are in `set` or lead to its members.
     fn meets(&mut self, set: &Set, depth: usize) -> Result<bool, BadFields> {
         self.expect(b'{')?;
         if depth == 0 {
@@ -135,7 +135,7 @@ impl<'t> Reader<'t> {
                 Some(node) => {
                     let rest = &self.text[self.at..];
                     let member = rest.starts_with("{}") || rest.starts_with("{\".\":");
-                    // A leaf meets what lies below it as well: the schema may have made it one since.
+                    // A leaf includes everything below it, as it may have become atomic since.
                     let leaf = node.children.is_empty();
                     if node.member && (member || leaf) || self.meets(&node.children, depth - 1)? {
                         return Ok(true);
@@ -149,7 +149,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Goes over an object, into those of its members only that lead to members of `set`.
+    /// Scans an object, and only those members that lead to members of `set`.
     fn holds(&mut self, set: &Set, depth: usize) -> Result<bool, BadFields> {
         self.expect(b'{')?;
         if depth == 0 {
@@ -182,11 +182,11 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads the name of a member; what `set` has under it.
+    /// Reads the name of a member, and returns its node in `set`.
     fn node_of<'s>(&mut self, set: &'s Set) -> Result<Option<&'s Node>, BadFields> {
         let raw = self.string()?;
         self.expect(b':')?;
-        // Fields come first in the order of elements.
+        // Fields are first in the order of elements.
         let only_fields = matches!(set.nodes.last(), Some(Node { element: PathElement::Field(_), .. }) | None);
         Ok(match raw.as_bytes() {
             [b'f', b':', name @ ..] if !name.contains(&b'\\') => set.field(&raw[2..]),
@@ -199,7 +199,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Passes over an object that the server wrote.
+    /// Skips an object that the server wrote.
     fn pass(&mut self) -> Result<(), BadFields> {
         let mut depth = 0_usize;
         while let Some(&c) = self.text.as_bytes().get(self.at) {
@@ -220,7 +220,7 @@ impl<'t> Reader<'t> {
         Err(BadFields)
     }
 
-    /// Passes over any value.
+    /// Skips any value.
     fn skip(&mut self, depth: usize) -> Result<(), BadFields> {
         self.space();
         if self.text[self.at..].starts_with("{}") {
@@ -240,7 +240,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A string as it stands between its quotes.
+    /// Returns the raw text of a string, without its quotes.
     fn string(&mut self) -> Result<&'t str, BadFields> {
         self.expect(b'"')?;
         let start = self.at;
@@ -308,7 +308,7 @@ mod tests {
             (r#"{"f:a":{"f:b":{}}}"#, true),
             (r#"{"f:a":{"f:b":{}},"f:d":{"v:\"1\"":{}}}"#, true),
             (r#"{"f:a":{".":{},"k:{\"name\":\"x\"}":{".":{},"f:c":{}}}}"#, true),
-            // As a leaf it is something else.
+            // As a leaf it does not match.
             (r#"{"f:a":{}}"#, false),
             (r#"{"f:a":{"f:b":{"f:deeper":{}}}}"#, false),
             (r#"{"f:a":{"f:b":{},"f:z":{}}}"#, false),
@@ -318,7 +318,7 @@ mod tests {
         ] {
             let set = parse(other).unwrap();
             assert_eq!(holds(text, &set), want, "{other}");
-            // Members that were subtracted come back with the union.
+            // Subtracted members return with the union.
             let mut less = whole.clone();
             less.subtract(&set);
             assert!(!want || less.union(&set) == whole, "{other}");

@@ -1,5 +1,5 @@
-//! `kubectl apply` kept what it applied in an annotation. Applying with the manager `kubectl` takes it over, so that
-//! users can change from one to the other without conflicts, and keeps it up to date, so that they can change back.
+//! The annotation of client-side `kubectl apply`. Server-side apply by the manager `kubectl` owns the fields in it, so
+//! that users can migrate without conflicts, and updates it, so that they can go back.
 
 use binnacle_schema::{Limits, Object, Value, canonical, json};
 
@@ -12,10 +12,10 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The size limit for all annotations of an object, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// The manager for whom this is done.
+/// The only manager with this annotation.
 const KUBECTL: &str = "kubectl";
 
-/// The conflicts that the annotation does not explain: fields that it has as the object has them are the manager's own.
+/// Returns the conflicts except those over fields that have the annotation's value: these are the manager's own.
 pub(super) fn not_yet_applied(update: &Update<'_>, live: &Value, conflicts: Vec<Found>) -> Vec<Found> {
     if update.manager != KUBECTL {
         return conflicts;
@@ -33,7 +33,7 @@ pub(super) fn not_yet_applied(update: &Update<'_>, live: &Value, conflicts: Vec<
     conflicts.into_iter().filter(|found| !applied.has(&found.path)).collect()
 }
 
-/// Writes the applied configuration into the annotation, where the object has it.
+/// Updates the annotation, if the object has it.
 pub(super) fn keep_up(update: &Update<'_>, config: &Value, object: &mut Value) {
     if update.manager != KUBECTL {
         return;

@@ -20,7 +20,7 @@ pub(super) struct Entry {
     pub(super) owned: Owned,
 }
 
-/// A set of fields that is read when somebody looks, and written only if it has changed.
+/// A set of fields that is parsed when needed, and encoded only if it was changed.
 #[derive(Clone, Debug)]
 pub(super) enum Owned {
     /// As the server wrote it.
@@ -28,19 +28,19 @@ pub(super) enum Owned {
     Set(Set),
 }
 
-/// The most managers that are remembered for their updates.
+/// The most entries of updates in an object.
 const MAX_UPDATERS: usize = 10;
 
 /// The manager that owns the fields of older managers.
 const OLD_UPDATES: &str = "ancient-changes";
 
-/// The number of bytes of a set that an error shows.
+/// The number of bytes of a set in an error.
 const MAX_SHOWN: usize = 1024;
 
 /// The manager of requests that name none.
 const UNKNOWN: &str = "unknown";
 
-/// A list that is no list of managed fields, and why.
+/// The reason why a list of managed fields is invalid.
 pub(super) struct BadEntries(pub(super) String);
 
 impl Entry {
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// Returns true if both are of the same manager. One that applies has one entry whatever version it applies in.
+    /// Returns true if both entries are of the same manager. An applier has one entry, whatever its version.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.applied == other.applied
@@ -63,7 +63,7 @@ impl Entry {
             && self.subresource == other.subresource
     }
 
-    /// Returns the set, parsed if need be. Text that the server wrote can be parsed; any other counts as empty.
+    /// Returns the set, parsed if needed. The server's own text is valid; any other counts as empty.
     pub(super) fn set(&mut self) -> &mut Set {
         if let Owned::Text(text) = &self.owned {
             self.owned = Owned::Set(fields::parse(text).unwrap_or_default());
@@ -85,17 +85,17 @@ impl Entry {
         }
     }
 
-    /// Returns true if the changed fields are the manager's and the removed ones are not: then its set stays the same.
+    /// Returns true if the manager owns the changed fields and not the removed ones, so that its set stays the same.
     pub(super) fn keeps(&self, changes: &Comparison) -> bool {
         match &self.owned {
             Owned::Text(text) => fields::holds(text, &changes.changed) && !fields::meets(text, &changes.removed),
-            // It is read already: taking and giving back is as cheap as asking.
+            // A parsed set is updated as cheaply as it is compared.
             Owned::Set(_) => false,
         }
     }
 
-    /// Takes fields from the manager. Given the `shape` of the object, what has become atomic since the entry was written
-    /// is seen as such first.
+    /// Removes fields from the manager's set. With the `shape` of the object, the set is first adapted to fields that
+    /// have become atomic.
     pub(super) fn take(&mut self, fields: &Set, shape: Option<Shape<'_>>) {
         if fields.is_empty() {
             return;
@@ -104,7 +104,7 @@ impl Entry {
             Owned::Set(set) => {
                 set.subtract(fields);
             }
-            // Text of which nothing is taken stays as it is.
+            // Text without these fields stays as it is.
             Owned::Text(text) => {
                 if fields::meets(text, fields) {
                     let mut set = fields::parse(text).unwrap_or_default();
@@ -150,7 +150,7 @@ impl Entry {
     }
 }
 
-/// Reads the entries. Those that the server wrote itself are `trusted`: their sets are read when needed.
+/// Decodes the entries. If `trusted`, the server wrote them, and their sets are parsed when needed.
 pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, BadEntries> {
     let mut entries: Vec<Entry> = Vec::with_capacity(list.len() + 1);
     for (i, value) in list.iter().enumerate() {
@@ -191,7 +191,7 @@ pub(super) fn decode(list: &[Value], trusted: bool) -> Result<Vec<Entry>, BadEnt
     Ok(entries)
 }
 
-/// The complaint about an entry whose set cannot be read, which shows it as Go prints structs.
+/// Returns the error for an entry with an invalid set, which is shown as Go prints structs.
 fn unreadable_set(entry: &Value, fields: &str) -> String {
     let text = |member: &str| entry.str_at(&[member]).to_owned();
     let time = Some(text("time")).filter(|time| !time.is_empty()).unwrap_or_else(|| "<nil>".to_owned());
@@ -205,7 +205,7 @@ fn unreadable_set(entry: &Value, fields: &str) -> String {
     )
 }
 
-/// The list as it is stored, ordered; `None` where nobody owns anything.
+/// Returns the sorted list as it is stored; `None` if it is empty.
 pub(super) fn encode(mut entries: Vec<Entry>) -> Option<Value> {
     if entries.is_empty() {
         return None;
@@ -219,7 +219,7 @@ pub(super) fn encode(mut entries: Vec<Entry>) -> Option<Value> {
     Some(Value::List(entries.into_iter().map(Entry::into_value).collect()))
 }
 
-/// Joins the oldest updates of each version until no more than ten managers are left.
+/// Merges the oldest updates of each version until no more than ten are left.
 pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
     let mut count = entries.iter().filter(|entry| !entry.applied).count();
     if count <= MAX_UPDATERS {
@@ -230,7 +230,7 @@ pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
         (entry.seconds(), entry.manager.clone(), entry.api_version.clone(), entry.subresource.clone())
     });
     let mut slots: Vec<Option<Entry>> = updaters.into_iter().map(Some).collect();
-    // The oldest entry of each version becomes the bucket once a second one joins it.
+    // The oldest entry of each version becomes the bucket when a second one is merged into it.
     let mut firsts: Vec<usize> = Vec::new();
     for at in 0..slots.len() {
         if count <= MAX_UPDATERS {

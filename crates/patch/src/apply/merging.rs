@@ -1,4 +1,4 @@
-//! Laying a configuration over an object, and taking fields out of one.
+//! Merging of a configuration into an object, and removal of fields.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,19 @@ use binnacle_schema::{Object, Ty, Value, json};
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
 use super::set::Set;
-use super::shape::{Kind, Relation, Shape};
+use super::shape::{Relation, Shape, ValueShape};
 
-/// Returns `live` with the values of `config` laid over it; `None` where nothing is left.
+/// Merges the values of `config` into `live`; `None` if nothing is left.
 pub(super) fn merge(
     shape: Shape<'_>,
     live: Option<&Value>,
     config: Option<&Value>,
 ) -> Result<Option<Value>, SchemaErrors> {
-    // Without a schema, the kind of the configuration's value decides; lists and scalars replace.
+    // Without a schema, the configuration's value decides; lists and scalars replace.
     let leaf = match shape {
-        Shape::Deduced => matches!(config.or(live).map(Kind::of), Some(Kind::Scalar | Kind::List) | None),
+        Shape::Deduced => {
+            matches!(config.or(live).map(ValueShape::of), Some(ValueShape::Scalar | ValueShape::List) | None)
+        }
         _ => shape.is_leaf(),
     };
     let empty = |value: Option<&Value>| match value {
@@ -27,7 +29,7 @@ pub(super) fn merge(
     };
     if leaf || (empty(live) && empty(config)) {
         let mut kept = config.or(live).cloned();
-        // A value that is written anew is written as a tree, whatever the text was.
+        // A changed value is stored as a tree, not as its raw text.
         if let (Shape::Opaque, Some(value)) = (shape, &mut kept) {
             json::unpack(value);
         }
@@ -67,8 +69,8 @@ fn merge_members(shape: Shape<'_>, live: Option<&Object>, config: Option<&Object
     Ok(out)
 }
 
-/// The elements of a list with what identifies them. Of repeated ones, which only the live list may have, none is
-/// found: they are not merged.
+/// The elements of a list by their identity. Duplicates, which only the live list may have, are not found and so not
+/// merged.
 struct Identified<'v> {
     steps: Vec<PathElement>,
     places: BTreeMap<PathElement, Option<&'v Value>>,
@@ -104,7 +106,7 @@ impl<'v> Identified<'v> {
     }
 }
 
-/// Elements of the configuration keep their order; those that only the live list has stay near where they were.
+/// Merges lists: elements of the configuration keep their order; those only in the live list stay close to their place.
 fn merge_lists(
     element: &Ty,
     relation: Relation<'_>,
@@ -120,7 +122,7 @@ fn merge_lists(
         out.extend(merged);
         Ok::<(), SchemaErrors>(())
     };
-    // The elements that both have, in the configuration's order: the next one is what live elements are skipped for.
+    // Elements of both lists, in the configuration's order: live elements are skipped up to the next one.
     let mut shared = theirs.steps.iter().filter(|step| ours.has(step));
     let mut next = shared.next();
     let mut merged = std::collections::BTreeSet::new();
@@ -161,7 +163,7 @@ fn merge_lists(
     Ok(out)
 }
 
-/// The value without the members of `fields`. What becomes empty on the way stays, empty; `None` is null.
+/// Returns the value without `fields`. Values that become empty stay, as empty; `None` is null.
 pub(super) fn remove(shape: Shape<'_>, value: &Value, fields: &Set) -> Option<Value> {
     match (shape, value) {
         (Shape::Scalar(_), value) => Some(value.clone()),

@@ -1,4 +1,4 @@
-//! Taking out what a manager applied before and applies no longer, unless somebody else owns it.
+//! Pruning of fields that a manager no longer applies and no other manager owns.
 
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Value};
@@ -15,15 +15,15 @@ struct Versioned<'m> {
     shape: Shape<'m>,
 }
 
-/// `merged` without the fields of `last`, the set of the manager's former apply, that no entry (the manager's new one
-/// included) owns.
+/// Returns `merged` without the fields of `last`, the manager's former set, that no entry (including the manager's new
+/// one) owns.
 pub(super) fn prune(request: &Apply<'_>, merged: Value, entries: &mut [Entry], last: Entry) -> Result<Value, String> {
     if last.owns_nothing() {
         return Ok(merged);
     }
     let (update, version) = (&request.update, last.api_version.clone());
     let last = last.into_set();
-    // A manager mostly drops nothing.
+    // Usually a manager drops nothing.
     let own = entries.last_mut().map(|own| own.set().clone()).unwrap_or_default();
     if version == update.api_version && last == own {
         return Ok(merged);
@@ -37,7 +37,7 @@ pub(super) fn prune(request: &Apply<'_>, merged: Value, entries: &mut [Entry], l
     back.map(|back| back.value).ok_or_else(|| format!("failed to convert pruned object to {}", update.api_version))
 }
 
-/// Puts back what any manager owns, version by version.
+/// Restores the fields that any manager owns, version by version.
 fn add_back_owned<'m>(
     request: &Apply<'m>,
     merged: &Versioned<'m>,
@@ -71,7 +71,7 @@ fn add_back_owned<'m>(
     Ok(pruned)
 }
 
-/// Puts back what the manager did not own itself, such as the elements that others put into its lists.
+/// Restores the fields that the manager did not own itself, such as elements that others added to its lists.
 fn add_back_dangling(merged: &Versioned<'_>, pruned: &Versioned<'_>, last: Set) -> Value {
     let shape = Some(merged.shape);
     let kept = field_set::of_value(pruned.shape, &pruned.value).with_named_fields(shape);
@@ -83,7 +83,7 @@ fn removed(object: &Versioned<'_>, fields: &Set) -> Value {
     merging::remove(object.shape, &object.value, fields).unwrap_or_else(|| Value::Object(Object::new()))
 }
 
-/// The object in another version; `None` where that is no longer served.
+/// Returns the object in another version; `None` if that is no longer served.
 fn in_version<'m>(request: &Apply<'m>, value: &Value, from: &str, to: &str) -> Option<Versioned<'m>> {
     if to == request.update.api_version && from == to {
         return Some(Versioned { value: value.clone(), shape: Shape::of_message(request.update.message) });

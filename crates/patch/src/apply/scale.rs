@@ -1,4 +1,5 @@
-//! The `scale` subresource shows the managers of the replicas alone, and its managers become those of the object.
+//! Field managers of the `scale` subresource: it shows only the managers of the replicas, and its managers become those
+//! of the object.
 
 use binnacle_schema::Value;
 
@@ -40,14 +41,14 @@ impl Scale<'_> {
     pub fn to_object(&self, object_list: &[Value], scale_list: &[Value]) -> Option<Value> {
         let of_object = managed::decode(object_list, true).ok()?;
         let mut of_scale = managed::decode(scale_list, true).ok()?;
-        // kube-apiserver gives what comes from the scale the time of an entry of the object, and mostly there is none.
+        // kube-apiserver takes the time of an entry of the scale from one of the object, and usually there is none.
         let times: Vec<Entry> =
             of_object.iter().map(|entry| Entry { owned: Owned::Set(Set::default()), ..entry.clone() }).collect();
         let mut entries = Vec::with_capacity(of_object.len() + of_scale.len());
         for mut entry in of_object {
             let Some(path) = self.path(&entry.api_version) else { continue };
             if let Some(path) = path.filter(|path| entry.set().has(path)) {
-                // The scale shows the entry under its own version, by which updates are told apart.
+                // The scale's version replaces that of the entry, which distinguishes updates.
                 let shown = Entry { api_version: SCALE.into(), ..entry.clone() };
                 match of_scale.iter().position(|other| other.is_same(&shown)) {
                     Some(at) => _ = of_scale.remove(at),

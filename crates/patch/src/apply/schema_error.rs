@@ -1,4 +1,4 @@
-//! Violations of the schema by a tree, in the words of kube-apiserver's merge library.
+//! Violations of the schema, in the words of kube-apiserver's merge library.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use binnacle_meta::{FieldErrors, bounded_text};
 
 use super::element::PathElement;
 
-/// The number of errors that are shown, as of validation; one more is kept, to show that there are more.
+/// The number of errors shown, as in validation; one more is kept, to show that there are more.
 const SHOWN: usize = FieldErrors::SHOWN;
 /// The longest path and message of an error, in bytes.
 const MAX_TEXT: usize = 1 << 10;
 
-/// One or more findings, each with the path to it.
+/// One or more errors with their paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SchemaErrors(Vec<(String, String)>);
 
@@ -24,7 +24,7 @@ impl SchemaErrors {
         Self(Vec::new())
     }
 
-    /// The same findings seen from one step further up.
+    /// Prefixes the paths with an element.
     pub(super) fn below(mut self, element: &str) -> Self {
         let element = bounded_text(element, MAX_TEXT);
         for (path, _) in self.0.iter_mut().filter(|(path, _)| path.len() <= 4 * MAX_TEXT) {

@@ -1,5 +1,5 @@
-//! Server-side apply: a configuration is merged into an object, what its manager no longer applies and nobody else
-//! owns is taken out, and what others own is not changed unless forced.
+//! Server-side apply: merges a configuration into an object, prunes fields that the manager no longer applies and no
+//! other one owns, and changes fields of other managers only if forced.
 
 use binnacle_meta::{GroupVersion, Text, Time};
 use binnacle_schema::{Message, Object, Value};
@@ -16,20 +16,19 @@ use super::{Update, Versions, field_set, last_applied, merging, track, validate}
 /// A request to apply a configuration.
 pub struct Apply<'a> {
     pub update: Update<'a>,
-    /// Take fields from their owners instead of failing.
+    /// True to take fields from their owners instead of failing.
     pub force: bool,
     pub versions: &'a dyn Versions,
 }
 
-/// The manager of the fields that an object had before it had managers.
+/// The manager of the fields that an object without managers has before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Returns the object that `live` (`None` where there is none yet) becomes when `config` is applied, with its
+/// Applies `config` to `live` (`None` to create an object), and returns the new object with its
 /// `metadata.managedFields`.
 ///
-/// `live` is as decoded, in the version of the request; `config` as it came from the client. The result holds the
-/// values of `config` as they were written and wants to be decoded and defaulted. Where nothing changes it is `live`,
-/// times included.
+/// `live` is decoded, in the version of the request; `config` is as the client sent it. The result has the values of
+/// `config` as they were sent, still to be decoded and defaulted. If nothing changes, it is `live`, with its times.
 pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApplyError> {
     let update = &request.update;
     let shape = Shape::of_message(update.message);
@@ -67,7 +66,7 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
         Err(Refused::Failed(message)) => return Err(ApplyError::Failed(message)),
     };
     let mut object = changed.unwrap_or_else(|| merge.live.clone());
-    // Overwritten or removed whatever it holds.
+    // `managedFields` is overwritten or removed below.
     object.make_at(&["metadata"]);
     track::store(&mut object, entries);
     last_applied::keep_up(update, config, &mut object);
@@ -82,7 +81,7 @@ pub fn described(config: &Value) -> String {
     format!("{namespace}/{name}; {}/{}, Kind={}", kind.group, kind.version, config.str_at(&["kind"]))
 }
 
-/// The reason why an attempt failed.
+/// The reason why an apply failed.
 pub(super) enum Refused {
     Conflicts(Vec<Found>),
     Failed(String),
@@ -96,7 +95,7 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    /// The new object, `None` where it is no other than before, and the entries.
+    /// Returns the new object, `None` if it has not changed, and the entries.
     fn apply(&self, mut entries: Vec<Entry>, force: bool) -> Result<(Option<Value>, Vec<Entry>), Refused> {
         let update = &self.request.update;
         self.reconcile(&mut entries);
@@ -133,7 +132,7 @@ impl Merge<'_> {
         Entry::new(update.manager, true, update.api_version, update.subresource)
     }
 
-    /// Brings entries up to the schema of today and forgets those in versions that are gone.
+    /// Adapts entries to the present schema and removes those of versions that are no longer served.
     fn reconcile(&self, entries: &mut Vec<Entry>) {
         let mut messages: Vec<(Text, Option<&Message>)> = Vec::new();
         entries.retain_mut(|entry| {
@@ -157,7 +156,7 @@ impl Merge<'_> {
         });
     }
 
-    /// Takes what the merged object changes from its other owners, or refuses to.
+    /// Removes the changed fields from the entries of other managers, or returns conflicts.
     fn take_from_others(&self, entries: &mut Vec<Entry>, merged: &Value, force: bool) -> Result<(), Refused> {
         let update = &self.request.update;
         let failed = |errors| Refused::Failed(format!("failed to compare objects: {errors}"));

@@ -1,10 +1,10 @@
-//! Sets of fields: what a manager owns, what a change touched.
+//! Sets of fields: those that a manager owns, or a change affects.
 
 use std::cmp::Ordering;
 
 use super::element::PathElement;
 
-/// A set of paths. A path may be a member itself, lead to members below it, or both.
+/// A set of paths. A path may be a member itself, have members below it, or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Set {
     /// Ordered by element. Each node is a member or has members below.
@@ -19,13 +19,13 @@ pub(super) struct Node {
 }
 
 impl Set {
-    /// The set of these nodes, which need not be in order.
+    /// Makes a set of nodes in any order.
     pub(super) fn from_nodes(mut nodes: Vec<Node>) -> Self {
         if nodes.is_sorted_by(|a, b| a.element < b.element) {
             return Self { nodes };
         }
         nodes.sort_unstable_by(|a, b| a.element.cmp(&b.element));
-        // Nodes of the same element are one.
+        // Merge nodes of the same element.
         nodes.dedup_by(|other, node| {
             let same = other.element == node.element;
             if same {
@@ -65,8 +65,8 @@ impl Set {
         }
     }
 
-    /// The paths in order, a parent before what is below it only where both are members; kube-apiserver lists members
-    /// of one level before it goes deeper.
+    /// Returns the paths in order, a parent before its children only if both are members; kube-apiserver lists the
+    /// members of a level before deeper ones.
     pub(super) fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut out = Vec::new();
         self.collect(&mut Vec::new(), &mut out);
@@ -90,7 +90,7 @@ impl Set {
         self.position(element).ok().map(|at| &self.nodes[at])
     }
 
-    /// The node of a field.
+    /// Returns the node of a field.
     pub(super) fn field(&self, name: &str) -> Option<&Node> {
         let at = self.nodes.binary_search_by(|node| match &node.element {
             PathElement::Field(field) => field.as_str().cmp(name),
@@ -131,7 +131,7 @@ impl Set {
         Self { nodes }
     }
 
-    /// Takes out the members of `other`; what lies below them stays. Says whether anything was taken.
+    /// Removes the members of `other`, but not members below them. Returns true if any was removed.
     pub(super) fn subtract(&mut self, other: &Self) -> bool {
         if other.is_empty() {
             return false;
@@ -158,7 +158,7 @@ impl Set {
         out
     }
 
-    /// Takes out the members of `other` with all that lies below them.
+    /// Removes the members of `other` and all members below them.
     pub(super) fn subtract_recursively(&mut self, other: &Self) {
         if other.is_empty() {
             return;
@@ -180,7 +180,7 @@ fn push(nodes: &mut Vec<Node>, like: &Node, member: bool, children: Set) {
     }
 }
 
-/// Goes over two ordered lists side by side.
+/// Visits two ordered lists of nodes in parallel.
 fn walk<'n>(a: &'n [Node], b: &'n [Node], mut visit: impl FnMut(Option<&'n Node>, Option<&'n Node>)) {
     let (mut i, mut j) = (0, 0);
     while i < a.len() || j < b.len() {

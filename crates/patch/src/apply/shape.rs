@@ -1,4 +1,4 @@
-//! The schema as server-side apply sees it: the values that are leaves, and the identity of list elements.
+//! The schema for server-side apply: which values are leaves, and the identity of list elements.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,13 @@ use binnacle_schema::{Field, Limits, ListType, Message, Presence, Ty, Value, jso
 
 use super::element::PathElement;
 
-/// The treatment of a value at some place.
+/// The treatment of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape<'s> {
     Scalar(&'s Ty),
     /// Any value, owned as a whole.
     Opaque,
-    /// By the value itself: objects member by member, lists and scalars as a whole.
+    /// Deduced from the value: objects by members, lists and scalars as a whole.
     Deduced,
     Struct {
         message: &'s Message,
@@ -37,9 +37,9 @@ pub(super) enum Relation<'s> {
     Keys(&'s [Text]),
 }
 
-/// The kind of a value at a place whose shape is not fixed.
+/// The kind of a value without a fixed shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueShape {
     Scalar,
     List,
     Map,
@@ -52,7 +52,7 @@ impl<'s> Shape<'s> {
         Self::Struct { message, atomic: message.atomic }
     }
 
-    /// The field's own list type comes before that of its type.
+    /// The list type of the field precedes that of its type.
     pub(super) fn of_field(field: &'s Field) -> Self {
         match Self::of_type(&field.ty) {
             Self::Struct { message, atomic } => {
@@ -69,7 +69,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// The type of a list's elements or of a map's values, of which no field speaks.
+    /// Returns the shape of a type without a field, such as that of list elements or map values.
     pub(super) fn of_type(ty: &'s Ty) -> Self {
         if let Some(message) = ty.message() {
             return Self::of_message(message);
@@ -99,7 +99,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// The shape of a member; `None` where the schema does not know it.
+    /// Returns the shape of a member; `None` if the schema does not have it.
     pub(super) fn member(&self, name: &str) -> Option<Self> {
         match self {
             Self::Struct { message, .. } => {
@@ -125,14 +125,14 @@ impl<'s> Relation<'s> {
         match &field.list_type {
             ListType::Set => Self::Set,
             ListType::Map(keys) => Self::Keys(keys),
-            // Older types say only how strategic merge patch sees them, which kube-apiserver takes for the list type.
+            // Older types have only a strategy for strategic merge patch, which kube-apiserver uses as the list type.
             ListType::Unset if field.patch.merge && field.patch.merge_key.is_empty() => Self::Set,
             ListType::Unset if field.patch.merge => Self::Keys(std::slice::from_ref(&field.patch.merge_key)),
             _ => Self::Atomic,
         }
     }
 
-    /// Returns the path element that identifies `item` among the elements; the error says why there is none.
+    /// Returns the path element that identifies `item`; an error if there is none.
     pub(super) fn identify(self, element: &Ty, item: &Value) -> Result<PathElement, String> {
         match (self, item) {
             (Self::Atomic, _) => Err("invalid indexing of non-associative list".to_owned()),
@@ -171,7 +171,7 @@ impl<'s> Relation<'s> {
     }
 }
 
-/// The value that an absent key stands for.
+/// Returns the value of an absent key.
 fn default(field: &Field) -> Option<Value> {
     match &field.default {
         Some(text) => json::parse(text.as_bytes(), &Limits::default()).ok(),
@@ -180,7 +180,7 @@ fn default(field: &Field) -> Option<Value> {
     }
 }
 
-impl Kind {
+impl ValueShape {
     pub(super) fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::Any,
@@ -191,10 +191,10 @@ impl Kind {
     }
 }
 
-/// Returns the value that an unset field of a typed struct has in Go, as it shows in comparisons; `None` for fields
-/// that do not show.
+/// Returns the value of an unset field of a typed struct in Go if it shows in comparisons; `None` for fields that do
+/// not show.
 ///
-/// A zero struct is the empty object: its own fields that always show are found when one looks into it.
+/// A zero struct is the empty object: its own fields that always show are added when it is compared.
 pub(super) fn zero(field: &Field) -> Option<&'static Value> {
     match field.presence {
         Presence::OmitZero | Presence::Optional => None,

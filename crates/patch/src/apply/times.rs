@@ -2,9 +2,9 @@
 
 use binnacle_schema::{Object, Value};
 
-/// Gives `object` the times that `live` has in `metadata.managedFields` if nothing else differs, so that the write can
-/// be recognized as one that changes nothing. Both are in the same version; for after admission, which may have taken
-/// back what the request changed.
+/// Keeps the times of `live` in `metadata.managedFields` of `object` if nothing else differs, so that the write is
+/// recognized as unchanged. Both are in the same version. Used after admission, which may have reverted the changes of
+/// the request.
 pub fn keep_unchanged_times(live: &Value, object: &mut Value) {
     let before = live.list_at(&["metadata", "managedFields"]);
     let after = object.list_at(&["metadata", "managedFields"]);

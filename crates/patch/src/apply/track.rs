@@ -1,4 +1,4 @@
-//! Noting the manager of what a create, update or patch has changed.
+//! Tracking of the manager of the fields that a create, update or patch changes.
 
 use binnacle_meta::{Text, Time};
 use binnacle_schema::{Object, Value};
@@ -12,17 +12,17 @@ use super::shape::{Shape, empty};
 use super::validate::validate;
 use super::{Update, Versions};
 
-/// Writes `metadata.managedFields` of an object that is about to be created (`live` is `None`) or updated; both in the
+/// Writes `metadata.managedFields` of an object that is to be created (`live` is `None`) or updated; both are in the
 /// version of the request.
 ///
-/// Entries of managers that wrote through other versions lose what changed under the same path here; see
-/// [`track_update_converting`] for where versions differ in more than their name.
+/// Entries of other versions lose the changed fields at the same paths; use [`track_update_converting`] for versions
+/// with different fields.
 pub fn track_update(update: &Update<'_>, live: Option<&Value>, object: &mut Value) {
     track(update, live, object, None);
 }
 
-/// [`track_update`], with other managers' fields looked up in the versions in which they wrote, and managers in
-/// versions that are no longer served forgotten.
+/// As [`track_update`], but finds other managers' fields in the versions of their entries, and removes entries of
+/// versions that are no longer served.
 pub fn track_update_converting(update: &Update<'_>, live: Option<&Value>, object: &mut Value, versions: &dyn Versions) {
     track(update, live, object, Some(versions));
 }
@@ -35,12 +35,12 @@ fn track(update: &Update<'_>, live: Option<&Value>, object: &mut Value, versions
     if entries.is_empty() && live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty()) {
         return;
     }
-    // kube-apiserver, too, clears the list of an object that does not follow its schema.
+    // kube-apiserver also clears the list of an object that violates its schema.
     let Ok(entries) = updated(update, entries, live.unwrap_or_else(|| empty()), object, versions) else { return };
     store(object, entries);
 }
 
-/// Puts the entries where they belong.
+/// Stores the entries in the object.
 pub(super) fn store(object: &mut Value, entries: Vec<Entry>) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     match managed::encode(entries) {
@@ -53,23 +53,23 @@ pub(super) fn store(object: &mut Value, entries: Vec<Entry>) {
     }
 }
 
-/// The entries to start from: those that the client sent, or those of the object as it is.
+/// Returns the initial entries: those that the client sent, or those of the live object.
 fn known_entries(update: &Update<'_>, live: Option<&Value>, sent: Option<&Value>) -> Vec<Entry> {
     let list = live.map_or(&[] as &[Value], |live| live.list_at(&["metadata", "managedFields"]));
     let of_live = || managed::decode(list, true).unwrap_or_default();
     let Some(sent) = sent.and_then(Value::as_list) else { return of_live() };
-    // Subresources never change the list by what they are sent.
+    // The list in a write of a subresource is ignored.
     if !update.subresource.is_empty() || sent == list && !sent.is_empty() {
         return of_live();
     }
     if is_reset(sent) {
         return Vec::new();
     }
-    // Clients that know nothing of the list must not delete it by accident.
+    // Clients that do not know the list must not delete it by accident.
     managed::decode(sent, false).ok().filter(|entries| !entries.is_empty()).unwrap_or_else(of_live)
 }
 
-/// An empty list, or one empty entry, asks to forget all managers.
+/// Returns true if a list removes all managers: it is empty or has one empty entry.
 fn is_reset(sent: &[Value]) -> bool {
     match sent {
         [] => true,
@@ -78,7 +78,7 @@ fn is_reset(sent: &[Value]) -> bool {
     }
 }
 
-/// The entries after a write that turned `old` into `new`.
+/// Returns the entries after a write that changed `old` into `new`.
 pub(super) fn updated(
     update: &Update<'_>,
     mut entries: Vec<Entry>,
@@ -89,7 +89,7 @@ pub(super) fn updated(
     let changes = changes(update, old, new)?;
     let mut own = Entry::new(update.manager, false, update.api_version, update.subresource);
     own.time = Some(Time::from_unix(update.now, 0).to_string().into());
-    // A manager that writes the same fields again and again, as controllers do, keeps its set unread.
+    // The set of a manager that writes the same fields repeatedly, like a controller, is not parsed.
     let keeps = |entry: &Entry| !changes.changed.is_empty() && entry.is_same(&own) && entry.keeps(&changes);
     let kept = entries.iter().position(keeps).map(|at| entries.swap_remove(at));
     take_from_others(update, &mut entries, &changes, old, new, versions)?;
@@ -113,7 +113,7 @@ pub(super) fn updated(
 /// Returns the differences, without the fields that the endpoint resets.
 pub(super) fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<Comparison, SchemaErrors> {
     let shape = Shape::of_message(update.message);
-    // Objects of built-in kinds, whose messages have names, were decoded as such. Custom resources may be anything.
+    // Objects of built-in kinds, whose messages have names, follow their schema. Custom resources may be anything.
     if update.message.name.is_empty() {
         for member in update.reset {
             if let (Some(shape), Some(value)) = (shape.member(member), new.get(member)) {
@@ -138,7 +138,7 @@ pub(super) fn untracked() -> Set {
     set
 }
 
-/// The fields of dotted paths.
+/// Returns the fields of dotted paths.
 pub(super) fn reset_fields(paths: &[impl AsRef<str>]) -> Set {
     let mut set = Set::default();
     for path in paths {
@@ -187,7 +187,7 @@ fn take_from_others(
     failure.map_or(Ok(()), Err)
 }
 
-/// Returns the differences in another version; `None` where that is no longer served.
+/// Returns the differences in another version; `None` if that is no longer served.
 pub(super) fn in_version(
     update: &Update<'_>,
     versions: &dyn Versions,
@@ -196,7 +196,7 @@ pub(super) fn in_version(
     new: &Value,
 ) -> Result<Option<Comparison>, SchemaErrors> {
     let Some((new, message)) = versions.convert(new, api_version) else { return Ok(None) };
-    // Before a create there is nothing that could be converted.
+    // A created object has no old one to convert.
     let old = match old.as_object().is_some_and(Object::is_empty) {
         true => old.clone(),
         false => match versions.convert(old, api_version) {

@@ -1,4 +1,4 @@
-//! Laying a configuration over an object without noting whose it is: what mutating admission policies do.
+//! Merging of a configuration without field managers, for mutating admission policies.
 
 use binnacle_schema::{Message, Value};
 
@@ -7,12 +7,11 @@ use super::merging;
 use super::shape::{Relation, Shape};
 use super::validate::validate;
 
-/// `live` with all that `config` says in its place. Both are of the schema's version; the result wants to be decoded and
-/// defaulted.
+/// Merges `config` into `live`. Both are in the schema's version; the result is still to be decoded and defaulted.
 ///
 /// # Errors
-/// In kube-apiserver's words where the configuration does not follow the schema, or where it would replace as a whole what
-/// is atomic: whoever writes one member of such a thing rarely means to remove all others.
+/// In kube-apiserver's words, if the configuration violates the schema, or has an atomic value: a configuration with
+/// one member of it rarely means to remove all others.
 pub fn merge_unowned(message: &Message, live: &Value, config: &Value) -> Result<Value, String> {
     let shape = Shape::of_message(message);
     validate(shape, config).map_err(|errors| format!("failed to convert patch object to typed object: {errors}"))?;
@@ -29,7 +28,8 @@ pub fn merge_unowned(message: &Message, live: &Value, config: &Value) -> Result<
     Ok(merged.unwrap_or_else(|| Value::Object(binnacle_schema::Object::new())))
 }
 
-/// The paths of all that is atomic. Values of maps and fields without a schema are not looked into, as in kube-apiserver.
+/// Collects the paths of all atomic values. As in kube-apiserver, values of maps and fields without a schema are
+/// skipped.
 fn atomics(shape: Shape<'_>, value: &Value, path: &mut Vec<PathElement>, found: &mut Vec<String>) {
     match (shape, value) {
         (Shape::Struct { message, atomic }, Value::Object(object)) => {

@@ -1,4 +1,4 @@
-//! Validation of a configuration against the schema, as far as merging rests on it.
+//! Validation of a configuration against the schema, as far as merging requires it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::strategic::go_print;
 
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
-use super::shape::{Kind, Relation, Shape};
+use super::shape::{Relation, Shape, ValueShape};
 
 /// Checks types, keys of list maps, duplicates, and that all fields are known.
 pub(super) fn validate(shape: Shape<'_>, value: &Value) -> Result<(), SchemaErrors> {
@@ -44,7 +44,7 @@ fn check_members(shape: Shape<'_>, object: &Object, path: &mut Vec<PathElement>,
             Some(member) => check(member, value, path, errors),
             None => {
                 errors.push(path, "field not declared in schema");
-                // No further errors are reported of these members, as by kube-apiserver.
+                // As in kube-apiserver, no further errors of these members are reported.
                 path.pop();
                 return;
             }
@@ -72,7 +72,7 @@ fn check_items(
                     }
                     step
                 }
-                // Without a key there is no path to what is below, and nothing more is said, as in kube-apiserver.
+                // Without a key there is no path for errors below, so as in kube-apiserver none are reported.
                 Err(why) => {
                     errors.push(path, format!("element {at}: {why}"));
                     return;
@@ -86,7 +86,7 @@ fn check_items(
 }
 
 fn wrong_scalar(ty: &Ty, value: &Value) -> Option<String> {
-    let kind = Kind::of(value);
+    let kind = ValueShape::of(value);
     match ty {
         Ty::String | Ty::Bytes | Ty::Duration => (!matches!(value, Value::Str(_)))
             .then(|| format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))),
@@ -95,13 +95,13 @@ fn wrong_scalar(ty: &Ty, value: &Value) -> Option<String> {
         }
         Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => (!matches!(value, Value::Int(_) | Value::Float(_)))
             .then(|| format!("expected numeric (int or float), got {}", crate::strategic::go_type(value))),
-        // Its OpenAPI definition states no type at all.
+        // Its OpenAPI definition has no type.
         Ty::IntOrString => None,
-        _ => (kind != Kind::Scalar).then(|| format!("expected any scalar, got &{{{}}}", go_print(value))),
+        _ => (kind != ValueShape::Scalar).then(|| format!("expected any scalar, got &{{{}}}", go_print(value))),
     }
 }
 
-/// A value as Go's `%#v` prints it.
+/// Formats a value as Go's `%#v`.
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),

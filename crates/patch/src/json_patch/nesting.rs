@@ -1,12 +1,12 @@
-//! The depth of a document while steps change it. A patch within all other limits could nest values by `add`, `copy`
-//! and `move` until a walk over the tree runs out of stack; kube-apiserver leaves that to its decoder.
+//! A limit on the depth of a patched document. A patch within all other limits could nest values by `add`, `copy` and
+//! `move` until a walk over the tree overflows the stack; kube-apiserver relies on its decoder.
 
 use binnacle_schema::{Limits, Value};
 
 use super::{Failed, Operation};
 
-/// Exact depths are counted at most so often in one patch: a count costs a walk over the document, and each makes room
-/// for dozens of steps of any honest patch.
+/// The most exact counts of the depth in one patch: each walks the document, and allows for dozens of steps of a
+/// reasonable patch.
 const MAX_COUNTS: usize = 64;
 
 /// An upper bound of the document's depth.
@@ -20,8 +20,8 @@ impl Nesting {
         Self { at_most: depth(document), counts: 0 }
     }
 
-    /// Counts the depth that a step adds, before it is applied; fails where the document could nest deeper than
-    /// decoders read.
+    /// Adds the depth of an operation before it is applied; returns an error if the document could become deeper than
+    /// decoders accept.
     pub(super) fn allows(&mut self, operation: &Operation, document: &Value) -> Result<(), Failed> {
         let limit = Limits::default().max_depth;
         let mut after = self.after(operation);
@@ -48,7 +48,7 @@ impl Nesting {
     }
 }
 
-/// 0 for scalars.
+/// Returns the depth of a value, 0 for scalars.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),

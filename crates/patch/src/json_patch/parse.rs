@@ -1,4 +1,4 @@
-//! Reading a JSON patch, with kube-apiserver's words for what is none.
+//! Parsing of JSON patches, with kube-apiserver's messages for invalid ones.
 
 use binnacle_meta::Status;
 use binnacle_schema::{Finding, Findings, Limits, Object, Value, json};
@@ -15,18 +15,18 @@ struct Words {
     operation: &'static str,
 }
 
-/// With field validation, kube-apiserver reads a patch with types of its own first.
+/// With field validation, kube-apiserver first decodes a patch to its own types.
 const VALIDATED: Words =
     Words { prefix: "error decoding patch: ", patch: "[]handlers.jsonPatchOp", operation: "handlers.jsonPatchOp" };
-/// Otherwise the library that applies it does, and looks at the members of an operation only when it gets there.
+/// Otherwise its library decodes it, and checks the members of an operation only when it is applied.
 const UNVALIDATED: Words = Words { prefix: "", patch: "jsonpatch.Patch", operation: "jsonpatch.Operation" };
 
-/// Reads a patch: 400 for what is no list of operations, 413 for more operations than kube-apiserver allows.
+/// Parses a patch: 400 if it is no list of operations, 413 if it has more operations than kube-apiserver allows.
 pub fn parse(bytes: &[u8]) -> Result<Patch, Status> {
     read(bytes, &VALIDATED, true)
 }
 
-/// [`parse`] where fields are not validated: members of an operation that are not text are as good as absent.
+/// As [`parse`] without field validation: members of an operation that are not strings count as absent.
 pub fn parse_unvalidated(bytes: &[u8]) -> Result<Patch, Status> {
     read(bytes, &UNVALIDATED, false)
 }
@@ -79,7 +79,7 @@ fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
     Ok(Patch { operations, findings })
 }
 
-/// The operation that a finding of the JSON parser is about: its text has the path `[7].op`.
+/// Returns the index of the operation of a parser's finding, whose text has the path `[7].op`.
 fn operation_of(finding: &Finding) -> usize {
     let text = finding.to_string();
     let index = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
@@ -97,7 +97,7 @@ fn check_members(at: usize, object: &Object, found: &mut Vec<(usize, Finding)>, 
                     format!("json: cannot unmarshal {found} into Go struct field jsonPatchOp.{name} of type string")
                 });
             }
-            // There may be very many; more than some hundreds are not told anyway.
+            // Limited, since only some hundreds of them are shown.
             _ if found.len() >= MAX_OPERATIONS => {}
             _ => found.push((at, Finding::UnknownField(format!("[{at}].{name}")))),
         }

@@ -5,19 +5,19 @@ use binnacle_schema::{Object, Value};
 
 use super::format::{go_print, go_print_object, go_string, go_type};
 
-/// Displays itself as kube-apiserver does; [`StrategicError::to_status`] is what it answers.
+/// An error, which displays kube-apiserver's text; [`StrategicError::to_status`] is the response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StrategicError {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A directive that is malformed: 400.
+enum ErrorKind {
+    /// A malformed directive: 400.
     Format,
-    /// 422, the reason kept back.
+    /// 422, without the reason.
     Unprocessable,
     /// Any other error: 500.
     Other,
@@ -26,18 +26,18 @@ enum Kind {
 impl StrategicError {
     pub fn to_status(&self) -> Status {
         match self.kind {
-            Kind::Format => Status::bad_request(self.message.clone()),
-            Kind::Unprocessable => Status::unprocessable(),
-            Kind::Other => Status::unknown(500, &self.message),
+            ErrorKind::Format => Status::bad_request(self.message.clone()),
+            ErrorKind::Unprocessable => Status::unprocessable(),
+            ErrorKind::Other => Status::unknown(500, &self.message),
         }
     }
 
     pub(super) fn other(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Other, message: message.into() }
+        Self { kind: ErrorKind::Other, message: message.into() }
     }
 
     fn format(message: &str) -> Self {
-        Self { kind: Kind::Format, message: message.to_owned() }
+        Self { kind: ErrorKind::Format, message: message.to_owned() }
     }
 
     pub(super) fn bad_deletion_list() -> Self {
@@ -53,7 +53,7 @@ impl StrategicError {
     }
 
     pub(super) fn list_of_lists() -> Self {
-        Self { kind: Kind::Unprocessable, message: "lists of lists are not supported".to_owned() }
+        Self { kind: ErrorKind::Unprocessable, message: "lists of lists are not supported".to_owned() }
     }
 
     pub(super) fn unknown_directive(directive: &Value, map: &Object) -> Self {

@@ -18,7 +18,7 @@ pub fn go_print(value: &Value) -> String {
     }
 }
 
-/// A floating point number as `%v` has it: with an exponent where that is below -4 or above 5.
+/// A floating point number as by `%v`: with an exponent if that is below -4 or above 5.
 fn go_float(number: f64) -> String {
     let text = format!("{number:e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -38,7 +38,7 @@ pub(super) fn go_print_object(object: &Object) -> String {
     format!("map[{}]", members.join(" "))
 }
 
-/// `%s`, which complains about what is no text.
+/// `%s`, which marks values that are no strings as errors.
 pub(super) fn go_string(value: &Value) -> String {
     match value {
         Value::Str(text) | Value::Raw(text) => text.to_string(),
@@ -56,7 +56,7 @@ pub(super) fn go_string(value: &Value) -> String {
     }
 }
 
-/// The type that holds such a value in a tree without schema.
+/// Returns Go's type of a value in an unstructured object.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",

@@ -1,4 +1,4 @@
-//! Finding elements of lists by their merge key, or by value for lists of scalars.
+//! Look-up of list elements by their merge key, or by value for lists of scalars.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 
 use crate::order::Ordered;
 
-/// The positions of elements in a list: of equal ones the first.
+/// The indices of list elements; of equal ones the first.
 #[derive(Debug)]
 pub(super) struct Index<'k> {
     key: &'k str,
@@ -27,12 +27,12 @@ impl<'k> Index<'k> {
         }
     }
 
-    /// The place of an equal element.
+    /// Returns the index of an equal element.
     pub(super) fn find(&self, item: &Value) -> Option<usize> {
         self.place_of(self.identity(item)?)
     }
 
-    /// The place of the element with this merge key, or of this scalar.
+    /// Returns the index of the element with this merge key, or of this scalar.
     pub(super) fn place_of(&self, identity: &Value) -> Option<usize> {
         self.places.get(&Ordered(identity.clone())).copied()
     }

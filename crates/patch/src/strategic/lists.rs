@@ -1,4 +1,4 @@
-//! Merging lists.
+//! Merging of lists.
 
 use binnacle_schema::{Object, Value};
 
@@ -6,7 +6,7 @@ use super::index::Index;
 use super::meta::Meta;
 use super::{DIRECTIVE, StrategicError, merge_map, order};
 
-/// The type of a list's elements, which is one for all.
+/// The common type of a list's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     Maps,
@@ -29,7 +29,7 @@ pub(super) fn element_type(original: &[Value], patch: &[Value]) -> Result<Elemen
     Ok(if matches!(first, Value::Object(_)) { Elements::Maps } else { Elements::Scalars })
 }
 
-/// Merges by `key`, or as sets for lists of scalars; `deletes` takes the scalars of the patch out instead.
+/// Merges by `key`, or as sets for lists of scalars; with `deletes`, removes the scalars of the patch instead.
 pub(super) fn merge(
     mut original: Vec<Value>,
     mut patch: Vec<Value>,
@@ -66,7 +66,7 @@ pub(super) fn merge(
     order::enforce(merged, &patch, &original, key, elements)
 }
 
-/// Carries out the elements of the patch that are directives and takes them out of it.
+/// Applies the directives among the elements of the patch and removes them from it.
 fn follow_directives(original: &mut Vec<Value>, patch: &mut Vec<Value>, key: &str) -> Result<(), StrategicError> {
     let mut replace = false;
     let mut deleted = Vec::new();
@@ -128,7 +128,7 @@ fn merge_maps(
     Ok(merged)
 }
 
-/// The map that an element is, with its merge key.
+/// Returns the element as a map with its merge key.
 pub(super) fn keyed<'v>(item: &'v Value, key: &str) -> Result<&'v Object, StrategicError> {
     match item {
         Value::Object(map) if map.contains(key) => Ok(map),

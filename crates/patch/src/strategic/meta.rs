@@ -1,4 +1,4 @@
-//! The schema as strategic merge patch sees it.
+//! The schema for strategic merge patch.
 
 use binnacle_meta::go_quote;
 use binnacle_schema::{Field, Message, Ty};
@@ -9,7 +9,7 @@ use super::StrategicError;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meta<'s> {
     Struct(&'s Message),
-    /// A struct of Go that shows no fields in JSON, by its name.
+    /// A Go struct without fields in JSON, by its name.
     Bare(&'static str),
     /// Any other type, by the name of its kind in Go.
     Kind(&'static str),
@@ -19,7 +19,7 @@ pub(super) enum Meta<'s> {
 pub(super) enum Strategy {
     Merge,
     Replace,
-    /// Maps are merged, lists replaced.
+    /// Unset: maps are merged, lists replaced.
     Unsaid,
 }
 
@@ -57,13 +57,13 @@ impl<'s> Meta<'s> {
         }
     }
 
-    /// Type, strategy and merge key of a member that is a map.
+    /// Returns the type, strategy and merge key of a member that is a map.
     pub(super) fn member(self, name: &str) -> Result<(Self, Strategy, &'s str), StrategicError> {
         let field = self.field(name)?;
         Ok((Self::of(&field.ty), strategy(field), &field.patch.merge_key))
     }
 
-    /// Type of the elements, strategy and merge key of a member that is a list.
+    /// Returns the element type, strategy and merge key of a member that is a list.
     pub(super) fn list(self, name: &str) -> Result<(Self, Strategy, &'s str), StrategicError> {
         let field = self.field(name)?;
         let element = match field.ty.element() {
@@ -87,7 +87,7 @@ impl<'s> Meta<'s> {
         };
         match self {
             Self::Struct(message) => {
-                // Go's JSON library finds fields in any case.
+                // Go's JSON library matches field names in any case.
                 let inexact = || message.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
                 let of = message.name.rsplit('.').next().unwrap_or_default();
                 message.get(name).or_else(inexact).ok_or_else(|| unknown(of))

@@ -1,5 +1,5 @@
-//! The order of merged lists: `$setElementOrder` counts more than the order of the patch, and that more than the order
-//! of the live list.
+//! The order of merged lists: `$setElementOrder` precedes the order of the patch, and that precedes the order of the
+//! live list.
 
 use binnacle_schema::{Object, Value};
 
@@ -8,7 +8,7 @@ use super::lists::{self, Elements};
 use super::meta::{Meta, Strategy};
 use super::{DIRECTIVE, ELEMENT_ORDER, StrategicError, without_directives};
 
-/// Merges the lists for which the patch states an order, and takes them out of the patch.
+/// Merges the lists whose order the patch has, and removes them from the patch.
 pub(super) fn merge_ordered_lists(
     original: &mut Object,
     patch: &mut Object,
@@ -50,7 +50,7 @@ fn list(value: Option<&Value>) -> Result<Option<Vec<Value>>, StrategicError> {
     }
 }
 
-/// The elements of the patch must stand in the stated order, deletions apart.
+/// Checks that the elements of the patch, except deletions, are in the stated order.
 fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), StrategicError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -81,7 +81,7 @@ fn equal(item: &Value, next: &Value, key: &str) -> Result<bool, StrategicError> 
     Ok(lists::keyed(item, key)?.get(key) == lists::keyed(next, key)?.get(key))
 }
 
-/// Orders a merged list: what is in `wanted` as there, the rest as in `live`, the two interleaved as `live` has them.
+/// Sorts a merged list: elements of `wanted` in its order, the rest as in `live`, interleaved as in `live`.
 pub(super) fn enforce(
     merged: Vec<Value>,
     wanted: &[Value],

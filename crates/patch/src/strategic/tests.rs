@@ -9,7 +9,7 @@ fn tree(text: &str) -> Value {
     json::parse(text.as_bytes(), &Limits::default()).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// A struct with a field for each thing that the schema can say.
+/// A struct with a field for each feature of the schema.
 fn item() -> Message {
     let merge = |key: &'static str| PatchStrategy { merge: true, merge_key: key.into(), ..PatchStrategy::NONE };
     let inner = || {

@@ -39,7 +39,7 @@ fn server_side_apply() {
                 let Some(config) = step.get("body").filter(|_| request.is_apply()) else {
                     match decoded(body) {
                         Some(answer) => _ = known.insert(request.key(&answer), answer),
-                        // A write of which not everything was recorded.
+                        // A write that was not recorded completely.
                         None if step.str_at(&["do"]) != "GET" => known.clear(),
                         None => {}
                     }

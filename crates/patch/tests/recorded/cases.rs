@@ -1,4 +1,4 @@
-//! The recorded cases, and objects as the server would store them.
+//! The recorded cases, and objects as the server stores them.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use binnacle_scheme::StrategyContext;
 
 pub(crate) const NOW: &str = "2026-01-02T03:04:05Z";
 
-/// Kinds whose strategy, admission or controller fills in fields behind the back of the field managers, so that the
-/// answer is not what was tracked. (In `generate-name-cluster` an empty list was sent and null answered.)
+/// Kinds with fields that the strategy, admission or a controller sets after tracking, so that the response differs
+/// from the tracked object. (In `generate-name-cluster` an empty list was sent and null returned.)
 pub(crate) const FILLED: [&str; 11] = [
     "CertificateSigningRequest",
     "CustomResourceDefinition",
@@ -28,7 +28,7 @@ pub(crate) const FILLED: [&str; 11] = [
     "VolumeAttributesClass",
 ];
 
-/// The recorded cases of an area; `None` where they are not at hand.
+/// Returns the recorded cases of an area; `None` if they are not available.
 pub(crate) fn cases(area: &str) -> Option<Vec<Value>> {
     let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
     let shared = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
@@ -37,7 +37,7 @@ pub(crate) fn cases(area: &str) -> Option<Vec<Value>> {
         println!("skipped: no {}", path.display());
         return None;
     };
-    // Placeholders of the recording become values of their types again.
+    // Placeholders of the recording are replaced by values of their types.
     let text = text.replace("\"<time>\"", &format!("\"{NOW}\"")).replace("<time>", NOW);
     let text = text.replace("<microtime>", "2026-01-02T03:04:05.000000Z");
     let text = (1..9).fold(text, |text, n| text.replace(&format!("\"<nodeport:{n}>\""), &format!("{}", 30000 + n)));
@@ -68,7 +68,7 @@ pub(crate) fn decoded(object: &Value) -> Option<Value> {
     decode::value(object.clone(), message(object)?).ok().map(|decoded| decoded.value)
 }
 
-/// The entries, in the recording's order.
+/// Returns the entries, in the order of the recording.
 pub(crate) fn entries(object: &Value) -> Vec<String> {
     let mut texts: Vec<String> = object.list_at(&["metadata", "managedFields"]).iter().map(json::to_string).collect();
     texts.sort();
@@ -124,7 +124,7 @@ pub(crate) fn update<'a>(request: &Request<'a>, object: &'a Value, message: &'st
     Update { message, api_version, manager: request.manager, subresource: request.subresource, now, reset }
 }
 
-/// The object as it is stored: decoded, defaulted, and with what the kind does to it.
+/// Returns the object as it is stored: decoded, defaulted, and prepared by its kind's strategy.
 pub(crate) fn finished(object: Value, live: Option<&Value>, message: &Message) -> Value {
     let mut object = decode::value(object, message).unwrap().value;
     let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap();
@@ -142,7 +142,7 @@ pub(crate) fn finished(object: Value, live: Option<&Value>, message: &Message) -
     object
 }
 
-/// Returns an object without the fields that the server keeps.
+/// Returns an object without the fields that the server sets.
 pub(crate) fn content(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! Replays what kube-apiserver was recorded to answer, as far as it follows from an object and what changes it.
+//! Replays recorded responses of kube-apiserver, as far as they follow from an object and a patch or update.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 

@@ -8,7 +8,7 @@ use binnacle_schema::{Value, json};
 
 use crate::cases::{FILLED, Request, cases, content, decoded, finished, message};
 
-/// Applies a patch to an object; `None` for content types that are no patches of these kinds.
+/// Applies a patch to an object; `None` for other content types.
 fn patched(content_type: &str, live: &Value, patch: &Value) -> Option<Result<Value, Status>> {
     let live = live.clone();
     Some(match content_type {
@@ -24,7 +24,7 @@ fn patched(content_type: &str, live: &Value, patch: &Value) -> Option<Result<Val
     })
 }
 
-/// The value at a JSON pointer.
+/// Returns the value at a JSON pointer.
 fn at<'v>(object: &'v Value, pointer: &str) -> Option<&'v Value> {
     pointer.split('/').skip(1).try_fold(object, |value, step| {
         let step = step.replace("~1", "/").replace("~0", "~");
@@ -60,7 +60,7 @@ fn patches() {
             }
             let (Some(patch), Some(live)) = (step.get("body"), known.get(&name_in_path)) else { continue };
             let Some(got) = patched(step.str_at(&["headers", "Content-Type"]), live, patch) else { continue };
-            // Other parts of the server refuse what comes out of these.
+            // The server refuses these results after patching.
             let failed = got.as_ref().err().map(|status| (i64::from(status.code()), status.message().to_owned()));
             if status >= 400 && failed.is_none() || request.subresource == "scale" {
                 known.clear();

@@ -1,9 +1,9 @@
-//! Rewrites the links in a page while it passes: a byte goes in, and comes out as soon as it is known not to be part of a
-//! link. Only as much is held as one tag has.
+//! Rewrites the links of a page as a stream: a byte is written as soon as it cannot be part of a link. At most one tag
+//! is held back.
 
 use super::OwnedLinks;
 
-/// A tag that is longer passes as it is.
+/// A longer tag is not rewritten.
 const MAX_TAG: usize = 64 * 1024;
 
 /// The attributes of elements that are links (<https://www.w3.org/TR/html4/index/attributes.html> and HTML 5).
@@ -49,17 +49,17 @@ pub(super) struct Rewriter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Text,
-    /// Behind `<`.
+    /// After `<`.
     Open,
     /// In a start tag.
-    Tag(Place),
+    Tag(TagPosition),
     /// Until `>`: end tags, declarations, processing instructions, tags that are too long.
     Skip,
-    /// Behind `<!`, and as many dashes.
+    /// After `<!` and this many dashes.
     Declaration(u8),
-    /// In a comment, behind as many dashes.
+    /// In a comment, after this many dashes.
     Comment(u8),
-    /// In the content of an element of [`RAW`], where so much of its `</name` has been seen.
+    /// In the content of an element of [`RAW`], after `seen` bytes of its `</name`.
     Raw {
         element: &'static str,
         seen: usize,
@@ -68,9 +68,9 @@ enum State {
 
 /// The position in a start tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum TagPosition {
     Name,
-    /// Behind `=`, where a quote would begin a value.
+    /// After `=`, where a quote would begin a value.
     Value,
     Unquoted,
     Quoted(u8),
@@ -81,14 +81,14 @@ impl Rewriter {
         Self { links, state: State::Text, tag: Vec::new() }
     }
 
-    /// Takes a piece of the page and appends what has become certain to `out`.
+    /// Reads a piece of the page and appends the bytes that are ready to `out`.
     pub(super) fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         for &byte in piece {
             self.step(byte, out);
         }
     }
 
-    /// The rest of a page that ends within a tag.
+    /// Appends the rest of a page that ends within a tag.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.tag);
         self.state = State::Text;
@@ -102,7 +102,7 @@ impl Rewriter {
             }
             State::Open if byte.is_ascii_alphabetic() => {
                 self.tag.push(byte);
-                State::Tag(Place::Name)
+                State::Tag(TagPosition::Name)
             }
             State::Open if byte == b'<' => {
                 out.push(byte);
@@ -120,7 +120,7 @@ impl Rewriter {
             State::Tag(place) => {
                 self.tag.push(byte);
                 match (place, byte) {
-                    (Place::Name | Place::Value | Place::Unquoted, b'>') => self.end_tag(out),
+                    (TagPosition::Name | TagPosition::Value | TagPosition::Unquoted, b'>') => self.end_tag(out),
                     _ if self.tag.len() > MAX_TAG => {
                         out.append(&mut self.tag);
                         State::Skip
@@ -135,7 +135,7 @@ impl Rewriter {
         };
     }
 
-    /// A complete start tag is in `tag`.
+    /// Handles the complete start tag in `tag`.
     fn end_tag(&mut self, out: &mut Vec<u8>) -> State {
         let tag = std::mem::take(&mut self.tag);
         let name_end = tag[1..].iter().position(|byte| is_space(*byte) || matches!(byte, b'/' | b'>'));
@@ -168,7 +168,7 @@ impl Rewriter {
             let equals = skip(at, is_space);
             if tag.get(equals) != Some(&b'=') {
                 if key.is_empty() {
-                    // The end, or a character that begins nothing.
+                    // The end, or a character that begins no attribute.
                     at += 1;
                 }
                 continue;
@@ -197,7 +197,7 @@ impl Rewriter {
 }
 
 impl State {
-    /// The next state where bytes pass as they are.
+    /// Returns the next state, where bytes are copied unchanged.
     fn passing(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::Skip | Self::Declaration(_), b'>') => Self::Text,
@@ -221,7 +221,7 @@ impl State {
     }
 }
 
-impl Place {
+impl TagPosition {
     fn behind(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::Quoted(quote), byte) if byte == quote => Self::Name,
@@ -274,7 +274,7 @@ mod tests {
             ("<?php <a href=/x>", "<?php <a href=/x>"),
             (&long, &long),
         ] {
-            // However the page is cut into pieces.
+            // With pieces of any size.
             for size in [1, 2, 7, page.len().max(1)] {
                 let links = Links { prefix: "/p", source: "h:1", requested: "" }.owned();
                 let mut rewriter = Rewriter::new(links);
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// The output is the same however a page is cut, and a page without links is left alone.
+    /// The output does not depend on the pieces, and a page without links is unchanged.
     #[test]
     fn any_page() {
         let pieces = ["<a href=\"/x\"", "<", ">", "/", "!--", "-->", "script", "\"", "'", "=", " ", "x", "</", "&"];

@@ -1,4 +1,4 @@
-//! The body of a page on its way through: unpacked, rewritten, packed again, piece by piece.
+//! Rewriting of a page's body as a stream: decompressed, rewritten, compressed again.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use http_body::{Body as HttpBody, Frame};
 use super::OwnedLinks;
 use super::html::Rewriter;
 
-/// A packed piece of this size unpacks to a thousand times as much at most.
+/// A compressed piece of this size grows a thousandfold at most.
 const PACKED_STEP: usize = 1024;
 
-/// The same answer with its links rewritten; untouched where its encoding is not understood.
+/// Rewrites the links of a response; unchanged if its encoding is unknown.
 pub(crate) fn rewrite_page(response: Response, links: OwnedLinks) -> Response {
     let encoding = response.headers().get(CONTENT_ENCODING).map_or("", |value| value.to_str().unwrap_or("?"));
     let codec = match encoding {
@@ -44,7 +44,7 @@ struct Page {
     body: Body,
     codec: Codec,
     rewriter: Rewriter,
-    /// Bytes of the body that are not unpacked yet.
+    /// Bytes of the body that are not decompressed yet.
     waiting: Bytes,
     done: bool,
 }

@@ -1,4 +1,4 @@
-//! Frames, read and written one by one.
+//! Reading and writing of frames.
 
 use std::io;
 
@@ -26,7 +26,7 @@ const MAX_ID: u32 = 0x7fff_ffff;
 /// A frame of either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Opens a stream; `fin` says that its opener will send nothing on it.
+    /// Opens a stream; with `fin`, its opener sends no data.
     Open {
         stream: u32,
         fin: bool,
@@ -51,7 +51,7 @@ pub enum Frame {
     Ping(u32),
     /// No more streams.
     GoAway,
-    /// Further headers of a stream, settings and windows: nothing that anybody here acts on.
+    /// Further headers of a stream, settings and windows, which are ignored.
     Other,
 }
 
@@ -78,7 +78,7 @@ pub enum FrameError {
 pub struct Reader<R> {
     stream: R,
     unpacker: Unpacker,
-    /// The rest of a data frame that is read in pieces: the stream, true if the frame ends it, and the bytes left.
+    /// The rest of a data frame that is read in pieces: the stream, its `fin`, and the number of bytes left.
     rest: Option<(u32, bool, usize)>,
 }
 
@@ -87,8 +87,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Self { stream, unpacker: Unpacker::new(), rest: None }
     }
 
-    /// The next frame; `None` at the end of the connection. To be called again only when the future has resolved: it
-    /// reads in several steps.
+    /// Returns the next frame; `None` at the end of the connection. Not cancel safe: the future must be polled to its
+    /// end.
     pub async fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         if let Some((stream, fin, left)) = self.rest.take() {
             return self.data(stream, fin, left).await.map(Some);
@@ -145,7 +145,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 let headers = self.unpacker.unpack(block)?;
                 Frame::Open { stream: stream()?, fin, headers }
             }
-            // The compression goes on through blocks that nobody wants to know.
+            // Ignored blocks are decompressed too, as compression continues across blocks.
             SYN_REPLY | HEADERS => {
                 let block = payload.get(4..).ok_or(FrameError::Invalid("too short"))?;
                 self.unpacker.unpack(block)?;
@@ -177,7 +177,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
             Frame::Open { stream, fin, headers } => {
                 let block = self.packer.pack(headers)?;
                 let mut payload = stream.to_be_bytes().to_vec();
-                // No parent, the highest priority, no certificate slot.
+                // No associated stream, the highest priority, no certificate slot.
                 payload.extend_from_slice(&[0; 6]);
                 payload.extend_from_slice(&block);
                 control(&mut bytes, SYN_STREAM, *fin, &payload);

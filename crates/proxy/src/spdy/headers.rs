@@ -1,20 +1,20 @@
-//! Blocks of headers: names and values with their lengths, compressed with what went before on the connection.
+//! Blocks of headers: names and values with their lengths, compressed with the connection's earlier blocks as context.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 use super::Headers;
 use super::frame::FrameError;
 
-/// The words that both sides know beforehand (section 2.6.10.1 of the draft).
+/// The compression dictionary (section 2.6.10.1 of the draft).
 const DICTIONARY: &[u8] = include_bytes!("dictionary.bin");
 /// The largest unpacked size of one frame's headers. In practice they have some hundred bytes.
 const MAX_BLOCK: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
-/// Unpacks the blocks of one direction.
+/// Decompresses the blocks of one direction.
 pub(super) struct Unpacker(Decompress);
 
-/// Packs the blocks of one direction.
+/// Compresses the blocks of one direction.
 pub(super) struct Packer(Compress);
 
 impl Unpacker {
@@ -35,7 +35,7 @@ impl Unpacker {
             let (taken, made) = (self.0.total_in(), block.len());
             let result = self.0.decompress_vec(left, &mut block, FlushDecompress::Sync);
             left = &left[(self.0.total_in() - taken) as usize..];
-            // Asked for once, with the first block of a connection.
+            // Needed once, by the first block of a connection.
             if let Err(error) = &result
                 && error.needs_dictionary().is_some()
             {
@@ -57,7 +57,7 @@ impl Unpacker {
 impl Packer {
     pub(super) fn new() -> Self {
         let mut compress = Compress::new(Compression::default(), true);
-        // A dictionary can be refused only once data has been packed.
+        // Setting the dictionary fails only after data was compressed.
         let _ = compress.set_dictionary(DICTIONARY);
         Self(compress)
     }
@@ -75,7 +75,7 @@ impl Packer {
             let status = self.0.compress_vec(&block[at..], &mut packed, FlushCompress::Sync);
             status.map_err(|_| FrameError::Headers("not compressible"))?;
             let all_in = (self.0.total_in() - began) as usize == block.len();
-            // Room that is left says that everything has been flushed.
+            // Room left in the buffer means that everything has been flushed.
             if all_in && packed.len() < packed.capacity() {
                 return Ok(packed);
             }
@@ -146,7 +146,7 @@ mod tests {
         }
         let packed = Packer::new().pack(&headers(&[("streamtype", "error")])).unwrap();
         for cut in 0..packed.len() {
-            // Cut off anywhere, unpacking ends and invents nothing.
+            // A truncated block either fails or yields the same headers.
             if let Ok(headers) = Unpacker::new().unpack(&packed[..cut]) {
                 assert_eq!(headers, self::headers(&[("streamtype", "error")]));
             }

@@ -1,5 +1,5 @@
-//! Certificates of version 1, which webpki does not read and Go does. They have no extensions; `openssl x509 -req` made them by
-//! default for long, so that many users and proxies have one.
+//! Certificates of version 1, which Go accepts and webpki does not. They have no extensions; `openssl x509 -req` long
+//! made them by default, so that many users and proxies have one.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{SubjectPublicKeyInfo, X509Version};
 
-/// The key of a certificate of version 1; `None` for others.
+/// Returns the key of a certificate of version 1; `None` for other versions.
 #[must_use]
 pub fn key_of_first_version(certificate: &CertificateDer<'_>) -> Option<SubjectPublicKeyInfoDer<'static>> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
@@ -52,7 +52,7 @@ pub fn tls13_signature(
     }
 }
 
-/// Verifies a certificate of version 1 that one of the authorities has signed itself. The error is in Go's words.
+/// Verifies a certificate of version 1 that one of the authorities has signed directly. The error is in Go's words.
 pub fn verify_first_version(
     certificate: &CertificateDer<'_>,
     authorities: &[CertificateDer<'_>],
@@ -85,17 +85,17 @@ fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>>
     X509Certificate::from_der(certificate).ok().map(|(_, parsed)| parsed)
 }
 
-/// True for a certificate that may sign others.
+/// Returns true for a certificate that may sign others.
 fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     match certificate.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,
-        // A certificate of version 1 has no such extension.
+        // Without this extension, as in version 1.
         Ok(None) => certificate.version() == X509Version::V1 && certificate.subject() == certificate.issuer(),
         Err(_) => false,
     }
 }
 
-/// Returns true if the signature is good by any of the algorithms for this kind of key.
+/// Returns true if the signature is valid with any of the algorithms for this kind of key.
 fn is_signed_by(
     algorithms: &[&dyn SignatureVerificationAlgorithm],
     key: &SubjectPublicKeyInfoDer<'_>,
@@ -104,7 +104,7 @@ fn is_signed_by(
 ) -> bool {
     let Ok((_, parsed)) = SubjectPublicKeyInfo::from_der(key) else { return false };
     let public = &*parsed.subject_public_key.data;
-    // The bytes before the key itself name its algorithm.
+    // The bytes before the public key identify its algorithm.
     let head = &key[..key.len().saturating_sub(public.len())];
     algorithms.iter().any(|algorithm| {
         let kind = algorithm.public_key_alg_id();
@@ -125,7 +125,7 @@ mod tests {
     const AUTHORITY: &str = include_str!("../../test_data/first_version/ca.crt");
     const USER: &str = include_str!("../../test_data/first_version/user.crt");
 
-    /// A handshake is signed with the key of the certificate.
+    /// A handshake is verified with the key of the certificate.
     #[test]
     fn signatures_of_handshakes() {
         const KEY: &str = include_str!("../../test_data/first_version/user.key");

@@ -24,7 +24,7 @@ pub(super) struct Verifier {
 
 enum Trust {
     Anybody,
-    /// Certificates that somebody knows.
+    /// Certificates that a callback accepts.
     Known(Known),
     Signed {
         signed: Arc<WebPkiServerVerifier>,
@@ -74,7 +74,7 @@ impl Verifier {
         Ok(Arc::new(Self { trust: Trust::Signed { signed, itself }, algorithms }))
     }
 
-    /// True for a certificate of the bundle, for its names, its purpose and its time.
+    /// Returns true for a certificate of the bundle itself that is valid now, for the name and for servers.
     fn is_itself(
         &self,
         certificate: &CertificateDer<'_>,
@@ -174,8 +174,8 @@ mod tests {
     use super::*;
     use crate::tls::bundle_verifier;
 
-    /// A certificate is believed where it stands in the bundle, for its names and its time, whoever signed it: envtest gives
-    /// webhooks their own certificate as the bundle, and no authority.
+    /// A certificate in the bundle is accepted for its names while it is valid, whoever signed it: envtest gives webhooks
+    /// their own certificate as the bundle, and no authority.
     #[test]
     fn certificates_in_the_bundle() {
         let parameters = |is_authority: bool| {

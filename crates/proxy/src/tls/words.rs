@@ -11,7 +11,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
-/// The number of a certificate's names from which on a message does not list them.
+/// The number of names from which on a message does not list them.
 const MAX_NAMES: usize = 100;
 
 /// The error for an untrusted certificate, in Go's words.
@@ -47,7 +47,7 @@ pub fn explain(error: &io::Error) -> String {
     }
 }
 
-/// Returns the message for an error of the verifier of the system's authorities, which does not show its certificate.
+/// Returns the message for an error without the certificate, as the verifier of the system's authorities returns them.
 fn short_words(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
@@ -57,7 +57,7 @@ fn short_words(why: &CertificateError) -> String {
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => "certificate has expired or is not yet valid".to_owned(),
-        // An authority's own certificate that is not among the trusted ones.
+        // An authority that is not a trusted one.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "certificate signed by unknown authority".to_owned()
         }
@@ -65,7 +65,7 @@ fn short_words(why: &CertificateError) -> String {
     }
 }
 
-/// Go looks at the time first, then at the names, and at who has signed last.
+/// Returns the message for an invalid certificate: like Go, checks the time first, then the names, then the signature.
 pub(super) fn words(
     certificate: &CertificateDer<'_>,
     name: &ServerName<'_>,
@@ -125,7 +125,7 @@ fn later_or_earlier(now: i64, side: &str, limit: i64) -> String {
     format!("certificate has expired or is not yet valid: current time {} is {side} {}", shown(now), shown(limit))
 }
 
-/// `None` when the certificate is for the name.
+/// Returns the message for a certificate that is not for the name; `None` if it is.
 fn wrong_name(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> Option<String> {
     let wanted = name.to_str();
     let alternatives = certificate.subject_alternative_name().ok().flatten();
@@ -172,7 +172,7 @@ fn dns(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// True for the same name; the first part of a pattern may stand for any.
+/// Returns true if a pattern, whose first label may be `*`, matches a host.
 fn matches(pattern: &str, host: &str) -> bool {
     let (pattern, host) = (pattern.to_lowercase(), host.trim_end_matches('.').to_lowercase());
     match (pattern.strip_prefix("*."), host.split_once('.')) {
@@ -191,7 +191,7 @@ fn shown_name(name: &X509Name<'_>) -> String {
     common_name(name).filter(|name| !name.is_empty()).or_else(organization).unwrap_or_default()
 }
 
-/// Returns Go's message for a signature that is not the authority's.
+/// Returns Go's message for an invalid signature of an authority.
 fn verification_error(certificate: &X509Certificate<'_>) -> &'static str {
     const ED25519: &str = "1.3.101.112";
     let algorithm = certificate.signature_algorithm.algorithm.to_id_string();
@@ -208,7 +208,7 @@ fn sha1_words(certificate: &X509Certificate<'_>) -> Option<String> {
     Some(format!("x509: cannot verify signature: insecure algorithm {name}"))
 }
 
-/// The signature's algorithm if it is one with SHA-1.
+/// Returns the name of the signature's algorithm if that uses SHA-1.
 pub(crate) fn sha1_name(certificate: &X509Certificate<'_>) -> Option<&'static str> {
     match certificate.signature_algorithm.algorithm.to_id_string().as_str() {
         "1.2.840.113549.1.1.5" => Some("SHA1-RSA"),
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate that signed itself, for 2020 to 2040.
+    /// Makes a self-signed certificate for 2020 to 2040.
     fn make(common: &str, alternatives: &[&str]) -> CertificateDer<'static> {
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.distinguished_name = DistinguishedName::new();

@@ -1,11 +1,11 @@
-//! The options of a request as dynamic admission is told them: `CreateOptions`, `UpdateOptions`, `DeleteOptions`.
+//! The options of a request for dynamic admission: `CreateOptions`, `UpdateOptions`, `DeleteOptions`.
 
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Value};
 
 use crate::delete::DeleteOptions;
 
-/// The options of one request. A patch has those of the create or update that it turns out to be, as in kube-apiserver.
+/// The options of a request. As in kube-apiserver, a patch has those of the resulting create or update.
 #[derive(Clone, Debug, Default)]
 pub enum OperationOptions {
     /// Connections have none.
@@ -16,19 +16,19 @@ pub enum OperationOptions {
     Delete(Box<DeleteOptions>),
 }
 
-/// The parts of a write's options that matter to others than the verbs.
+/// The options of a write that admission and audit need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// True when nothing is to be written.
+    /// True for a dry run.
     pub dry_run: bool,
-    /// As it was sent; the manager that is noted may come from the user agent instead.
+    /// As sent; the recorded manager may come from the user agent instead.
     pub field_manager: Text,
-    /// As it was sent: empty for the default.
+    /// As sent: empty for the default.
     pub field_validation: Text,
 }
 
 impl OperationOptions {
-    /// The object of `meta.k8s.io/v1`; null where there is none.
+    /// Returns the object of `meta.k8s.io/v1`; null without options.
     pub fn to_value(&self) -> Value {
         match self {
             Self::None => Value::Null,
@@ -83,7 +83,7 @@ fn delete_options(options: &DeleteOptions) -> Value {
     Value::Object(object)
 }
 
-/// The only value that `dryRun` may have.
+/// Returns the only valid value of `dryRun`.
 fn dry_run_all() -> Value {
     Value::List(vec!["All".into()])
 }

@@ -11,7 +11,7 @@ const CONFIG_MAPS: &str = "/v1/configmaps";
 async fn check_create(cluster: &Cluster, about: &str, context: &Context, path: &str, manifest: &str, want: &Want) {
     let got = cluster.create(context, path, manifest).await;
     check(about, &got, want);
-    // An object of a failed create or a dry run is not stored.
+    // The object of a failed create or a dry run is not stored.
     if let Ok(object) = &got {
         let stored = cluster.get(path, object.str_at(&["metadata", "name"])).await;
         assert_eq!(stored.is_ok(), !context.dry_run, "{about}");

@@ -126,7 +126,7 @@ async fn the_last_finalizer_ends_it() {
     }
 }
 
-/// Takes the last finalizer off an object, while somebody else writes it.
+/// Removes the last finalizer of an object while another request writes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_ends_it_ends_what_was_read() {
     let manifest = "metadata: {name: a, finalizers: [example.com/x, example.com/y]}";

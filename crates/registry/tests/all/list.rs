@@ -7,7 +7,7 @@ use crate::support::{Cluster, context};
 
 const CONFIG_MAPS: &str = "/v1/configmaps";
 
-/// The names of a page, its token, and how many objects follow.
+/// Returns the names of a page, its token, and the number of objects after it.
 async fn page(
     cluster: &Cluster,
     options: &ListOptions,
@@ -64,7 +64,7 @@ async fn pages() {
             assert!(names.len() <= limit, "{names:?}");
             all.extend(names);
             assert_eq!(remaining.unwrap_or(0), 4 - all.len(), "{limit}");
-            // Created while the pages are read, and not in them.
+            // Created while the pages are read, so not in them.
             let late = format!("metadata: {{name: z{limit}-{}}}", all.len());
             cluster.create(&context(), CONFIG_MAPS, &late).await.unwrap();
             let resource = cluster.resource(CONFIG_MAPS);

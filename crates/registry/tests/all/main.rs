@@ -1,4 +1,4 @@
-//! The verbs over the built-in resources and a store in memory: each rule is a row of a table.
+//! The verbs on built-in resources with a store in memory; each rule is a row of a table.
 
 #![allow(clippy::unwrap_used, reason = "a test may break off")]
 

@@ -1,4 +1,4 @@
-//! Resources over a store in memory, and comparisons with what a table says.
+//! Resources with a store in memory, and comparisons with expected results.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ impl Cluster {
         Self(catalog)
     }
 
-    /// The resource of a path such as `apps/v1/deployments`; the core group is empty.
+    /// Returns the resource of a path such as `apps/v1/deployments`; the core group is empty.
     pub(crate) fn resource(&self, path: &str) -> Arc<Resource> {
         let parts: Vec<&str> = path.split('/').collect();
         let [group, version, plural] = parts[..] else { panic!("{path} is not group/version/plural") };
         self.0.find(group, version, plural).unwrap_or_else(|| panic!("{path} is not served"))
     }
 
-    /// Creates what a manifest in YAML says, with defaults.
+    /// Creates the object of a YAML manifest, with defaults.
     pub(crate) async fn create(&self, context: &Context, path: &str, manifest: &str) -> Result<Value, Status> {
         let resource = self.resource(path);
         let decoded = decode::yaml(manifest.as_bytes(), &resource.message, &Limits::default()).unwrap();
@@ -45,7 +45,7 @@ impl Cluster {
         resource.create(context, &permit, object).await.map(|stored| stored.object)
     }
 
-    /// Merges a change into the object that is there.
+    /// Merges a change into the live object.
     pub(crate) async fn update(
         &self,
         context: &Context,
@@ -79,26 +79,26 @@ impl Cluster {
     }
 }
 
-/// A request in the namespace `default`.
+/// Returns a request in the namespace `default`.
 pub(crate) fn context() -> Context {
     Context::new(User::new("somebody", &["system:authenticated"]), "default".into(), false)
 }
 
-/// The same with `dryRun=All`.
+/// As [`context`], with `dryRun=All`.
 pub(crate) fn dry_run() -> Context {
     Context::new(User::new("somebody", &["system:authenticated"]), "default".into(), true)
 }
 
-/// The expectation of a row.
+/// The expected result of a row.
 #[derive(Debug)]
 pub(crate) enum Want {
-    /// An object with at least these members; `null` stands for none.
+    /// An object with at least these members; `null` for absent ones.
     Has(Json),
-    /// A code and a message.
+    /// An error with this code and message.
     Fails(u16, &'static str),
 }
 
-/// Compares an answer with what a table says. In texts `*` stands for anything and `?` for one character.
+/// Compares a result with the expected one. In strings `*` matches anything and `?` one character.
 pub(crate) fn check(about: &str, got: &Result<Value, Status>, want: &Want) {
     match (got, want) {
         (Ok(object), Want::Has(members)) => {
@@ -120,7 +120,7 @@ pub(crate) fn to_json(object: &Value) -> Json {
     serde_json::from_str(&json::to_string(object)).unwrap()
 }
 
-/// An error is the path of the first member that differs.
+/// Returns the path of the first member that differs as an error.
 fn covers(want: &Json, got: &Json, path: &str) -> Result<(), String> {
     let same = match (want, got) {
         (Json::Object(members), Json::Object(have)) => {

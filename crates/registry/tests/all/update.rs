@@ -1,4 +1,4 @@
-//! Update: what it may change, generation, versions, subresources.
+//! Update: immutable fields, generation, versions, subresources.
 
 use binnacle_registry::UpdateOptions;
 use serde_json::{Value as Json, json};

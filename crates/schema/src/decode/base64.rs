@@ -1,11 +1,11 @@
-//! Base64 as Go's `base64.StdEncoding` reads it: line breaks are skipped and spare bits ignored.
+//! Base64 as in Go's `base64.StdEncoding`: line breaks are skipped and spare bits ignored.
 
 use std::borrow::Cow;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// The canonical form of a base64 text, or the offset at which Go finds it corrupt.
+/// Returns the canonical form of a base64 text, or the offset at which Go reports an error.
 pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, usize> {
     let bytes = text.as_bytes();
     let mut digits = 0usize;
@@ -34,7 +34,7 @@ pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, usize> {
     decode(bytes).map(|data| Cow::Owned(BASE64_STANDARD.encode(data)))
 }
 
-/// Go's decoder with its idea of where an error is.
+/// Decodes like Go; the error is the offset that Go reports.
 fn decode(bytes: &[u8]) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
     let is_break = |b: u8| matches!(b, b'\r' | b'\n');

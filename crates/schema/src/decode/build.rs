@@ -1,4 +1,4 @@
-//! Structs and maps as a decoder assembles them, and Go's zero values.
+//! Construction of structs and maps by a decoder, and Go's zero values.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -6,16 +6,16 @@ use binnacle_meta::Text;
 
 use crate::{Field, Message, Object, Presence, Ty, Value};
 
-/// Which fields of a struct were met: a set of small numbers.
+/// The set of a struct's fields that have been decoded, by index.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     low: u128,
-    /// Fields from the 129th on: of custom resources only.
+    /// Fields from the 129th on, which only custom resources have.
     high: BTreeSet<usize>,
 }
 
 impl Seen {
-    /// Whether the field was met before.
+    /// Inserts a field, and returns true if it was in the set already.
     pub(super) fn insert(&mut self, index: usize) -> bool {
         if index < 128 {
             let bit = 1u128 << index;
@@ -27,26 +27,26 @@ impl Seen {
     }
 }
 
-/// The fields of one struct under construction, at the end of a stack that all structs of a document share.
+/// The fields of the struct that is being decoded, at the end of a stack shared by all structs of a document.
 pub(super) type Slots = Vec<(usize, Value)>;
 
-/// Whether a decoded member stays: zero is dropped where Go would not write it.
+/// Returns true if a decoded member is kept: zero is dropped if Go would not write it.
 pub(super) fn keeps(field: &Field, value: &Value) -> bool {
     match field.presence {
         Presence::OmitZero => !is_zero(&field.ty, value) || resets_managers(field, value),
         Presence::Optional => !value.is_null(),
-        // Filled in again where it is null.
+        // A `null` is filled in again.
         Presence::Always | Presence::AlwaysNull => !value.is_null(),
     }
 }
 
-/// An empty `metadata.managedFields` asks to forget all managers (KEP-555): the one list that the server tells apart
-/// from an absent one although it is never written.
+/// Returns true for an empty `metadata.managedFields`, which resets all managers (KEP-555): it is the only list that is
+/// never written when empty, but differs from an absent one.
 fn resets_managers(field: &Field, value: &Value) -> bool {
     field.name == "managedFields" && matches!(value, Value::List(items) if items.is_empty())
 }
 
-/// Makes the struct of the slots from `base` on: fields in schema order, those that Go always writes filled in.
+/// Builds the struct of the slots from `base` on: fields in schema order, absent ones filled in if always written.
 pub(super) fn finish_struct(message: &Message, slots: &mut Slots, base: usize) -> Object {
     let met = &mut slots[base..];
     if !met.is_sorted_by_key(|(index, _)| *index) {
@@ -67,18 +67,18 @@ pub(super) fn finish_struct(message: &Message, slots: &mut Slots, base: usize) -
     Object::from_distinct(entries)
 }
 
-/// A field that is written though it was not set.
+/// Returns a field that is written though it was not set.
 fn absent(field: &Field) -> (Text, Value) {
     let value = if field.presence == Presence::AlwaysNull { Value::Null } else { zero_value(&field.ty) };
     (field.name.clone(), value)
 }
 
-/// What Go writes for a field that was not set.
+/// Returns the value that Go writes for a field that was not set.
 pub(crate) fn absent_value(field: &Field) -> Option<Value> {
     matches!(field.presence, Presence::Always | Presence::AlwaysNull).then(|| absent(field).1)
 }
 
-/// Go's zero value as it encodes.
+/// Returns the encoded form of Go's zero value.
 pub(crate) fn zero_value(ty: &Ty) -> Value {
     match ty {
         Ty::String => Value::Str(Text::new_static("")),
@@ -92,7 +92,7 @@ pub(crate) fn zero_value(ty: &Ty) -> Value {
     }
 }
 
-/// Whether Go would call a value of that type zero and leave it out under `omitempty` or `omitzero`.
+/// Returns true if a value is Go's zero value of that type, which `omitempty` or `omitzero` omits.
 pub(crate) fn is_zero(ty: &Ty, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -101,7 +101,7 @@ pub(crate) fn is_zero(ty: &Ty, value: &Value) -> bool {
         Value::Float(n) => *n == 0.0,
         Value::Str(text) => match ty {
             Ty::Duration => text == "0s",
-            // The empty text is a value of its own beside the number.
+            // An empty text is a value, other than the number 0.
             Ty::IntOrString => false,
             _ => text.is_empty(),
         },
@@ -109,7 +109,7 @@ pub(crate) fn is_zero(ty: &Ty, value: &Value) -> bool {
         Value::Raw(text) => text.is_empty(),
         Value::Object(object) => match ty.message() {
             Some(message) => object.is_empty() || is_zero_struct(message, object),
-            // An empty object that is no map of ours is a value.
+            // An empty object that is not a map of the schema is a value.
             None => object.is_empty() && ty.map_value().is_some(),
         },
     }
@@ -128,21 +128,21 @@ pub(super) fn is_zero_struct(message: &Message, object: &Object) -> bool {
     })
 }
 
-/// A map under construction: Go writes maps by ascending key, and of a repeated key the last value counts.
+/// A map that is being decoded: Go writes maps by ascending key, and the last value of a repeated key counts.
 #[derive(Debug, Default)]
 pub(super) struct MapBuilder {
     entries: Vec<(Text, Value)>,
-    /// A key came that was not greater than all before.
+    /// True if a key was not greater than all before it.
     unsorted: bool,
-    /// All keys, kept once a large map comes out of order.
+    /// All keys, kept from the first unsorted key of a large map on.
     keys: Option<HashSet<Text>>,
 }
 
-/// Up to so many keys are compared one by one.
+/// The maximum number of keys that are compared one by one.
 const SCANNED: usize = 32;
 
 impl MapBuilder {
-    /// A builder that holds what an earlier occurrence of the map left.
+    /// Returns a builder with the members of an earlier occurrence of the map.
     pub(super) fn of(object: Object) -> Self {
         Self { entries: object.into_iter().collect(), ..Self::default() }
     }
@@ -169,7 +169,7 @@ impl MapBuilder {
 
     pub(super) fn finish(mut self) -> Object {
         if self.unsorted {
-            // The sort is stable: of equal keys the last one came last.
+            // The sort is stable: the last of equal keys was added last.
             self.entries.sort_by(|a, b| a.0.cmp(&b.0));
             self.entries.reverse();
             self.entries.dedup_by(|earlier, kept| earlier.0 == kept.0);

@@ -1,11 +1,11 @@
-//! What Go's converter of unstructured objects makes of a tree: the results of strategic merge patches become structs
-//! by it, not by the decoder of JSON. It has its own words, takes whole floating point numbers for integers, and stops
-//! at the first value that a field cannot hold, in the order of the fields.
+//! Go's converter of unstructured objects, applied to a tree: results of strategic merge patches become structs by it,
+//! not by the JSON decoder. It has its own error texts, accepts whole floating point numbers as integers, and stops at
+//! the first value that a field cannot hold, in the order of the fields.
 
 use super::{from_value, scalar};
 use crate::{Message, Object, Ty, Value};
 
-/// Makes the numbers of a tree those that the converter would store, or tells what it cannot convert.
+/// Converts the numbers of a tree as the converter does, or returns its error.
 pub fn convert_numbers(tree: &mut Value, message: &Message) -> Result<(), String> {
     match tree {
         Value::Object(object) => members(object, message),
@@ -38,7 +38,7 @@ fn convert(value: &mut Value, ty: &Ty) -> Result<(), String> {
     match (ty, &mut *value) {
         (Ty::Message(message), _) => convert_numbers(value, message),
         (Ty::String, Value::Str(_)) | (Ty::Bool, Value::Bool(_)) => Ok(()),
-        // Go can make a text of an integer, so that these are told apart from what it cannot convert at all.
+        // Go can convert an integer to a text, so the error for integers differs from that for other values.
         (Ty::String, Value::Int(_)) => Err("cannot convert int64 to string".to_owned()),
         (Ty::Int32 | Ty::Int64 | Ty::Uint32, Value::Int(number)) => {
             *number = wrapped(*number, ty);
@@ -70,7 +70,7 @@ fn convert(value: &mut Value, ty: &Ty) -> Result<(), String> {
             _ => unrecognized("uint8"),
         }),
         (Ty::Bytes, other) => Err(format!("cannot restore slice from {}", kind(other))),
-        // Types that read themselves.
+        // Types with their own decoders.
         _ => from_value::alone(value, ty).map_err(|error| error.to_string()),
     }
 }
@@ -79,7 +79,7 @@ fn unrecognized(ty: &str) -> Result<(), String> {
     Err(format!("unrecognized type: {ty}"))
 }
 
-/// What Go calls the type of a value that JSON was read into.
+/// Returns Go's name for the type of a decoded JSON value.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Int(_) => "int64",
@@ -90,7 +90,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// An integer as a narrower type keeps it.
+/// Returns an integer as a narrower type stores it.
 fn wrapped(number: i64, ty: &Ty) -> i64 {
     match ty {
         Ty::Int32 => i64::from(number as i32),
@@ -99,7 +99,7 @@ fn wrapped(number: i64, ty: &Ty) -> i64 {
     }
 }
 
-/// A floating point number as an integer. What is beyond the range becomes the least one, as processors do it.
+/// Converts a floating point number to an integer. A number out of range becomes the least integer, as on processors.
 fn truncated(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
@@ -142,7 +142,7 @@ mod tests {
             (value!({"list": [1i64]}), "cannot restore struct from: int64"),
             (value!({"map": "x"}), "cannot restore map from string"),
             (value!({"map": {"a": false}}), "unrecognized type: string"),
-            // The fields' order decides.
+            // The order of the fields decides.
             (value!({"map": 1i64, "flag": 1i64}), "unrecognized type: bool"),
         ] {
             let mut tree = given.clone();

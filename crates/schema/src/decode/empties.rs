@@ -1,5 +1,5 @@
-//! Lists and maps that a document holds empty where Go's `omitempty` drops them: they are no part of the object, but
-//! the rules of a kind can tell them from absent ones, and messages show them.
+//! Empty lists and maps of a document that Go's `omitempty` drops: they are not part of the object, but validation can
+//! tell them from absent ones, and messages show them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,10 +8,10 @@ use binnacle_meta::Text;
 use super::path::{Path, Step};
 use crate::{Field, Object, Presence, Value};
 
-/// No more are kept: a document of many empty lists is checked as if the others were absent.
+/// The maximum number kept: further ones count as absent in validation.
 const KEPT: usize = 256;
 
-/// Where empty lists and maps stood.
+/// The paths of a document's empty lists and maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Empties(Vec<Empty>);
 
@@ -27,20 +27,20 @@ enum OwnStep {
     Item { at: usize, mark: Option<Mark> },
 }
 
-/// What an item of a list is known by wherever it stands.
+/// The mark that identifies an item of a list after the list was reordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mark {
-    /// Its name: such items stay the same ones when something else of them changes.
+    /// The item's name: an item with the same name is the same one, whatever else changes in it.
     Name(Text),
-    /// The hash of what it holds.
+    /// The hash of the item's contents.
     Print(u64),
 }
 
-/// So many values of an item make its mark, so that noting marks costs no more than so many times the marks.
+/// The maximum number of an item's values that are hashed, which bounds the cost of a mark.
 const PRINTED: usize = 64;
 
 impl Empties {
-    /// Notes a value that is dropped although it was there.
+    /// Notes an empty value that is dropped.
     pub(super) fn note(&mut self, field: &Field, value: &Value, path: Option<&Path<'_>>) {
         let list = match value {
             Value::List(items) if items.is_empty() => true,
@@ -61,28 +61,28 @@ impl Empties {
         self.0.is_empty()
     }
 
-    /// Notes by what the items of lists are known, as they are in this object: from here on they are found even if
-    /// somebody puts lists in another order, and are left alone when they are not there any more.
+    /// Notes the marks of list items in this object: from here on items are found even if a list is reordered, and
+    /// removed items are ignored.
     pub fn mark_items(&mut self, object: &Value) {
         self.0.iter_mut().for_each(|empty| empty.mark_items(object));
     }
 
-    /// Puts them back where nothing stands now.
+    /// Restores the empty lists and maps if the object has no value there now.
     pub fn restore(&self, object: &mut Value) {
         self.0.iter().for_each(|empty| empty.restore(object));
     }
 
-    /// Puts the lists among them back where nothing stands now.
+    /// Restores only the empty lists.
     pub fn restore_lists(&self, object: &mut Value) {
         self.0.iter().filter(|empty| empty.list).for_each(|empty| empty.restore(object));
     }
 
-    /// Puts the maps among them back where nothing stands now.
+    /// Restores only the empty maps.
     pub fn restore_maps(&self, object: &mut Value) {
         self.0.iter().filter(|empty| !empty.list).for_each(|empty| empty.restore(object));
     }
 
-    /// True when a map stood empty there, in no list.
+    /// Returns true if there was an empty map at the path, which goes through no list.
     pub fn holds_map(&self, path: &[&str]) -> bool {
         let is_there = |way: &[OwnStep]| {
             way.len() == path.len()
@@ -95,7 +95,7 @@ impl Empties {
         self.0.iter().any(|empty| !empty.list)
     }
 
-    /// Takes them out where they are still empty.
+    /// Removes the lists and maps that are still empty.
     pub fn withdraw(&self, object: &mut Value) {
         self.0.iter().for_each(|empty| empty.withdraw(object));
     }
@@ -117,7 +117,7 @@ impl Empty {
         }
     }
 
-    /// The field's name, and the struct that it belongs to.
+    /// Returns the field's name, and the struct that it belongs to.
     fn place<'o>(&self, object: &'o mut Value) -> Option<(&Text, &'o mut Object)> {
         let (OwnStep::Member(name), parents) = self.way.split_last()? else { return None };
         let parent = parents.iter().try_fold(object, |at, step| match step {
@@ -172,7 +172,7 @@ impl Mark {
     }
 }
 
-/// The hash of the first values of an item. Empty lists and maps do not count: they come and go here.
+/// Returns the hash of the first values of an item, without empty lists and maps, which are removed and restored here.
 fn print(item: &Value) -> u64 {
     fn add(value: &Value, left: &mut usize, hasher: &mut DefaultHasher) {
         if *left == 0 {
@@ -244,13 +244,13 @@ mod tests {
         let items = Ty::List(Box::new(Ty::Message(MessageRef::Shared(item.into()))));
         let message = Message::new("x.Kind", vec![field("items", items)]);
         for (sent, changed, want) in [
-            // Nothing was changed.
+            // Nothing has changed.
             (
                 r#"[{"b": ["1"]}, {"a": [], "b": ["2"]}]"#,
                 value!([{"b": ["1"]}, {"b": ["2"]}]),
                 value!([{"b": ["1"]}, {"b": ["2"], "a": []}]),
             ),
-            // Items change places, and one comes before them.
+            // Items are reordered, and one is inserted before them.
             (
                 r#"[{"b": ["1"]}, {"a": [], "b": ["2"]}]"#,
                 value!([{"b": ["2"]}, {"b": ["1"]}]),
@@ -261,9 +261,9 @@ mod tests {
                 value!([{"b": ["0"]}, {"b": ["2"]}]),
                 value!([{"b": ["0"]}, {"b": ["2"], "a": []}]),
             ),
-            // The item is gone, or is another one now.
+            // The item was removed or replaced.
             (r#"[{"a": [], "b": ["2"]}]"#, value!([{"b": ["3"]}]), value!([{"b": ["3"]}])),
-            // A name is enough.
+            // A name is sufficient.
             (
                 r#"[{"name": "x"}, {"name": "y", "a": []}]"#,
                 value!([{"name": "y", "b": ["new"]}, {"name": "x"}]),

@@ -1,4 +1,4 @@
-//! JSON bytes against a schema, without a tree in between.
+//! Decodes JSON bytes by a schema, without an intermediate tree.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ struct Decoder<'a> {
     trouble: DecodeProblems,
     findings: Findings,
     empties: Empties,
-    /// Above zero inside of types that read themselves with Go's ordinary decoder, which finds nothing.
+    /// Above zero inside types that use Go's ordinary decoder, which reports no findings.
     unwatched: u32,
     slots: Slots,
 }
@@ -65,7 +65,7 @@ impl<'a> Decoder<'a> {
         self.unwatched == 0 && !self.findings.is_full()
     }
 
-    /// A struct at its brace. `before` is what an earlier member of the same name left: Go decodes into it.
+    /// Decodes a struct at its brace. Like Go, decodes into `before`, the value of an earlier member of the same name.
     fn message(
         &mut self,
         message: &Message,
@@ -102,7 +102,7 @@ impl<'a> Decoder<'a> {
             }
             let before = if repeated || merges { self.take(base, index) } else { None };
             let omits_zero = field.presence == Presence::OmitZero;
-            // Values are made in their slot where their type is plain: moving them costs as much as reading them.
+            // Values of simple types are built in their slot: moving them costs as much as reading them.
             match (self.cursor.peek()?, &field.ty) {
                 (b'"', Ty::String) => {
                     let text = self.cursor.string()?;
@@ -138,7 +138,7 @@ impl<'a> Decoder<'a> {
         Ok(finish_struct(message, &mut self.slots, base))
     }
 
-    /// Puts a value into its slot, unless Go would leave it out.
+    /// Puts a value into its slot, unless Go would omit it.
     fn keep(&mut self, index: usize, field: &Field, value: Value, path: Where<'_>) {
         if keeps(field, &value) {
             self.slots.push((index, value));
@@ -147,13 +147,13 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The slot of a field that was met before.
+    /// Takes a field that was decoded before out of its slot.
     fn take(&mut self, base: usize, index: usize) -> Option<Value> {
         let at = self.slots[base..].iter().position(|(met, _)| *met == index)?;
         Some(self.slots.remove(base + at).1)
     }
 
-    /// `null` for a field: unsets pointers, lists and maps, and changes nothing else.
+    /// Decodes `null` for a field: unsets pointers, lists and maps, and changes nothing else.
     fn null(&mut self, ty: &Ty, presence: Presence, before: Option<Value>) -> Option<Value> {
         if matches!(ty, Ty::Duration) && presence != Presence::Optional {
             return Some(scalar::scalar(ty, Scalar::Str(Cow::Borrowed("")), None, &mut self.trouble));
@@ -163,7 +163,7 @@ impl<'a> Decoder<'a> {
         before.filter(|_| keeps)
     }
 
-    /// A value that is not `null`, at its first byte.
+    /// Decodes a value other than `null`, at its first byte.
     fn value(
         &mut self,
         first: u8,
@@ -179,10 +179,10 @@ impl<'a> Decoder<'a> {
                     .message(message, before.and_then(|before| before.into_object()), path, depth)
                     .map(Value::Object);
             }
-            // Types that take their JSON as it is.
+            // Types that keep their JSON text.
             (_, Ty::FieldsV1) => return Ok(Value::Raw(compacted(self.cursor.skip(depth)?).into())),
             (b'{' | b'[', Ty::RawExtension) => {
-                // Text to Go, in which numbers may have any size.
+                // Go keeps it as text, whose numbers may have any size.
                 let mut report = Report { findings: None, overflow: None };
                 let start = self.cursor.position();
                 let tree = free_form(&mut self.cursor, depth, None, &mut report)?;
@@ -217,7 +217,7 @@ impl<'a> Decoder<'a> {
                 self.cursor.skip(depth)?;
                 return Ok(scalar::fatal("boolean or JSON schema expected", &mut self.trouble));
             }
-            // Go reads bytes from a list of numbers as well.
+            // Go accepts a list of numbers for bytes as well.
             (b'[', Ty::Bytes) => {
                 let mut report = Report { findings: None, overflow: None };
                 let list = free_form(&mut self.cursor, depth, None, &mut report)?;
@@ -295,7 +295,7 @@ impl<'a> Decoder<'a> {
         Ok(items)
     }
 
-    /// An element that is `null` becomes an empty struct where the type is one.
+    /// Counts the empty struct that a `null` element becomes, if the type is a struct.
     fn zero_struct(&mut self, element: &Ty) -> Result<(), Malformed> {
         if element.message().is_some() {
             self.cursor.budget.object()?;
@@ -313,7 +313,7 @@ impl<'a> Decoder<'a> {
         let depth = depth.checked_sub(1).ok_or(Malformed)?;
         let merges = before.is_some();
         let mut builder = MapBuilder::of(before.unwrap_or_default());
-        // A map that continues an earlier one of the same name only repeats its own keys.
+        // In a map that continues an earlier one of the same name, only its own keys count as repeated.
         let mut own = MapBuilder::default();
         let mut more = self.cursor.open(b'}')?;
         while more {
@@ -341,7 +341,7 @@ impl<'a> Decoder<'a> {
         Ok(builder.finish())
     }
 
-    /// Reads as Go's ordinary decoder does inside of a type's own reader: nothing is found, and whatever is wrong ends
+    /// Reads like Go's ordinary decoder inside a type's own decoder: there are no findings, and any error ends
     /// decoding.
     fn unwatched<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Malformed>) -> Result<T, Malformed> {
         self.unwatched += 1;

@@ -1,4 +1,4 @@
-//! A free-form tree against a schema: what YAML or a patch has made becomes typed.
+//! Decodes a free-form tree, from YAML or a patch, by a schema.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use crate::json;
 use crate::limits::{Budget, Limits};
 use crate::{Message, Object, Presence, Ty, Value};
 
-/// Decodes a tree within the limits of request bodies. Its depth must be bounded, as that of every tree is which a parser
-/// here has made.
+/// Decodes a tree within the limits of request bodies. Its depth must be limited, as it is for every tree from the
+/// parsers of this crate.
 pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
     value_within(tree, message, &Limits::default())
 }
 
-/// [`value`] within other limits.
+/// Decodes a tree like [`value`], within other limits.
 pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder::new(limits);
     let value = match tree {
@@ -33,7 +33,7 @@ pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<D
     Ok(Decoded { value, findings: decoder.findings, empties: decoder.empties })
 }
 
-/// A value that stands by itself: why a type refuses it.
+/// Checks a value on its own: the error is the reason why its type rejects it.
 pub(super) fn alone(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
     let mut decoder = Decoder::new(&Limits::default());
     decoder.value(value.clone(), ty, None);
@@ -42,12 +42,12 @@ pub(super) fn alone(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
 }
 
 struct Decoder {
-    /// Once it is exhausted nothing more is made, and the result is not used.
+    /// After it is exhausted nothing more is built, and the result is not used.
     budget: Budget,
     trouble: DecodeProblems,
     findings: Findings,
     empties: Empties,
-    /// As in the decoder of JSON.
+    /// As in the JSON decoder.
     unwatched: u32,
     slots: Slots,
 }
@@ -101,7 +101,7 @@ impl Decoder {
         finish_struct(message, &mut self.slots, base)
     }
 
-    /// A value that is not `null`.
+    /// Decodes a value other than `null`.
     fn value(&mut self, value: Value, ty: &Ty, path: Where<'_>) -> Value {
         match (value, ty) {
             (Value::Object(object), Ty::Message(message)) => Value::Object(self.message(object, message, path)),

@@ -1,10 +1,10 @@
-//! Names of Go's types, as its decoder puts them into errors.
+//! The names of Go's types in the errors of its decoder.
 
 use crate::{Field, Message, Ty};
 
 use super::Path;
 
-/// `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
+/// Returns `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
 pub(super) fn type_error(path: Option<&Path<'_>>, value: &str, ty: &str) -> String {
     let fields = Path::fields(path);
     let Some((holder, _)) = fields.last() else {
@@ -19,7 +19,7 @@ pub(super) fn type_error(path: Option<&Path<'_>>, value: &str, ty: &str) -> Stri
     format!("json: cannot unmarshal {value} into Go struct field {holder}.{} of type {ty}", names.join("."))
 }
 
-/// The Go type of a value of that schema type where it stands: strings, lists and maps may have names of their own.
+/// Returns the Go type of a value of this schema type at a path: strings, lists and maps may have named types.
 pub(super) fn type_at(path: Option<&Path<'_>>, ty: &Ty) -> String {
     let Some((message, field, depth)) = Path::holder(path) else { return type_name(ty) };
     let declared = message.go_types.iter().find(|(name, _)| *name == field.name);
@@ -27,21 +27,21 @@ pub(super) fn type_at(path: Option<&Path<'_>>, ty: &Ty) -> String {
     value.map_or_else(|| type_name(ty), str::to_owned)
 }
 
-/// The type of the elements of a list or the values of a map; none where a name hides it.
+/// Returns the type of a list's elements or a map's values; `None` if a named type hides it.
 fn element(ty: &str) -> Option<&str> {
     let element = ty.strip_prefix("[]").or_else(|| ty.strip_prefix("map[")?.split_once(']').map(|(_, value)| value))?;
-    // The decoder follows pointers.
+    // The decoder dereferences pointers.
     Some(element.strip_prefix('*').unwrap_or(element))
 }
 
-/// The Go type of values of that schema type where nothing has a name of its own.
+/// Returns the Go type of values of a schema type without named types.
 pub(super) fn type_name(ty: &Ty) -> String {
     if let Some(element) = ty.element() {
         return format!("[]{}", type_name(element));
     }
     match ty {
         Ty::Map(_) | Ty::StaticMap(_) => match ty.map_value() {
-            // Amounts of resources are always a ResourceList.
+            // Maps of quantities are always a ResourceList.
             Some(Ty::Quantity) => "v1.ResourceList".to_owned(),
             value => format!("map[string]{}", value.map(type_name).unwrap_or_default()),
         },
@@ -73,12 +73,12 @@ fn scalar_name(ty: &Ty) -> &'static str {
     }
 }
 
-/// `PodSpec` of `io.k8s.api.core.v1.PodSpec`.
+/// Returns `PodSpec` for `io.k8s.api.core.v1.PodSpec`.
 fn short_name(message: &Message) -> &str {
     message.name.rsplit('.').next().unwrap_or_default()
 }
 
-/// `v1.PodSpec` of `io.k8s.api.core.v1.PodSpec`: Go shows the last element of the package.
+/// Returns `v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`: Go shows the last element of the package.
 pub(super) fn qualified_name(message: &Message) -> String {
     let mut parts = message.name.rsplit('.');
     let name = parts.next().unwrap_or_default();
@@ -88,7 +88,7 @@ pub(super) fn qualified_name(message: &Message) -> String {
     }
 }
 
-/// The embedded structs between a struct and a field of it, outermost first: JSON does not show them, Go's errors do.
+/// Returns the embedded structs between a struct and its field, outermost first: Go's errors show them, JSON does not.
 fn embedded(message: &Message, field: &Field) -> &'static [&'static str] {
     if field.embedded_in.is_empty() {
         let inline = field.tag == 0 && matches!(field.name.as_str(), "apiVersion" | "kind");
@@ -133,7 +133,7 @@ mod tests {
             (field("modes", list(Ty::String)), 0, list(Ty::String), "[]v1.Mode"),
             (field("modes", list(Ty::String)), 1, Ty::String, "v1.Mode"),
             (field("extra", Ty::Map(Box::new(list(Ty::String)))), 1, list(Ty::String), "v1.ExtraValue"),
-            // The name hides what is in it.
+            // The named type hides its elements' type.
             (field("extra", Ty::Map(Box::new(list(Ty::String)))), 2, Ty::String, "string"),
             (field("requests", quantities()), 1, Ty::Quantity, "resource.Quantity"),
         ] {

@@ -1,9 +1,8 @@
-//! Where in a document the decoder is: a chain through its stack frames, written out only when there is something to
-//! tell.
+//! The decoder's position in a document: a chain through its stack frames, formatted only for findings and errors.
 
 use crate::{Field, Message};
 
-/// The way from the root to a value. The root itself is `None`.
+/// The path from the root to a value. The root itself is `None`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'p> {
     parent: Option<&'p Path<'p>>,
@@ -30,7 +29,7 @@ impl<'p> Path<'p> {
         Self { parent, step: Step::Index(index) }
     }
 
-    /// The text of the path to a member of the value at `path`: `spec.containers[0].name`.
+    /// Returns the path to a member of the value at `path`, as text: `spec.containers[0].name`.
     pub(crate) fn member(path: Option<&Path<'_>>, name: &str) -> String {
         let mut text = String::new();
         if let Some(path) = path {
@@ -41,7 +40,7 @@ impl<'p> Path<'p> {
         text
     }
 
-    /// The innermost field on the way, and how many steps into its lists and maps follow.
+    /// Returns the innermost field of the path, and the number of steps into its lists and maps.
     pub(crate) fn holder(path: Option<&'p Path<'p>>) -> Option<(&'p Message, &'p Field, usize)> {
         let mut at = path;
         let mut depth = 0;
@@ -55,7 +54,7 @@ impl<'p> Path<'p> {
         None
     }
 
-    /// The fields on the way, outermost first.
+    /// Returns the fields of the path, outermost first.
     pub(crate) fn fields(path: Option<&'p Path<'p>>) -> Vec<(&'p Message, &'p Field)> {
         let mut fields = Vec::new();
         let mut at = path;
@@ -69,7 +68,7 @@ impl<'p> Path<'p> {
         fields
     }
 
-    /// The steps of the way, outermost first.
+    /// Returns the steps of the path, outermost first.
     pub(crate) fn steps(path: Option<&'p Path<'p>>) -> Vec<Step<'p>> {
         let mut steps = Vec::new();
         let mut at = path;

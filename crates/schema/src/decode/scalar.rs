@@ -1,4 +1,4 @@
-//! Scalars of the API from JSON scalars, in canonical form.
+//! Conversion of JSON scalars to the API's scalars, in canonical form.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use smol_str::ToSmolStr;
 use super::{DecodeProblems, Path, base64, go};
 use crate::{Ty, Value};
 
-/// A JSON scalar that is not `null`.
+/// A JSON scalar other than `null`.
 #[derive(Clone, Debug)]
 pub(super) enum Scalar<'a> {
     Bool(bool),
@@ -28,7 +28,7 @@ impl Scalar<'_> {
     }
 }
 
-/// The scalar as a value of that type. Where it is none, the trouble is told and `null` stands in for it.
+/// Converts a scalar to a value of this type. If that fails, reports the error and returns `null`.
 pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, trouble: &mut DecodeProblems) -> Value {
     match (ty, scalar) {
         (Ty::String, Scalar::Str(text)) => Value::Str(Text::new(text)),
@@ -47,7 +47,7 @@ pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, troub
                 Value::Null
             }
         },
-        // A number beyond floating point is text to Go here, and stays so.
+        // Go keeps a number beyond floating point as text here.
         (Ty::RawExtension, Scalar::Number(n)) => crate::json::number(&n).unwrap_or_else(|| Value::Raw(Text::new(n))),
         (Ty::Json, Scalar::Number(n)) => crate::json::number(&n).unwrap_or_else(|| overflow(&n, trouble)),
         (Ty::RawExtension | Ty::Json, Scalar::Str(text)) => Value::Str(Text::new(text)),
@@ -75,23 +75,23 @@ pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, troub
         },
         (Ty::SchemaOrBool(_), Scalar::Bool(b)) => Value::Bool(b),
         (Ty::SchemaOrBool(_), _) => fatal("boolean or JSON schema expected", trouble),
-        // Any other shape is passed over.
+        // Go ignores any other shape.
         (Ty::SchemaOrArray(_) | Ty::SchemaOrStrings(_), _) => Value::Null,
         (_, scalar) => mismatch(ty, scalar.kind(), path, trouble),
     }
 }
 
-/// A value of a JSON type that its field cannot hold; `kind` is what Go calls the JSON type.
+/// Reports a value whose JSON type does not suit its field; `kind` is Go's name for the JSON type.
 pub(super) fn mismatch(ty: &Ty, kind: &str, path: Option<&Path<'_>>, trouble: &mut DecodeProblems) -> Value {
     match ty {
-        // These types read themselves, and Go stops when they cannot.
+        // These types have their own decoders, and Go stops at their errors.
         Ty::Time | Ty::MicroTime | Ty::Duration => fatal_type(path, kind, "string", trouble),
         Ty::IntOrString => fatal_type(path, kind, "int32", trouble),
         _ => saved(path, kind, &go::type_at(path, ty), trouble),
     }
 }
 
-/// The text of a quantity in canonical form.
+/// Returns the canonical text of a quantity.
 pub(super) fn quantity(text: &str, trouble: &mut DecodeProblems) -> Value {
     match Quantity::parse(text.trim()) {
         Ok(quantity) => canonical_text(&quantity),
@@ -99,7 +99,7 @@ pub(super) fn quantity(text: &str, trouble: &mut DecodeProblems) -> Value {
     }
 }
 
-/// A number that floating point cannot hold, in JSON that kube-apiserver reads into its own types.
+/// Reports a number out of floating point's range, in JSON that kube-apiserver decodes into its own types.
 pub(super) fn overflow(number: &str, trouble: &mut DecodeProblems) -> Value {
     fatal(format!("json: cannot unmarshal number {number} into Go value of type float64"), trouble)
 }
@@ -132,12 +132,12 @@ fn integer(
     }
 }
 
-/// The text of a value, which is mostly short enough to need no allocation.
+/// Formats a value, which is mostly short enough to need no allocation.
 fn canonical_text(value: &impl std::fmt::Display) -> Value {
     Value::Str(value.to_smolstr())
 }
 
-/// Bytes that were given as a list of numbers.
+/// Converts a list of numbers to bytes.
 pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, trouble: &mut DecodeProblems) -> Value {
     let mut bytes = Vec::with_capacity(items.len());
     for item in items {
@@ -160,7 +160,7 @@ pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, trouble: &mut 
     Value::Str(Text::new(BASE64_STANDARD.encode(bytes)))
 }
 
-/// A number of a tree as JSON had it. It has a point or an exponent, or it would be an [`Value::Int`].
+/// Formats a number as it was in the JSON. It has a point or an exponent, or it would be a [`Value::Int`].
 pub(super) fn float_literal(n: f64) -> String {
     let mut text = Vec::new();
     crate::json::write_float(n, &mut text);
@@ -168,7 +168,7 @@ pub(super) fn float_literal(n: f64) -> String {
     if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
 }
 
-/// What Go calls the JSON type of a value.
+/// Returns Go's name for the JSON type of a value.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,10 +1,10 @@
-//! A position in a JSON text: the tokens that every JSON reader here is made of.
+//! A position in a JSON text, with the tokens that all JSON readers use.
 
 use std::borrow::Cow;
 
 use crate::limits::{Budget, TooManyElements};
 
-/// The text is not JSON, nests too deep or has too many elements; what exactly is found out by [`super::refusal`].
+/// The error of a text that is not JSON, nests too deep or has too many elements; [`super::refusal`] finds the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -18,11 +18,11 @@ impl From<TooManyElements> for Malformed {
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pos: usize,
-    /// What readers that build a tree may still take.
+    /// The remaining memory of readers that build a tree.
     pub(crate) budget: Budget,
 }
 
-/// The bytes as text. As in Go, each byte that is not part of valid UTF-8 becomes a replacement character.
+/// Converts bytes to text. As in Go, each byte that is not valid UTF-8 becomes a replacement character.
 pub(crate) fn go_utf8(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -48,12 +48,12 @@ impl<'a> Cursor<'a> {
         self.pos
     }
 
-    /// What has been read since that position.
+    /// Returns the text that was read since that position.
     pub(crate) fn since(&self, position: usize) -> &'a str {
         &self.text[position..self.pos]
     }
 
-    /// The next byte that is not space, without taking it.
+    /// Returns the next byte that is not space, without consuming it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Result<u8, Malformed> {
         let bytes = self.text.as_bytes();
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         Err(Malformed)
     }
 
-    /// Takes the expected byte and the space before it.
+    /// Consumes the expected byte and the space before it.
     #[inline]
     pub(crate) fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
         if self.peek()? != byte {
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Nothing but space is left.
+    /// Succeeds if only space is left.
     pub(crate) fn end(&mut self) -> Result<(), Malformed> {
         match self.peek() {
             Err(Malformed) => Ok(()),
@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Begins an object or a list at its opening bracket: whether it has members.
+    /// Enters an object or a list at its opening bracket; returns true if it has members.
     #[inline]
     pub(crate) fn open(&mut self, close: u8) -> Result<bool, Malformed> {
         self.pos += 1;
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// Behind a member: whether another one follows.
+    /// Consumes what follows a member, a comma or the closing bracket; returns true if another member follows.
     #[inline]
     pub(crate) fn more(&mut self, close: u8) -> Result<bool, Malformed> {
         let byte = self.peek()?;
@@ -106,7 +106,7 @@ impl<'a> Cursor<'a> {
         if byte == close { Ok(false) } else { Err(Malformed) }
     }
 
-    /// The name of a member and its colon.
+    /// Reads the name of a member and its colon.
     #[inline]
     pub(crate) fn name(&mut self) -> Result<Cow<'a, str>, Malformed> {
         if self.peek()? != b'"' {
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// A string at its opening quote.
+    /// Reads a string at its opening quote.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, Malformed> {
         let start = self.pos + 1;
@@ -133,7 +133,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number at its first byte.
+    /// Reads a number at its first byte.
     pub(crate) fn number(&mut self) -> Result<&'a str, Malformed> {
         let bytes = self.text.as_bytes();
         let digits = |mut at: usize| {
@@ -166,7 +166,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.text[start..end])
     }
 
-    /// One of the words `null`, `true` and `false`.
+    /// Reads one of the words `null`, `true` and `false`.
     #[inline]
     pub(crate) fn word(&mut self, word: &str) -> Result<(), Malformed> {
         if !self.text.as_bytes()[self.pos..].starts_with(word.as_bytes()) {
@@ -176,7 +176,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes over any value, checking its form, and tells its text.
+    /// Skips any value after checking its syntax, and returns its text.
     pub(crate) fn skip(&mut self, depth: usize) -> Result<&'a str, Malformed> {
         let first = self.peek()?;
         let start = self.pos;
@@ -211,7 +211,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.text[start..self.pos])
     }
 
-    /// The rest of a string that has an escape at `at`.
+    /// Reads the rest of a string that has an escape at `at`.
     #[cold]
     fn escaped(&mut self, start: usize, at: usize) -> Result<String, Malformed> {
         let bytes = self.text.as_bytes();
@@ -234,7 +234,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// One escape behind its backslash; answers where it ends.
+/// Reads one escape after its backslash; returns its end.
 fn escape(bytes: &[u8], at: usize, out: &mut String) -> Result<usize, Malformed> {
     out.push(match bytes.get(at).ok_or(Malformed)? {
         b'"' => '"',
@@ -248,7 +248,7 @@ fn escape(bytes: &[u8], at: usize, out: &mut String) -> Result<usize, Malformed>
         b'u' => {
             let unit = hex4(bytes, at + 1).ok_or(Malformed)?;
             let after = at + 5;
-            // Half a surrogate pair alone becomes the replacement character.
+            // An unpaired surrogate becomes the replacement character.
             if (0xd800..0xdc00).contains(&unit)
                 && bytes.get(after..after + 2) == Some(b"\\u")
                 && let Some(low @ 0xdc00..0xe000) = hex4(bytes, after + 2)
@@ -269,13 +269,13 @@ fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.iter().try_fold(0, |value, b| Some(value << 4 | char::from(*b).to_digit(16)?))
 }
 
-/// The end of what needs no attention in a string: a quote, a backslash, a control character or the end of the text.
+/// Returns the end of the plain bytes of a string: a quote, a backslash, a control character or the end of the text.
 #[inline]
 fn plain(bytes: &[u8], from: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
     let mut at = from;
-    // Eight bytes at a time: a borrow out of a byte shows that it was zero, or below a bound.
+    // Eight bytes at a time: a borrow out of a byte means that it was zero, or below a bound.
     while let Some(chunk) = bytes.get(at..at + 8).and_then(|chunk| <[u8; 8]>::try_from(chunk).ok()) {
         let word = u64::from_le_bytes(chunk);
         let quotes = word ^ (ONES * u64::from(b'"'));
@@ -285,7 +285,7 @@ fn plain(bytes: &[u8], from: usize) -> usize {
             | (word.wrapping_sub(ONES * 0x20) & !word);
         let special = special & HIGHS;
         if special != 0 {
-            // Borrows travel upwards only: the lowest mark is true.
+            // Borrows only affect higher bytes: the lowest mark is correct.
             return at + special.trailing_zeros() as usize / 8;
         }
         at += 8;

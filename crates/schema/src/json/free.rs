@@ -1,4 +1,4 @@
-//! Reading JSON without a schema.
+//! Reads JSON without a schema.
 
 use std::borrow::Cow;
 
@@ -10,35 +10,35 @@ use crate::findings::{Finding, Findings};
 use crate::limits::Budget;
 use crate::{Limits, Object, Value};
 
-/// What a reader without schema reports besides the value.
+/// The results of a reader without schema besides the value.
 pub(crate) struct Report<'f> {
-    /// Where duplicate members go; none where nobody asks.
+    /// The list for repeated members; `None` if findings are not needed.
     pub(crate) findings: Option<&'f mut Findings>,
-    /// The first number that no `f64` can hold.
+    /// The first number that an `f64` cannot hold.
     pub(crate) overflow: Option<String>,
 }
 
-/// Reads a document. Members keep their order; of members given twice the last one counts, at the place of the first.
+/// Reads a document. Members keep their order; a repeated member has its last value, at its first place.
 ///
-/// Numbers become [`Value::Int`] where they have no point and fit 64 bits, and [`Value::Float`] otherwise, as Go's
-/// unstructured objects have it.
+/// Numbers become [`Value::Int`] if they have no point and fit 64 bits, and [`Value::Float`] otherwise, as in Go's
+/// unstructured objects.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
     parse_within(bytes, limits, &mut Budget::new(limits))
 }
 
-/// [`parse`], for a text that is part of a larger document.
+/// Reads a text like [`parse`], as a part of a larger document.
 pub(crate) fn parse_within(bytes: &[u8], limits: &Limits, budget: &mut Budget) -> Result<Value, JsonError> {
     read(bytes, limits, budget, None)
 }
 
-/// [`parse`], and members given twice as findings.
+/// Reads a document like [`parse`], and returns repeated members as findings.
 pub fn parse_strict(bytes: &[u8], limits: &Limits) -> Result<(Value, Findings), JsonError> {
     let mut findings = Findings::default();
     let value = read(bytes, limits, &mut Budget::new(limits), Some(&mut findings))?;
     Ok((value, findings))
 }
 
-/// [`parse_strict`] for documents that must be an object; `null` reads as an empty one, as Go has it.
+/// Like [`parse_strict`], for documents that must be an object; `null` counts as an empty one, as in Go.
 pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<(Object, Findings), JsonError> {
     let (value, findings) = parse_strict(bytes, limits)?;
     let kind = match value {
@@ -52,17 +52,17 @@ pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<(Object, Findings),
     Err(JsonError::Type(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")))
 }
 
-/// The version and kind that a document claims to be, empty where it says nothing.
+/// The version and kind of a document; empty if absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     pub api_version: Text,
     pub kind: Text,
 }
 
-/// Finds version and kind of a document, which must be well formed as a whole. Go reads these two members with its
-/// standard decoder, so they are found in any case; of several the last one counts.
+/// Reads the version and kind of a document, which must be well formed as a whole. Go reads these two members with its
+/// standard decoder, so their names match in any case, and the last of several counts.
 ///
-/// kube-apiserver puts `couldn't get version/kind; json parse error: ` before the error.
+/// kube-apiserver prepends `couldn't get version/kind; json parse error: ` to the error.
 pub fn type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, JsonError> {
     check_size(bytes, limits)?;
     let text = go_utf8(bytes);
@@ -80,22 +80,22 @@ pub fn type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, JsonError> {
     }
 }
 
-/// The struct that Go reads `apiVersion` and `kind` into.
+/// The struct into which Go reads `apiVersion` and `kind`.
 const TARGET: &str = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
                       Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
-/// That a tree of this type has no `apiVersion` and `kind`, in the words of Go's decoder.
+/// Returns Go's error for a tree of this type, which cannot have `apiVersion` and `kind`.
 pub fn no_type_meta(found: &str) -> String {
     format!("json: cannot unmarshal {found} into {TARGET}")
 }
 
-/// That `apiVersion` or `kind` is no text.
+/// Returns Go's error for an `apiVersion` or `kind` that is not text.
 fn wrong_type_meta(field: &str, found: &str) -> String {
     format!("json: cannot unmarshal {found} into Go struct field .{field} of type string")
 }
 
-/// Checks that a tree is an object whose `apiVersion` and `kind` are texts, where they are there; `null` is one without
-/// members. The error is in the words of Go's decoder, as that of [`type_meta`].
+/// Checks that a tree is an object whose `apiVersion` and `kind` are texts, if present; `null` counts as an empty one.
+/// The error is that of Go's decoder, as in [`type_meta`].
 pub fn check_type_meta(tree: &Value) -> Result<(), String> {
     let members = match tree {
         Value::Object(members) => members,
@@ -110,7 +110,7 @@ pub fn check_type_meta(tree: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The name of the type of a value in a free tree, in errors of Go's JSON decoder.
+/// Returns the name of a value's type in errors of Go's JSON decoder.
 pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::List(_) => "array",
@@ -179,7 +179,7 @@ fn read(
     }
 }
 
-/// Any value at the cursor. `path` is where it stands in the document.
+/// Reads any value at the cursor. `path` is its position in the document.
 pub(crate) fn free_form(
     cursor: &mut Cursor<'_>,
     depth: usize,
@@ -246,7 +246,7 @@ pub(crate) fn free_form(
     })
 }
 
-/// A number without schema, none where it is beyond what floating point can hold.
+/// Reads a number without schema; `None` if it is out of floating point's range.
 pub(crate) fn number(literal: &str) -> Option<Value> {
     if !literal.contains('.')
         && let Ok(n) = literal.parse::<i64>()
@@ -256,7 +256,7 @@ pub(crate) fn number(literal: &str) -> Option<Value> {
     literal.parse::<f64>().ok().filter(|n| n.is_finite()).map(Value::Float)
 }
 
-/// What Go calls a value that begins with that byte.
+/// Returns Go's name for the type of a value that begins with this byte.
 pub(crate) fn kind_of(first: u8) -> &'static str {
     match first {
         b'{' => "object",

@@ -1,11 +1,11 @@
-//! A member put into the text of an object without reading the rest.
+//! Insertion of a member into the text of an object, without decoding the rest.
 
 use super::{Cursor, Malformed};
 
-/// Writes a JSON object with a text member more in the object under `parent`, where it has its place in the order of the
-/// names, or in the place of the member of that name. Values are free of what JSON escapes.
+/// Returns the JSON object with a text member set in the object under `parent`: replaced if it exists, or inserted in
+/// the order of the names. Values need no escapes.
 ///
-/// `None` where the text is no object, or has no object of that name.
+/// `None` if the text is not an object, or has no object named `parent`.
 pub fn with_text_member(text: &[u8], parent: &str, name: &str, value: &str) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     let place = find(text, parent, name).ok()??;
@@ -24,18 +24,18 @@ pub fn with_text_member(text: &[u8], parent: &str, name: &str, value: &str) -> O
     Some(out)
 }
 
-/// The part of the text that the member takes the place of.
-struct Place {
+/// The part of the text that the member replaces.
+struct MemberSpan {
     start: usize,
     end: usize,
     comma_before: bool,
     comma_after: bool,
 }
 
-/// How deep what is skipped may be nested.
+/// The maximum nesting of skipped values.
 const DEPTH: usize = 512;
 
-fn find(text: &str, parent: &str, name: &str) -> Result<Option<Place>, Malformed> {
+fn find(text: &str, parent: &str, name: &str) -> Result<Option<MemberSpan>, Malformed> {
     let mut cursor = Cursor::new(text);
     if cursor.peek()? != b'{' {
         return Ok(None);
@@ -51,9 +51,9 @@ fn find(text: &str, parent: &str, name: &str) -> Result<Option<Place>, Malformed
     Ok(None)
 }
 
-fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<Place, Malformed> {
+fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<MemberSpan, Malformed> {
     let mut more = cursor.open(b'}')?;
-    // Behind what opens the object, or behind the last member that is skipped. An empty object has been read whole.
+    // After the object's opening brace, or after the last skipped member. An empty object has been read completely.
     let mut end = if more { cursor.position() } else { cursor.position() - 1 };
     let mut skipped = false;
     while more {
@@ -63,17 +63,17 @@ fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<Place, Malformed> {
         if *found == *name {
             cursor.peek()?;
             cursor.skip(DEPTH)?;
-            return Ok(Place { start, end: cursor.position(), comma_before: false, comma_after: false });
+            return Ok(MemberSpan { start, end: cursor.position(), comma_before: false, comma_after: false });
         }
         if *found > *name {
-            return Ok(Place { start, end: start, comma_before: false, comma_after: true });
+            return Ok(MemberSpan { start, end: start, comma_before: false, comma_after: true });
         }
         cursor.peek()?;
         cursor.skip(DEPTH)?;
         (end, skipped) = (cursor.position(), true);
         more = cursor.more(b'}')?;
     }
-    Ok(Place { start: end, end, comma_before: skipped, comma_after: false })
+    Ok(MemberSpan { start: end, end, comma_before: skipped, comma_after: false })
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Go's words for what is wrong with a JSON document, found as Go's scanner finds it: byte by byte.
+//! Go's errors for the syntax of a JSON document, found like Go's scanner does: byte by byte.
 
 use binnacle_meta::go_quote;
 
 use super::JsonError;
 
-/// What the scanner stands behind.
+/// The scanner's state: the syntax that it expects next.
 #[derive(Clone, Copy)]
 enum State {
     BeginValue,
@@ -15,7 +15,7 @@ enum State {
     EndTop,
     InString,
     InEscape,
-    /// How many hexadecimal digits are still missing.
+    /// The number of missing hexadecimal digits.
     InUnicode(u8),
     Neg,
     Zero,
@@ -25,11 +25,11 @@ enum State {
     Exponent,
     ExponentSign,
     ExponentDigits,
-    /// The word and how many of its bytes were read.
+    /// The word, and the number of its bytes that were read.
     Word(&'static str, u8),
 }
 
-/// What the scanner is inside of.
+/// The kind of object or array that the scanner is in.
 #[derive(Clone, Copy)]
 enum Within {
     ObjectKey,
@@ -43,7 +43,7 @@ struct Scanner {
     max_depth: usize,
 }
 
-/// Succeeds for documents that are well formed and nest no deeper than the limit.
+/// Succeeds for documents that are well formed and within the depth limit.
 pub(super) fn check(bytes: &[u8], max_depth: usize) -> Result<(), JsonError> {
     let mut scanner = Scanner { state: State::BeginValue, stack: Vec::new(), max_depth };
     for (offset, byte) in bytes.iter().enumerate() {
@@ -204,7 +204,7 @@ fn expecting(word: &str, read: usize) -> &'static str {
     }
 }
 
-/// The byte as Go shows a character, whatever it is a part of.
+/// Returns a byte in the form in which Go shows a character, even if it is part of one.
 fn quoted(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),

@@ -1,4 +1,4 @@
-//! Writing JSON as Go's `json.Encoder` does: compact, HTML characters escaped, floating point in Go's shortest form.
+//! Writes JSON like Go's `json.Encoder`: compact, HTML characters escaped, floating point in Go's shortest form.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -7,7 +7,7 @@ use crate::{Limits, Object, Value};
 
 use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8};
 
-/// Appends the compact form. No newline follows; Go's encoder adds one behind a document.
+/// Appends the compact form, without the newline that Go's encoder adds after a document.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -16,7 +16,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Int(n) => write_int(*n, out),
         Value::Float(n) => write_float(*n, out),
         Value::Str(text) => write_string(text, out),
-        // Text is kept without what Go's encoder does to whatever it writes: space goes, HTML characters are escaped.
+        // The text is original; Go's encoder removes its space and escapes HTML characters.
         Value::Raw(text) => out.extend_from_slice(compacted(text).as_bytes()),
         Value::List(items) => {
             out.push(b'[');
@@ -45,26 +45,26 @@ fn write_object(object: &Object, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// The compact form as text.
+/// Returns the compact form as text.
 pub fn to_string(value: &Value) -> String {
     let mut out = Vec::with_capacity(256);
     write(value, &mut out);
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Appends the form of `?pretty=true`: members on lines of their own, two spaces deep.
+/// Appends the form for `?pretty=true`: each member on its own line, indented by two spaces.
 pub fn write_pretty(value: &Value, out: &mut Vec<u8>) {
     let mut compact = Vec::with_capacity(256);
     write(value, &mut compact);
     indent(&compact, out);
 }
 
-/// Appends a well-formed compact document with line breaks and indentation.
+/// Appends a well-formed compact document, with line breaks and indentation added.
 pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
     indent_at(compact, 0, out);
 }
 
-/// As [`indent`], of a part that stands so deep in a document. Its first line is where the caller is.
+/// Like [`indent`], for a part at this depth of a document. Its first line continues the caller's line.
 pub fn indent_at(compact: &[u8], mut depth: usize, out: &mut Vec<u8>) {
     let mut in_string = false;
     let mut bytes = compact.iter().copied().peekable();
@@ -85,7 +85,7 @@ pub fn indent_at(compact: &[u8], mut depth: usize, out: &mut Vec<u8>) {
         match b {
             b'{' | b'[' => {
                 out.push(b);
-                // Empty ones stay on their line.
+                // Empty ones stay on one line.
                 match bytes.next_if(|next| matches!(next, b'}' | b']')) {
                     Some(close) => out.push(close),
                     None => {
@@ -113,8 +113,8 @@ pub fn indent_at(compact: &[u8], mut depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A document without space between its tokens and with HTML characters escaped, otherwise as it was: what Go's
-/// encoder makes of JSON that a type marshals itself to.
+/// Returns a document without space between tokens and with HTML characters escaped, otherwise unchanged, as Go's
+/// encoder writes the JSON of a type that marshals itself.
 pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     check_size(bytes, limits)?;
     let text = go_utf8(bytes);
@@ -125,14 +125,14 @@ pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     }
 }
 
-/// JSON without schema whose text counts, as in a `RawExtension`: the tree that was read from `text`, or the text itself
-/// where writing the tree would say the same in other bytes.
+/// Returns JSON without schema whose text must be kept, as in a `RawExtension`: the tree that was read from `text`, or
+/// the text itself if the tree would be written differently.
 pub(crate) fn carried(text: &str, tree: Value) -> Value {
     let is_container = matches!(tree, Value::Object(_) | Value::List(_));
     if is_container && to_string(&tree) != text { Value::Raw(text.into()) } else { tree }
 }
 
-/// Makes trees of the JSON that is carried as text, at any depth: for code that looks into it or edits it.
+/// Converts carried JSON texts to trees, at any depth: for code that reads or edits them.
 pub fn unpack(value: &mut Value) {
     match value {
         Value::Raw(text) => {
@@ -146,7 +146,7 @@ pub fn unpack(value: &mut Value) {
     }
 }
 
-/// [`compact`] of a text that is known to be well formed.
+/// Like [`compact`], for a text that is known to be well formed.
 pub(crate) fn compacted(text: &str) -> Cow<'_, str> {
     if !has_byte(text.as_bytes(), |b| (b <= b' ') | is_html(b)) {
         return Cow::Borrowed(text);
@@ -189,7 +189,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends what stands between the quotes of a string in which something is special.
+/// Appends the contents of a string, with its special characters escaped.
 fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut start = 0;
@@ -206,7 +206,7 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
             b'\t' => b"\\t",
             0x08 => b"\\b",
             0x0c => b"\\f",
-            // The line separators U+2028 and U+2029 end a line of JavaScript.
+            // The line separators U+2028 and U+2029 end a line in JavaScript.
             0xe2 => match bytes.get(i + 1..i + 3) {
                 Some([0x80, last @ (0xa8 | 0xa9)]) => {
                     next = i + 3;
@@ -229,7 +229,7 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[start..]);
 }
 
-/// [`is_special`] of each byte.
+/// [`is_special`] for each byte.
 const SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
     let mut b = 0;
@@ -240,18 +240,18 @@ const SPECIAL: [bool; 256] = {
     special
 };
 
-/// Whether a byte of a string needs a closer look.
+/// Returns true if a byte of a string may need an escape.
 const fn is_special(b: u8) -> bool {
     (b < 0x20) | (b == b'"') | (b == b'\\') | is_html(b)
 }
 
-/// What must not stand in HTML, and the first byte of the line separators.
+/// Returns true for bytes that are special in HTML, and for the first byte of the line separators.
 const fn is_html(b: u8) -> bool {
     (b == b'<') | (b == b'>') | (b == b'&') | (b == 0xe2)
 }
 
-/// Whether one of the bytes is such a one. Sixteen are looked at together, which compilers make vectors of; at the end some of them
-/// once more.
+/// Returns true if `is` holds for one of the bytes. Sixteen are tested together, which compilers vectorize; at the end
+/// some are tested twice.
 #[inline(always)]
 pub fn has_byte(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
     let together = |chunk: &[u8]| chunk.iter().fold(false, |found, b| found | is(*b));

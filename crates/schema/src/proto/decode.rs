@@ -1,4 +1,4 @@
-//! From protobuf to the tree, as the decoded JSON of the same object has it.
+//! Decodes protobuf to the tree that the same object's JSON decodes to.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::limits::{Budget, Limits};
 use crate::types::{Field, Message, MessageRef, Ty};
 use crate::value::{Object, Value};
 
-/// Messages within messages that are read unless the caller says otherwise. Only schemas of custom resources nest
-/// without bound; a property costs one level.
+/// The default limit of nested messages. Only schemas of custom resources nest without limit; each property takes one
+/// level.
 pub const DEPTH: usize = 256;
 
-/// Reads a message without envelope: fields in the order of the schema, zero values as the JSON of the object has them.
-/// `apiVersion` and `kind` are the envelope's and not set.
+/// Decodes a message without envelope: fields in schema order, zero values as in the object's JSON. `apiVersion` and
+/// `kind` are in the envelope, and not set.
 pub fn decode(bytes: &[u8], message: &Message, depth: usize) -> Result<Value, ProtoError> {
     decode_object(bytes, message, "", "", depth)
 }
 
-/// [`decode`] of what a client sent: the tree takes no more memory than the limit.
+/// Like [`decode`], for a client's bytes: the tree takes no more memory than the limit.
 pub fn decode_within(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Value, ProtoError> {
     read_object(bytes, message, Object::new(), limits.max_depth, &Budget::new(limits))
 }
 
-/// Reads the message of an envelope: [`decode`] with `apiVersion` and `kind` set, where the message has them.
+/// Decodes the message of an envelope: [`decode`] with `apiVersion` and `kind` set, if the message has them.
 pub fn decode_object(
     bytes: &[u8],
     message: &Message,
@@ -53,7 +53,7 @@ pub fn decode_object(
     read_object(bytes, message, root, depth, &Budget::unlimited())
 }
 
-/// Reads the members of the object that `root` begins.
+/// Reads the members of an object after those in `root`.
 fn read_object(
     bytes: &[u8],
     message: &Message,
@@ -81,7 +81,7 @@ fn read_object(
     }
 }
 
-/// The part of a message that leads to these fields, to decode no more than them: all else is stepped over.
+/// Returns a message with only the fields on these paths, for decoding only them: all others are skipped.
 pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
     let wanted = message.fields.iter().filter_map(|field| {
         let below: Vec<&[&str]> =
@@ -99,8 +99,8 @@ pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
     Message::new(message.name.clone(), wanted.collect::<Vec<_>>())
 }
 
-/// Makes values in the place where they are to be, a `null` so far, as they are too large to be passed around. All
-/// methods say whether the value is more than Go's zero value.
+/// A decoder that builds values in their final place, `null` before, as they are too large to be moved. All methods
+/// return true if the value is not Go's zero value.
 struct Decoder<'a> {
     index: Index<'a>,
     budget: Budget,
@@ -142,7 +142,7 @@ impl<'a> Decoder<'a> {
                 } else {
                     false
                 };
-                // Only what JSON shows as `null` reads as absent behind a pointer, whatever the pointer points to.
+                // Behind a pointer only a JSON `null` counts as absent, for any type.
                 let (stays, counts) = match plan.absent {
                     Absent::Nothing if plan.omits_zero => (more, more),
                     Absent::Nothing => (!out.is_null(), !out.is_null()),
@@ -158,13 +158,13 @@ impl<'a> Decoder<'a> {
         Ok(nonzero)
     }
 
-    /// A field that the bytes have.
+    /// Reads a field that is present in the bytes.
     #[inline]
     fn value(&mut self, range: Range<usize>, ty: &Ty, rule: Rule, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         match (rule, Shape::of(ty)) {
             (Rule::OmittedText, _) => {
                 *out = Value::Str(shared_text(&self.index.raw[range]));
-                // It is never empty.
+                // Its text is never empty.
                 Ok(true)
             }
             (Rule::Varint | Rule::Fixed64, _) => Ok(number(&mut self.reader(range), ty, out)?),
@@ -178,7 +178,7 @@ impl<'a> Decoder<'a> {
         Reader::of_range(self.index.raw, range)
     }
 
-    /// The zero value of a type that Go holds without pointer.
+    /// Sets the zero value of a type that is not a pointer in Go.
     fn zero(&mut self, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         *out = match ty {
             Ty::Bool => Value::Bool(false),
@@ -190,7 +190,7 @@ impl<'a> Decoder<'a> {
         Ok(false)
     }
 
-    /// `null` for records that pack no numbers at all.
+    /// Reads a list; the result is `null` if its records contain no packed numbers.
     fn list(&mut self, range: Range<usize>, element: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         let mut items = Vec::new();
         let mut reader = self.reader(range);
@@ -200,7 +200,7 @@ impl<'a> Decoder<'a> {
         Ok(put_items(items, out))
     }
 
-    /// One record of a list: an element, or several numbers packed together.
+    /// Reads one record of a list: an element, or several packed numbers.
     #[inline]
     fn items(
         &mut self,
@@ -250,7 +250,7 @@ impl<'a> Decoder<'a> {
                     Some(range) => number(&mut self.reader(range), values, out)?,
                     None => self.zero(values, out, depth)?,
                 };
-                // An empty list is not nil here, as Go makes one for each entry.
+                // An empty list is not nil here, as Go creates one for each entry.
                 if out.is_null() && matches!(values, Ty::StaticWrappedList(_)) {
                     *out = Value::List(Vec::new());
                 }
@@ -261,7 +261,7 @@ impl<'a> Decoder<'a> {
         Ok(true)
     }
 
-    /// A value that has a length.
+    /// Reads a value with a length.
     #[inline]
     fn delimited(&mut self, range: Range<usize>, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         match ty {
@@ -275,7 +275,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A value that has a length and is neither text nor message.
+    /// Reads a value with a length that is neither text nor message.
     fn special(&mut self, range: Range<usize>, ty: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         let bytes = &self.index.raw[range.clone()];
         let nonzero = match ty {
@@ -332,7 +332,7 @@ impl<'a> Decoder<'a> {
         Ok(nonzero)
     }
 
-    /// A list in a message of its own, `null` where it has no elements.
+    /// Reads a list in a message of its own; the result is `null` if it has no elements.
     fn wrapped(&mut self, range: Range<usize>, element: &Ty, out: &mut Value, depth: usize) -> Result<bool, Stop> {
         let mut items = Vec::new();
         let mut reader = self.reader(range);
@@ -384,7 +384,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The place of one more item.
+/// Appends an item and returns its place.
 fn next(items: &mut Vec<Value>) -> &mut Value {
     items.push(Value::Null);
     match items.last_mut() {
@@ -393,7 +393,7 @@ fn next(items: &mut Vec<Value>) -> &mut Value {
     }
 }
 
-/// A list, `null` for an empty one.
+/// Sets a list, or `null` for an empty one.
 fn put_items(items: Vec<Value>, out: &mut Value) -> bool {
     let some = !items.is_empty();
     if some {
@@ -407,7 +407,7 @@ fn put_shown(value: impl std::fmt::Display, out: &mut Value) -> bool {
     true
 }
 
-/// A value without length.
+/// Reads a value without length.
 fn number(reader: &mut Reader<'_>, ty: &Ty, out: &mut Value) -> Result<bool, ProtoError> {
     if wire_type(ty) == FIXED64 {
         let n = finite(f64::from_bits(reader.fixed64()?))?;
@@ -426,7 +426,7 @@ fn number(reader: &mut Reader<'_>, ty: &Ty, out: &mut Value) -> Result<bool, Pro
     Ok(n != 0)
 }
 
-/// A number that JSON can show.
+/// Fails for a number that JSON cannot represent.
 pub(super) fn finite(number: f64) -> Result<f64, ProtoError> {
     if number.is_finite() {
         return Ok(number);
@@ -435,13 +435,13 @@ pub(super) fn finite(number: f64) -> Result<f64, ProtoError> {
     Err(ProtoError::malformed(format!("json: unsupported value: {text}")))
 }
 
-/// No message has a list or map right within another: protobuf wraps the inner one ([`Ty::StaticWrappedList`]).
+/// Returns the error for a list or map directly in another: protobuf wraps the inner one ([`Ty::StaticWrappedList`]).
 #[cold]
 pub(super) fn nested() -> ProtoError {
     ProtoError::malformed("proto: a list or map within a list or map")
 }
 
-/// Microseconds of a time; what a hostile client sent beyond a second is cut off.
+/// Returns a time in microseconds; a hostile client's nanoseconds beyond a second are cut off.
 pub(super) fn micro_time(seconds: i64, nanos: i32) -> MicroTime {
     MicroTime::from_unix(seconds, u32::try_from(nanos).unwrap_or(0))
 }

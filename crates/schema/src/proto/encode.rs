@@ -1,4 +1,4 @@
-//! From the tree to protobuf: fields by ascending number, values that Go holds without pointer always written.
+//! Encodes the tree to protobuf: fields by ascending number, and values that are not pointers in Go are always written.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,17 +10,17 @@ use crate::json;
 use crate::types::{Field, Message, Ty};
 use crate::value::{Object, Value};
 
-/// Appends the message of an object, without envelope. What the tree has beyond the message's fields is not written,
-/// nor are `apiVersion` and `kind`: these belong into the envelope.
+/// Appends the message of an object, without envelope. Members that are not fields of the message are not written, nor
+/// are `apiVersion` and `kind`, which belong to the envelope.
 pub fn encode(value: &Value, message: &Message, out: &mut Vec<u8>) {
     Encoder { values: Vec::with_capacity(NESTED_FIELDS) }.message(message, value.as_object(), out);
 }
 
-/// The fields of a pod, its spec, a container and what lies below it: more are rarely held at a time.
+/// The fields of a pod, its spec, a container and structs below it: more are rarely needed at a time.
 const NESTED_FIELDS: usize = 192;
 
 struct Encoder<'v> {
-    /// For each message that is being written, its fields' values by index.
+    /// The values by field index of each message that is being written.
     values: Vec<Option<&'v Value>>,
 }
 
@@ -77,7 +77,7 @@ impl<'v> Encoder<'v> {
         }
     }
 
-    /// An entry of a map.
+    /// Writes an entry of a map.
     fn entry(&mut self, tag: u32, key: &str, values: &Ty, value: &'v Value, out: &mut Vec<u8>) {
         put_key(tag, DELIMITED, out);
         put_delimited(out, |out| {
@@ -90,7 +90,7 @@ impl<'v> Encoder<'v> {
         });
     }
 
-    /// One record; `null` is the zero value of the type.
+    /// Writes one record; `null` is the zero value of the type.
     fn record(&mut self, tag: u32, ty: &Ty, value: &'v Value, out: &mut Vec<u8>) {
         match ty {
             Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 => {
@@ -108,7 +108,7 @@ impl<'v> Encoder<'v> {
         }
     }
 
-    /// A value with its length before it.
+    /// Writes a value with its length before it.
     fn delimited(&mut self, ty: &Ty, value: &'v Value, out: &mut Vec<u8>) {
         match ty {
             Ty::String => put_bytes(value.as_str().unwrap_or("").as_bytes(), out),
@@ -143,7 +143,7 @@ impl<'v> Encoder<'v> {
                 if !value.is_null() {
                     put_key(1, DELIMITED, out);
                     match (ty, value) {
-                        // As it was sent.
+                        // As the client sent it.
                         (Ty::RawExtension, Value::Raw(text)) => put_bytes(text.as_bytes(), out),
                         _ => put_delimited(out, |out| json::write(value, out)),
                     }
@@ -167,7 +167,7 @@ impl<'v> Encoder<'v> {
                     self.record(2, &Ty::String, item, out);
                 }
             }),
-            // A list that stands where one value is expected: protobuf wraps it in a message.
+            // A list in the place of one value: protobuf wraps it in a message.
             Ty::StaticWrappedList(element) => self.wrapped(element, value, out),
             Ty::List(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => put_varint(0, out),
             Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => unreachable!("numbers are not delimited"),
@@ -198,7 +198,7 @@ fn number(value: &Value) -> u64 {
     }
 }
 
-/// A `Timestamp`, empty for Go's zero time.
+/// Writes a `Timestamp`, empty for Go's zero time.
 fn timestamp(time: Option<(i64, u32)>, out: &mut Vec<u8>) {
     put_delimited(out, |out| {
         if let Some((seconds, nanos)) = time {

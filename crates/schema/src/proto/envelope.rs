@@ -1,5 +1,5 @@
-//! What surrounds messages: the envelope that names the kind, the frames of a watch, the head of a list whose items
-//! are already encoded.
+//! The bytes around messages: the envelope with the kind, the frames of a watch, the head of a list whose items are
+//! already encoded.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,10 +8,10 @@ use super::error::ProtoError;
 use super::scalars;
 use super::wire::{DELIMITED, Reader, VARINT, put_bytes, put_delimited, put_key, put_varint, varint_len};
 
-/// What every enveloped message begins with.
+/// The first bytes of every enveloped message.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// An opened envelope: `runtime.Unknown`.
+/// A parsed envelope: `runtime.Unknown`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
     pub api_version: Cow<'a, str>,
@@ -22,14 +22,14 @@ pub struct Envelope<'a> {
     pub content_type: Cow<'a, str>,
 }
 
-/// Puts a message into an envelope; `raw` appends the message.
+/// Wraps a message in an envelope; `raw` appends the message.
 pub fn wrap(api_version: &str, kind: &str, raw: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
     wrap_into(api_version, kind, raw, &mut out);
     out
 }
 
-/// [`wrap`] at the end of a buffer.
+/// Like [`wrap`], at the end of a buffer.
 pub fn wrap_into(api_version: &str, kind: &str, raw: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     head(api_version, kind, out);
     put_key(2, DELIMITED, out);
@@ -37,7 +37,7 @@ pub fn wrap_into(api_version: &str, kind: &str, raw: impl FnOnce(&mut Vec<u8>), 
     out.extend_from_slice(TAIL);
 }
 
-/// Opens an envelope.
+/// Parses an envelope.
 pub fn unwrap(data: &[u8]) -> Result<Envelope<'_>, ProtoError> {
     if data.is_empty() {
         return Err(ProtoError::malformed("empty data"));
@@ -73,7 +73,7 @@ pub fn unwrap(data: &[u8]) -> Result<Envelope<'_>, ProtoError> {
     Ok(envelope)
 }
 
-/// What follows the message: an empty encoding and an empty content type, which are written all the same.
+/// The bytes after the message: an empty encoding and an empty content type, which are always written.
 const TAIL: &[u8; 4] = &[0x1a, 0, 0x22, 0];
 
 fn head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
@@ -98,12 +98,12 @@ pub struct ListMeta<'a> {
 }
 
 /// Appends the beginning of an enveloped list, up to its first item. `items_len` is the sum of [`list_item_len`] of all
-/// items: protobuf says how long the list is before it says what is in it.
+/// items: protobuf writes a list's length before its contents.
 pub fn list_head(api_version: &str, kind: &str, meta: ListMeta<'_>, items_len: usize, out: &mut Vec<u8>) {
     let mut metadata = Vec::with_capacity(64);
     put_key(1, DELIMITED, &mut metadata);
     put_delimited(&mut metadata, |out| {
-        // The self link, which no server sets any more.
+        // The self link, which servers do not set any more.
         put_key(1, DELIMITED, out);
         put_bytes(b"", out);
         put_key(2, DELIMITED, out);
@@ -121,18 +121,18 @@ pub fn list_head(api_version: &str, kind: &str, meta: ListMeta<'_>, items_len: u
     out.extend_from_slice(&metadata);
 }
 
-/// What an item whose message has `len` bytes takes in a list.
+/// Returns the size in a list of an item whose message has `len` bytes.
 pub fn list_item_len(len: usize) -> usize {
     1 + varint_len(len as u64) + len
 }
 
-/// Appends what stands before the message of an item.
+/// Appends the bytes before the message of an item.
 pub fn list_item_header(len: usize, out: &mut Vec<u8>) {
     put_key(2, DELIMITED, out);
     put_varint(len as u64, out);
 }
 
-/// Appends the end of a list that [`list_head`] began.
+/// Appends the end of a list after [`list_head`] and its items.
 pub fn list_tail(out: &mut Vec<u8>) {
     out.extend_from_slice(TAIL);
 }
@@ -151,7 +151,7 @@ pub fn watch_frame_head(event_type: &str, len: usize, out: &mut Vec<u8>) {
     put_key(1, DELIMITED, out);
     put_varint(len as u64, out);
     let frame = out.len() - start - 4 + len;
-    // A frame of 4 GiB cannot be: objects are bounded far below.
+    // Frames of 4 GiB are not possible: objects have a much lower limit.
     out[start..start + 4].copy_from_slice(&(frame as u32).to_be_bytes());
 }
 
@@ -163,16 +163,16 @@ pub fn watch_frame(event_type: &str, object: &[u8], out: &mut Vec<u8>) {
 
 // === resourceVersion ===
 
-/// Where in a stored message the resourceVersion belongs, found without decoding: `metadata` is field 1 of every
-/// object, `resourceVersion` field 6 of it.
+/// The position of the resourceVersion in a stored message, found without decoding: `metadata` is field 1 of every
+/// object, and `resourceVersion` is its field 6.
 #[derive(Clone, Debug)]
 pub struct Splice<'a> {
     raw: &'a [u8],
     /// The record of `metadata`.
     record: Range<usize>,
-    /// The content of that record.
+    /// The contents of that record.
     metadata: Range<usize>,
-    /// The record of `resourceVersion`, empty where there is none.
+    /// The record of `resourceVersion`, empty if there is none.
     version: Range<usize>,
 }
 
@@ -206,7 +206,7 @@ impl<'a> Splice<'a> {
         Ok(splice)
     }
 
-    /// How long the message is with this version.
+    /// Returns the length of the message with this version.
     pub fn spliced_len(&self, version: &str) -> usize {
         self.raw.len() - self.record.len() + list_item_len(self.metadata_len(version))
     }
@@ -229,7 +229,7 @@ impl<'a> Splice<'a> {
     }
 }
 
-/// The message with this resourceVersion.
+/// Returns the message with this resourceVersion.
 pub fn splice_resource_version(raw: &[u8], version: &str) -> Result<bytes::Bytes, ProtoError> {
     let mut out = Vec::new();
     Splice::find(raw)?.write(version, &mut out);

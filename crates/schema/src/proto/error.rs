@@ -1,24 +1,24 @@
-//! What is wrong with bytes that are no message, in the words of the Go server's generated code.
+//! Errors of invalid messages, with the texts of Go's generated code.
 
 use std::fmt;
 
 use crate::TooManyElements;
 
-/// Why bytes could not be read.
+/// An error of an invalid message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtoError {
-    /// A record goes on beyond the end.
+    /// A record extends beyond the end.
     UnexpectedEof,
-    /// A number of more than ten bytes.
+    /// A number has more than ten bytes.
     IntOverflow,
     NegativeLength,
     UnexpectedEndOfGroup,
-    /// Messages within messages beyond the limit of the caller.
+    /// Messages are nested deeper than the caller's limit.
     TooDeep,
-    /// The bytes are longer than any message may be.
+    /// The message is longer than the maximum.
     TooLarge,
     TooManyElements(TooManyElements),
-    /// Anything that names what was found where.
+    /// Any error with details, such as a field name.
     Malformed(Box<str>),
 }
 
@@ -66,13 +66,13 @@ impl fmt::Display for ProtoError {
 
 impl std::error::Error for ProtoError {}
 
-/// `ObjectMeta` of `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`.
+/// Returns `ObjectMeta` for `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`.
 fn go_type_name(definition: &str) -> &str {
     definition.rsplit('.').next().unwrap_or(definition)
 }
 
-/// The name of the Go struct's field: the JSON name with a capital, where an initial word that Go writes in capitals
-/// is written so.
+/// Returns the name of the Go struct's field: the JSON name with a capital letter, or with a capitalized first word if
+/// that is an initialism.
 fn go_field_name(json: &str) -> String {
     const INITIALISMS: &[&str] = &[
         "api", "cidr", "csi", "dns", "fqdn", "fs", "id", "ip", "json", "nfs", "rbd", "tls", "ttl", "uid", "uri", "url",

@@ -1,11 +1,11 @@
-//! JSON that protobuf carries without a schema: raw extensions, values in schemas, the fields of managed fields.
+//! JSON without a schema in protobuf: raw extensions, values in schemas, the fields of managed fields.
 
 use super::error::ProtoError;
 use crate::json::{self, JsonError};
 use crate::limits::Budget;
 use crate::{Limits, Value};
 
-/// The message around it was bounded when it came in.
+/// The surrounding message was limited when it was received.
 const LIMITS: Limits = Limits { max_bytes: usize::MAX, max_depth: 256, max_yaml_nodes: 0, max_memory: usize::MAX };
 
 impl From<JsonError> for ProtoError {
@@ -17,12 +17,12 @@ impl From<JsonError> for ProtoError {
     }
 }
 
-/// Reads carried JSON into a tree.
+/// Parses carried JSON to a tree.
 pub(super) fn read(raw: &[u8], budget: &mut Budget) -> Result<Value, ProtoError> {
     Ok(json::parse_within(raw, &LIMITS, budget)?)
 }
 
-/// Reads carried JSON whose bytes count.
+/// Parses carried JSON whose exact text must be kept.
 pub(super) fn read_exactly(raw: &[u8], budget: &mut Budget) -> Result<Value, ProtoError> {
     let tree = read(raw, budget)?;
     Ok(match std::str::from_utf8(raw) {
@@ -31,7 +31,7 @@ pub(super) fn read_exactly(raw: &[u8], budget: &mut Budget) -> Result<Value, Pro
     })
 }
 
-/// Keeps carried JSON as text, in compact form.
+/// Returns carried JSON as compact text.
 pub(super) fn carry(raw: &[u8]) -> Result<Value, ProtoError> {
     if is_plain_trie(raw)
         && let Ok(text) = std::str::from_utf8(raw)
@@ -44,7 +44,7 @@ pub(super) fn carry(raw: &[u8]) -> Result<Value, ProtoError> {
     })
 }
 
-/// Appends what [`carry`] would keep; `false` for `null`.
+/// Appends the text that [`carry`] would return; returns false for `null`.
 pub(super) fn put_carried(raw: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtoError> {
     if is_plain_trie(raw) {
         out.extend_from_slice(raw);
@@ -55,8 +55,8 @@ pub(super) fn put_carried(raw: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtoEr
     Ok(text != "null")
 }
 
-/// Whether these are objects of objects and nothing else, without space or anything to escape: what servers write into
-/// managed fields, and what is worth not to be read like any other JSON.
+/// Returns true for objects of objects only, without space or escapes: managed fields as servers write them, which then
+/// need no JSON parser.
 fn is_plain_trie(raw: &[u8]) -> bool {
     if !is_tame(raw) {
         return false;
@@ -71,7 +71,7 @@ fn is_plain_trie(raw: &[u8]) -> bool {
             return false;
         }
         if let [b'}', ..] = rest {
-            // Closes this object, and with it all that end here.
+            // Closes this object, and all that end here.
             loop {
                 match rest {
                     [b'}', after @ ..] if depth > 0 => {
@@ -93,7 +93,7 @@ fn is_plain_trie(raw: &[u8]) -> bool {
     }
 }
 
-/// What follows a string, at its first byte; `None` for escapes other than those of quotes.
+/// Returns the bytes after the string that begins in `rest`; `None` for escapes other than `\"` and `\\`.
 #[inline]
 fn behind_string(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
@@ -106,7 +106,7 @@ fn behind_string(mut rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The next quote or backslash. Names are short: a search made for long texts would take longer to begin than this takes.
+/// Returns the next quote or backslash. Names are short: starting a search for long texts would take longer than this.
 #[inline]
 fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -120,7 +120,7 @@ fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
         let word = u64::from_le_bytes(*word);
         let found = is(b'"', word) | is(b'\\', word);
         if found != 0 {
-            // The lowest mark is right, whatever a borrow made of those above it.
+            // The lowest mark is correct; borrows may affect those above it.
             return Some(bytes.len() - rest.len() + found.trailing_zeros() as usize / 8);
         }
         rest = after;
@@ -129,8 +129,8 @@ fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     Some(bytes.len() - rest.len() + at)
 }
 
-/// Whether no byte is a space, a control character, beyond ASCII, or escaped in HTML. Blocks are looked at as a whole, so
-/// that this compiles to vector code.
+/// Returns true if no byte is a space, a control character, beyond ASCII, or escaped in HTML. Whole blocks are tested,
+/// so that this compiles to vector code.
 fn is_tame(raw: &[u8]) -> bool {
     let wild = |b: &u8| (*b <= 0x20) | (*b >= 0x80) | (*b == b'<') | (*b == b'>') | (*b == b'&');
     let (blocks, rest) = raw.as_chunks::<16>();

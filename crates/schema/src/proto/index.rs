@@ -1,5 +1,5 @@
-//! Where the fields of a message lie in its bytes: the first of the two passes of readers that go by the order of the
-//! schema, not of the bytes.
+//! The positions of a message's fields in its bytes: the first of two passes of readers that need the schema's order
+//! instead of the bytes' order.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::wire::{DELIMITED, FIXED64, Key, Reader, VARINT};
 use crate::TooManyElements;
 use crate::types::{Message, Ty};
 
-/// Why a reader in schema order ended early.
+/// The reason why a reader in schema order stopped early.
 pub(super) enum Stop {
     Error(ProtoError),
-    /// The bytes are well formed so far, but not in the order in which the encoder writes them.
+    /// The bytes are well formed so far, but not in the encoder's order.
     Unordered,
 }
 
@@ -28,7 +28,7 @@ impl From<ProtoError> for Stop {
     }
 }
 
-/// Where a field lies: the value of a single one, all records of a list or map.
+/// The position of a field: a single value, or all records of a list or map.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Span {
     start: u32,
@@ -46,18 +46,18 @@ impl Span {
     }
 }
 
-/// The spans of all messages that are being read, each message's behind those of the one it is in.
+/// The spans of all messages that are being read; a nested message's spans follow its parent's.
 pub(super) struct Index<'a> {
     pub(super) raw: &'a [u8],
     spans: Vec<Span>,
     top: usize,
 }
 
-/// The part of the index that belongs to one message.
+/// The part of the index for one message.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
     base: usize,
-    /// The fields that the bytes have.
+    /// The fields that are present in the bytes.
     pub(super) found: FieldSet,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Notes where the fields of a message lie.
+    /// Notes the positions of a message's fields.
     pub(super) fn open(&mut self, range: Range<usize>, message: &Message) -> Result<Frame, Stop> {
         let n = message.fields.len();
         if n > MAX_FIELDS {
@@ -84,12 +84,12 @@ impl<'a> Index<'a> {
         Ok(frame)
     }
 
-    /// Forgets a message.
+    /// Removes a message from the index.
     pub(super) fn close(&mut self, frame: Frame) {
         self.top = frame.base;
     }
 
-    /// Where a field lies that was found.
+    /// Returns the position of a present field.
     #[inline]
     pub(super) fn span(&self, frame: Frame, field: usize) -> Range<usize> {
         self.spans[frame.base + field].range()
@@ -140,7 +140,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// Where the key and the value of a map's entry lie. Go does not look at their wire types.
+    /// Returns the positions of the key and the value of a map's entry. Like Go, it ignores their wire types.
     #[inline]
     pub(super) fn entry(&self, range: Range<usize>, values: &Ty) -> Result<(Range<usize>, Option<Range<usize>>), Stop> {
         let (mut name, mut value) = (0..0, None);
@@ -149,7 +149,7 @@ impl<'a> Index<'a> {
             match key.tag {
                 1 => {
                     name = reader.delimited_range()?;
-                    // What is replaced in keys may change their order.
+                    // Replacement characters for invalid UTF-8 may change the order of keys.
                     let bytes = &self.raw[name.clone()];
                     if !bytes.is_ascii() && std::str::from_utf8(bytes).is_err() {
                         return Err(Stop::Unordered);
@@ -177,7 +177,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Where the value of a record lies, which must be of a wire type that suits its field.
+/// Returns the position of a record's value, whose wire type must suit its field.
 #[inline(always)]
 pub(super) fn value_of(
     key: Key,

@@ -1,6 +1,5 @@
-//! Bytes in the order in which the encoder writes them, from bytes in any other that mean the same: a field in several
-//! places, a message in parts, a map out of order. Readers come here when they meet such bytes, which other encoders may
-//! send but which are never stored.
+//! Normalizes bytes to the encoder's order: a field in several places, a message in parts, an unsorted map. Other
+//! encoders may send these bytes, but they are never stored.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use super::scalars::{self, Or, SchemaOr};
 use super::wire::{DELIMITED, Key, Reader, VARINT, put_bytes, put_delimited, put_key, put_varint};
 use crate::types::{Message, Ty};
 
-/// The same message in order.
+/// Returns the same message in the encoder's order.
 pub(super) fn normalize(bytes: &[u8], message: &Message, depth: usize) -> Result<Vec<u8>, ProtoError> {
     let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
     let mut parts = Parts { message, depth, fields: Vec::new() };
@@ -22,16 +21,16 @@ pub(super) fn normalize(bytes: &[u8], message: &Message, depth: usize) -> Result
     Ok(out)
 }
 
-/// What was found of a field.
+/// The records found for a field.
 #[derive(Default)]
 enum Part {
     #[default]
     Absent,
-    /// Whole records, to be written one after another.
+    /// Complete records, to be written one after another.
     Records(Vec<u8>),
-    /// The content of one message, all its records together.
+    /// The contents of one message, from all its records.
     Content(Vec<u8>),
-    /// The entries of a map, each with its value's record.
+    /// The entries of a map, each with the record of its value.
     Entries(BTreeMap<String, Vec<u8>>),
 }
 
@@ -65,7 +64,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Adds a record to what was found of its field.
+    /// Adds a record to those of its field.
     fn add(
         &self,
         part: Part,
@@ -106,7 +105,7 @@ impl Parts<'_> {
         })
     }
 
-    /// The key of a map's entry and the last record of its value. Go does not look at their wire types.
+    /// Returns the key of a map's entry and the last record of its value. Like Go, it ignores their wire types.
     fn entry(&self, bytes: &[u8], values: &Ty) -> Result<(String, Vec<u8>), ProtoError> {
         let (mut name, mut value) = (String::new(), Vec::new());
         let mut reader = Reader::new(bytes);
@@ -128,14 +127,14 @@ impl Parts<'_> {
         Ok((name, value))
     }
 
-    /// A value with a length, in order within.
+    /// Returns a value with a length, with its contents in order.
     fn content(&self, bytes: &[u8], ty: &Ty) -> Result<Vec<u8>, ProtoError> {
         match ty {
             Ty::Message(message) => normalize(bytes, message, self.depth),
             Ty::SchemaOrBool(schema) => self.schema_or(bytes, Or::Bool, schema),
             Ty::SchemaOrArray(schema) => self.schema_or(bytes, Or::Array, schema),
             Ty::SchemaOrStrings(schema) => self.schema_or(bytes, Or::Strings, schema),
-            // All else is small and read in any order.
+            // All other types are small, and are read in any order.
             _ => Ok(bytes.to_vec()),
         }
     }

@@ -1,35 +1,35 @@
-//! The fields of a message as protobuf wants them: by ascending number, embedded structs as groups of their own, and
-//! found by number in one step. Readers run over this, so what they ask of each record is worked out here once.
+//! The fields of a message for protobuf: by ascending number, with embedded structs as groups of their own, and found
+//! by number in one step. The facts that readers need for each record are computed here once.
 
 use super::wire::{DELIMITED, FIXED64, VARINT};
 use crate::types::{Field, Presence, Ty};
 
-/// What protobuf derives from the fields of a [`crate::Message`].
+/// The fields of a [`crate::Message`], prepared for protobuf.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The message itself first, then the structs embedded in it.
     groups: Vec<Group>,
     pub(super) fields: Box<[FieldPlan]>,
-    /// The fields that JSON shows even if the bytes do not have them.
+    /// The fields that JSON shows even if they are absent in the bytes.
     pub(super) shown: FieldSet,
 }
 
-/// A set of fields by their index; messages with more than [`FieldSet::MAX`] fields do without.
+/// A set of fields by index; messages with more than [`FieldSet::MAX`] fields do not use it.
 pub(super) type FieldSet = u128;
 
-/// So many fields fit a [`FieldSet`].
+/// The number of fields that fit a [`FieldSet`].
 pub(super) const MAX_FIELDS: usize = FieldSet::BITS as usize;
 
-/// One level of numbers: the message itself, or a struct embedded in it.
+/// One level of field numbers: the message itself, or a struct embedded in it.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// By ascending number.
     pub(super) entries: Vec<Entry>,
-    /// What to do with a record, by its number.
+    /// The entries by number, for numbers below [`DENSE`].
     dense: Vec<Entry>,
 }
 
-/// A number and what it stands for.
+/// A field number and its field or group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) tag: u32,
@@ -38,60 +38,60 @@ pub(super) struct Entry {
     pub(super) index: u16,
 }
 
-/// What a record is to the field that has its number.
+/// The rule for reading a record by its field number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// No field has the number.
+    /// No field has this number.
     Unknown,
     /// An embedded struct.
     Group,
-    /// A number, of several the last.
+    /// A number; the last record counts.
     Varint,
     Fixed64,
-    /// A string that reads as absent where it is empty.
+    /// A string that counts as absent if it is empty.
     OmittedText,
-    /// A value with a length of which the last record counts.
+    /// A value with a length; the last record counts.
     Last,
-    /// A message: several records of one are read as one message.
+    /// A message; several records are read as one message.
     Merged,
     /// A list of values with a length.
     List,
-    /// A list of numbers, one by one or packed.
+    /// A list of numbers, single or packed.
     Varints,
     Fixed64s,
     Map,
 }
 
-/// What is asked of a field again and again.
+/// The facts of a field that readers need for each record.
 #[derive(Debug)]
 pub(super) struct FieldPlan {
-    /// `,"name":` as JSON has it, so far as it fits.
+    /// `,"name":` as in JSON, if it fits.
     pub(super) key: [u8; KEY],
     pub(super) key_len: usize,
     pub(super) rule: Rule,
-    /// What the absence of the field in the bytes means.
+    /// The meaning of a field that is absent in the bytes.
     pub(super) absent: Absent,
-    /// Stored bytes that hold the zero value read as absent.
+    /// True when a stored zero value counts as absent.
     pub(super) omits_zero: bool,
 }
 
-/// Names are mostly shorter than this with all that is around them; to copy a fixed size is faster.
+/// The size of a key: most names fit with quotes and colon, and copying a fixed size is faster.
 const KEY: usize = 32;
 
-/// What a field is that the bytes or the tree do not have.
+/// The meaning of a field that is absent in the bytes or the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
-    /// Nothing stands in the tree, nothing in protobuf: pointers, lists and maps with `omitempty`.
+    /// Absent in the tree and in protobuf: pointers, lists and maps with `omitempty`.
     Nothing,
-    /// `null` stands in the tree, nothing in protobuf: pointers, lists and maps without `omitempty`.
+    /// `null` in the tree, absent in protobuf: pointers, lists and maps without `omitempty`.
     Null,
-    /// A value that protobuf writes and the tree leaves out.
+    /// A value that is written in protobuf and omitted in the tree.
     HiddenZero,
-    /// A value that protobuf writes and the tree has.
+    /// A value that is written in protobuf and in the tree.
     ShownZero,
 }
 
-/// How the records of a field make its value.
+/// The way in which a field's records make its value.
 pub(super) enum Shape<'t> {
     /// Each record is an element.
     List(&'t Ty),
@@ -100,7 +100,7 @@ pub(super) enum Shape<'t> {
     One(&'t Ty),
 }
 
-/// Numbers beyond this are searched for: no Kubernetes message has them.
+/// Greater numbers are found by a search: no Kubernetes message has them.
 const DENSE: usize = 4096;
 
 impl<'t> Shape<'t> {
@@ -120,7 +120,7 @@ impl Plan {
         let mut groups = vec![Group::default()];
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| field.tag != 0) {
             let group = field.embedded_in.iter().fold(0, |group, tag| embedded(&mut groups, group, *tag));
-            // The build refuses messages of so many fields long before this.
+            // The build refuses messages with far fewer fields.
             let Ok(index) = u16::try_from(index) else { break };
             groups[group].entries.push(Entry { tag: field.tag, rule: Rule::of(field), index });
         }
@@ -141,14 +141,14 @@ impl Plan {
     }
 }
 
-/// The group of an embedded struct, made where it is new.
+/// Returns the group of an embedded struct, created if it is new.
 fn embedded(groups: &mut Vec<Group>, within: usize, tag: u32) -> usize {
     if let Some(entry) = groups[within].entries.iter().find(|e| e.tag == tag && e.rule == Rule::Group) {
         return usize::from(entry.index);
     }
     let index = groups.len();
     groups.push(Group::default());
-    // Structs are embedded by the handful.
+    // A message embeds only a few structs.
     groups[within].entries.push(Entry { tag, rule: Rule::Group, index: index as u16 });
     index
 }
@@ -165,7 +165,7 @@ impl Group {
         }
     }
 
-    /// What a number stands for.
+    /// Returns the entry of a field number.
     #[inline]
     pub(super) fn find(&self, tag: u32) -> Entry {
         match self.dense.get(tag as usize) {
@@ -204,7 +204,7 @@ impl Rule {
 
 impl FieldPlan {
     fn new(field: &Field) -> Self {
-        // Of slices and maps the zero value is nil.
+        // The zero value of slices and maps is nil.
         let by_value =
             matches!(Shape::of(&field.ty), Shape::One(ty) if !matches!(ty, Ty::StaticWrappedList(_) | Ty::Bytes));
         let absent = match (field.presence, by_value) {
@@ -242,7 +242,7 @@ impl FieldPlan {
     }
 }
 
-/// How values of a type are delimited.
+/// Returns the wire type of values of a type.
 pub(super) fn wire_type(ty: &Ty) -> u8 {
     match ty {
         Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 => VARINT,

@@ -1,4 +1,4 @@
-//! The little messages that are one value to the API: times, quantities, numbers or texts, carried JSON.
+//! Small messages that are single values in the API: times, quantities, numbers or texts, carried JSON.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use binnacle_meta::{Quantity, Text};
 use super::error::ProtoError;
 use super::wire::{DELIMITED, Key, Reader, VARINT};
 
-/// Reads the records of a small message; `read` answers whether it knew the number.
+/// Reads the records of a small message; `read` returns true if it has read the record of a known number.
 fn records<'a>(
     bytes: &'a [u8],
     name: &str,
@@ -37,7 +37,7 @@ pub(super) fn delimited<'a>(key: Key, reader: &mut Reader<'a>, field: &str) -> R
     reader.delimited()
 }
 
-/// Seconds and nanoseconds of a `Timestamp`, `None` for Go's zero time.
+/// Reads the seconds and nanoseconds of a `Timestamp`; `None` for Go's zero time.
 pub(super) fn timestamp(bytes: &[u8]) -> Result<Option<(i64, i32)>, ProtoError> {
     /// Seconds from 1970 to Go's zero time, 0001-01-01T00:00:00Z.
     const ZERO: i64 = -62_135_596_800;
@@ -53,7 +53,7 @@ pub(super) fn timestamp(bytes: &[u8]) -> Result<Option<(i64, i32)>, ProtoError> 
     Ok((!bytes.is_empty() && (seconds, nanos) != (ZERO, 0)).then_some((seconds, nanos)))
 }
 
-/// Nanoseconds of a `Duration`.
+/// Reads the nanoseconds of a `Duration`.
 pub(super) fn duration(bytes: &[u8]) -> Result<i64, ProtoError> {
     let mut nanos = 0;
     records(bytes, "Duration", |key, reader| {
@@ -65,7 +65,7 @@ pub(super) fn duration(bytes: &[u8]) -> Result<i64, ProtoError> {
     Ok(nanos)
 }
 
-/// The canonical text of a `Quantity`.
+/// Reads the canonical text of a `Quantity`.
 pub(super) fn quantity(bytes: &[u8]) -> Result<Cow<'_, str>, ProtoError> {
     let mut text = None;
     records(bytes, "Quantity", |key, reader| {
@@ -83,7 +83,7 @@ pub(super) fn quantity(bytes: &[u8]) -> Result<Cow<'_, str>, ProtoError> {
     Ok(Cow::Owned(quantity.to_string()))
 }
 
-/// Up to three digits with a common suffix: such a text is canonical.
+/// Returns true for up to three digits with a common suffix: such a text is canonical.
 fn is_plain_quantity(text: &[u8]) -> bool {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     match text.first() {
@@ -92,7 +92,7 @@ fn is_plain_quantity(text: &[u8]) -> bool {
     }
 }
 
-/// An `IntOrString`.
+/// A decoded `IntOrString`.
 pub(super) enum IntOrString<'a> {
     Int(i32),
     Str(&'a [u8]),
@@ -116,7 +116,7 @@ pub(super) fn int_or_string(bytes: &[u8]) -> Result<IntOrString<'_>, ProtoError>
     }
 }
 
-/// The bytes that a `RawExtension`, `JSON` or `FieldsV1` carries, `None` for nothing.
+/// Returns the bytes in a `RawExtension`, `JSON` or `FieldsV1`; `None` if empty.
 pub(super) fn carried<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, ProtoError> {
     let mut raw = None;
     records(bytes, name, |key, reader| {
@@ -128,16 +128,16 @@ pub(super) fn carried<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]
     Ok(raw.filter(|raw| !raw.is_empty()))
 }
 
-/// A `JSONSchemaPropsOr...`: a truth, one schema, or a list.
+/// A `JSONSchemaPropsOr...`: a boolean, one schema, or a list.
 #[derive(Default)]
 pub(super) struct SchemaOr {
     pub(super) allows: bool,
-    /// The records of the schema; more than one are read as one message.
+    /// The records of the schema; several are read as one message.
     pub(super) schema: Vec<Range<usize>>,
     pub(super) list: Vec<Range<usize>>,
 }
 
-/// What a `JSONSchemaPropsOr...` may have beside a schema.
+/// The alternative to a schema in a `JSONSchemaPropsOr...`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Or {
     Bool,
@@ -145,7 +145,7 @@ pub(super) enum Or {
     Strings,
 }
 
-/// Where the parts of a `JSONSchemaPropsOr...` lie.
+/// Returns the positions of the parts of a `JSONSchemaPropsOr...`.
 pub(super) fn schema_or(raw: &[u8], range: Range<usize>, or: Or) -> Result<SchemaOr, ProtoError> {
     let (name, list) = match or {
         Or::Bool => ("JSONSchemaPropsOrBool", ""),
@@ -169,7 +169,7 @@ pub(super) fn schema_or(raw: &[u8], range: Range<usize>, or: Or) -> Result<Schem
     Ok(found)
 }
 
-/// Text as Go's JSON shows it: each byte that is no UTF-8 becomes a replacement character.
+/// Returns text as Go's JSON shows it: each byte that is not valid UTF-8 becomes a replacement character.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),

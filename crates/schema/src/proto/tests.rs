@@ -1,4 +1,4 @@
-//! Messages made by hand, whose bytes are known from the wire format and from the Go server's generated code.
+//! Handmade messages, whose bytes are known from the wire format and from Go's generated code.
 
 use super::*;
 use crate::types::{Field, Message, MessageRef, Presence, Ty};
@@ -26,7 +26,7 @@ fn map(ty: Ty) -> Ty {
     Ty::Map(Box::new(ty))
 }
 
-/// One field of every sort, the numbers in another order than the names.
+/// A message with one field of every kind, numbered in another order than named.
 static MESSAGE: LazyLock<Message> = LazyLock::new(|| {
     use Presence::{Always, AlwaysNull, OmitZero, Optional};
     let inner = || shared(vec![field(2, "b", Ty::Int32, OmitZero), field(1, "a", Ty::String, OmitZero)]);
@@ -81,7 +81,7 @@ static MESSAGE: LazyLock<Message> = LazyLock::new(|| {
     )
 });
 
-/// Text such as `0a 02 'ab'` as bytes.
+/// Converts text such as `0a 02 'ab'` to bytes.
 fn hex(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in text.split_whitespace() {
@@ -103,7 +103,7 @@ fn json_of(value: &Value) -> String {
     crate::json::to_string(value)
 }
 
-/// What a zero object is made of: everything that Go holds without pointer.
+/// The bytes of a zero object: every field that is not a pointer in Go.
 const ZERO: &str = "0a 0a 0a 00 2a 00 32 00 42 00 12 00 22 00 28 00 30 00 52 04 0a 00 10 00 5a 04 0a 00 10 00 9a 01 00 \
                     ba 01 00 da 01 04 0a 00 12 00 f2 01 00";
 
@@ -112,12 +112,12 @@ fn zero_values() {
     assert_eq!(encoded(&value!({})), hex(&ZERO.replace("0a 0a 0a 00", "0a 08 0a 00")));
 }
 
-/// The object with these members besides what a zero object shows encodes to these bytes in between, and back.
+/// Checks that a zero object with these additional members encodes to these additional bytes, and back.
 fn check(members: Value, want: &str) {
     let got = encoded(&members);
     let want = hex(want);
     let zero = encoded(&value!({}));
-    // What the members add or change lies between the parts that are as in the zero object.
+    // The bytes that the members add or change are between the parts that are as in the zero object.
     let before = got.iter().zip(&zero).take_while(|(a, b)| a == b).count();
     let after = got.iter().rev().zip(zero.iter().rev()).take_while(|(a, b)| a == b).count();
     assert!(
@@ -136,7 +136,7 @@ fn check(members: Value, want: &str) {
     assert_eq!(encoded(&tree), got);
 }
 
-/// Streaming and the tree agree.
+/// Checks that the direct JSON and the tree agree.
 fn check_json(raw: &[u8]) {
     for version in [None, Some("42"), Some("")] {
         let mut out = Vec::new();
@@ -227,7 +227,7 @@ fn long_values() {
     check_json(&bytes);
 }
 
-/// Bytes that the encoder would not write, with the JSON they mean.
+/// Bytes that the encoder would not write, with their JSON.
 #[test]
 fn bytes_of_other_encoders() {
     let zero = json_of(&decode(&[], &MESSAGE, DEPTH).expect("nothing is a zero object"));
@@ -240,13 +240,13 @@ fn bytes_of_other_encoders() {
     let nulls = r#""structs":null"#;
     for (bytes, want) in [
         ("", zero.clone()),
-        // Unknown numbers of every sort, a group among them.
+        // Unknown numbers of every wire type, including a group.
         ("f8 07 05 f9 07 01 02 03 04 05 06 07 08 fa 07 01 'x' fb 07 08 01 fc 07 fd 07 01 02 03 04", zero.clone()),
-        // The last text counts, also where it is empty.
+        // The last text counts, even if it is empty.
         ("12 01 'a' 12 01 'b'", format!(r#"{{{metadata},"text":"b",{rest},{nulls},"verbs":null}}"#)),
         ("12 01 'a' 12 00", zero.clone()),
         ("30 05 30 00", zero.clone()),
-        // Records of one message add up.
+        // Records of one message are merged.
         (
             "52 03 0a 01 'x' 12 01 't' 52 02 10 07",
             format!(
@@ -260,10 +260,10 @@ fn bytes_of_other_encoders() {
             "6a 01 'a' 12 01 't' 6a 01 'b'",
             format!(r#"{{{metadata},"text":"t",{rest},"names":["a","b"],{nulls},"verbs":null}}"#),
         ),
-        // Packed numbers, also mixed with others.
+        // Packed numbers, also mixed with single ones.
         ("72 03 01 02 03 70 04", format!(r#"{{{metadata},{rest},"numbers":[1,2,3,4],{nulls},"verbs":null}}"#)),
         ("72 00", zero.clone()),
-        // Maps out of order, with a key twice, without a value, without anything.
+        // Maps: unsorted, with a repeated key, without a value, with an empty entry.
         (
             "82 01 06 0a 01 'b' 12 01 '1' 82 01 06 0a 01 'a' 12 01 '2' 82 01 06 0a 01 'b' 12 01 '3'",
             format!(r#"{{{metadata},{rest},{nulls},"labels":{{"a":"2","b":"3"}},"verbs":null}}"#),
@@ -279,10 +279,10 @@ fn bytes_of_other_encoders() {
             "92 01 0b 0a 01 'a' 12 06 0a 04 '1000'",
             format!(r#"{{{metadata},{rest},{nulls},"limits":{{"a":"1k"}},"verbs":null}}"#),
         ),
-        // Go's zero time reads as none, an empty pointer to a time as well.
+        // Go's zero time counts as absent, an empty pointer to a time as well.
         ("9a 01 0d 08 80 92 b8 c3 98 fe ff ff ff 01 10 00", zero.clone()),
         ("a2 01 00", zero.clone()),
-        // What carries nothing.
+        // Fields without contents.
         ("ba 01 02 0a 00 c2 01 00 ea 01 00 fa 01 00", zero.clone()),
         ("d2 01 00", zero.clone()),
         // Integers are cut to their width.
@@ -341,7 +341,7 @@ fn malformed_bytes() {
     }
 }
 
-/// Every prefix and every single wrong byte of a message: an answer or an error, and the same from both readers.
+/// Every prefix of a message and every single wrong byte: a value or an error, and the same from both readers.
 #[test]
 fn damaged_bytes() {
     let value = value!({
@@ -373,7 +373,7 @@ fn damaged_bytes() {
 
 #[test]
 fn depth_is_bounded() {
-    // A field whose message is the message itself, as only a static can have it.
+    // A field whose message is its own message, which only a static can have.
     static SELF: LazyLock<Message> = LazyLock::new(|| {
         let next: &'static Message = Box::leak(Box::new(Message::new("t.Level5", vec![])));
         let mut message =

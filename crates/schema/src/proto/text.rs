@@ -1,4 +1,4 @@
-//! Strings, numbers and times as Go's JSON encoder writes them, straight from the bytes of a message.
+//! Writes strings, numbers and times like Go's JSON encoder, directly from the bytes of a message.
 
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 use super::scalars;
 use crate::json;
 
-/// Appends a string with its quotes. Each byte that is no UTF-8 becomes a replacement character.
+/// Appends a string with its quotes. Each byte that is not valid UTF-8 becomes a replacement character.
 pub(super) fn put_text(bytes: &[u8], out: &mut Vec<u8>) {
     put_text_of(bytes, 0..bytes.len(), out);
 }
 
-/// [`put_text`] of a part of a larger buffer: most strings are short, and what follows them may be looked at to take
-/// eight bytes at a time.
+/// Like [`put_text`], for a part of a larger buffer: most strings are short, and reading the bytes after them makes it
+/// possible to process eight at a time.
 #[inline]
 pub(super) fn put_text_of(raw: &[u8], range: Range<usize>, out: &mut Vec<u8>) {
     let len = range.len();
@@ -47,12 +47,12 @@ pub(super) fn put_text_of(raw: &[u8], range: Range<usize>, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Strings at the very end of a buffer.
+/// Appends a string at the very end of a buffer.
 fn put_text_slowly(bytes: &[u8], out: &mut Vec<u8>) {
     let mut padded = [0; 8];
     let (words, tail) = bytes.as_chunks::<8>();
     padded[..tail.len()].copy_from_slice(tail);
-    // Padding is no text, and looks special: only as many bytes of the last word count as it has.
+    // Padding looks special, so only the real bytes of the last word count.
     let last = specials(u64::from_le_bytes(padded)) & ((1 << (8 * tail.len())) - 1);
     if last != 0 || words.iter().any(|word| specials(u64::from_le_bytes(*word)) != 0) {
         return json::write_string(&scalars::text(bytes), out);
@@ -62,8 +62,8 @@ fn put_text_slowly(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Marks the bytes of a word that may not stand for themselves in JSON: control characters, quotes, backslashes, the
-/// characters of HTML and all beyond ASCII. A byte behind a marked one may be marked without reason.
+/// Marks the bytes of a word that JSON may need to escape: control characters, quotes, backslashes, the characters of
+/// HTML and all beyond ASCII. A byte after a marked one may be marked by mistake.
 #[inline]
 fn specials(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -93,7 +93,7 @@ pub(super) fn put_decimal(n: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends what displays itself without any character that JSON would escape.
+/// Appends the display form of a value, in quotes; it must not contain characters that JSON escapes.
 pub(super) fn put_quoted(value: &impl fmt::Display, out: &mut Vec<u8>) {
     struct Bytes<'a>(&'a mut Vec<u8>);
     impl fmt::Write for Bytes<'_> {
@@ -103,7 +103,7 @@ pub(super) fn put_quoted(value: &impl fmt::Display, out: &mut Vec<u8>) {
         }
     }
     out.push(b'"');
-    // A vector takes everything.
+    // Writing to a vector cannot fail.
     let _ = write!(Bytes(out), "{value}");
     out.push(b'"');
 }
@@ -130,7 +130,7 @@ mod tests {
             let mut out = Vec::new();
             put_text(bytes, &mut out);
             assert_eq!(String::from_utf8(out).as_deref(), Ok(want));
-            // Within a larger buffer, whose other bytes do not count.
+            // In a larger buffer, whose other bytes do not count.
             let mut out = Vec::new();
             let raw = [b"\"<", bytes, b"\"\xff<>&\\\n\0\x01"].concat();
             put_text_of(&raw, 2..2 + bytes.len(), &mut out);

@@ -1,8 +1,8 @@
-//! From protobuf straight to JSON, without a tree: what a GET, LIST or WATCH answers from stored bytes.
+//! Converts protobuf directly to JSON, without a tree: responses of GET, LIST and WATCH from stored bytes.
 //!
 //! JSON has the fields in the order of the Go struct, protobuf by number. So each message is read twice: once to note
-//! where its fields lie, once to write them. Bytes that are well formed but not as the encoder writes them (a field in
-//! two places, a map out of order) are put in order first.
+//! the positions of its fields, once to write them. Bytes that are well formed but not in the encoder's order (a field
+//! in two places, an unsorted map) are normalized first.
 
 use std::ops::Range;
 
@@ -23,14 +23,14 @@ use crate::json;
 use crate::limits::Budget;
 use crate::types::{Field, Message, Ty};
 
-/// What an answer says that the stored bytes do not.
+/// Fields of a response that the stored bytes do not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overrides<'a> {
-    /// `metadata.resourceVersion`: stored bytes hold it empty, as it is the revision they are stored at.
+    /// `metadata.resourceVersion`, which is empty in stored bytes, as it is the revision at which they are stored.
     pub resource_version: Option<&'a str>,
 }
 
-/// Appends the JSON of a message that an envelope holds: what the JSON writer makes of [`super::decode_object`].
+/// Appends the JSON of an envelope's message, the same as for the tree of [`super::decode_object`].
 pub fn to_json(
     raw: &[u8],
     message: &Message,
@@ -41,7 +41,7 @@ pub fn to_json(
 ) -> Result<(), ProtoError> {
     let start = out.len();
     let write = |raw: &[u8], out: &mut Vec<u8>| {
-        let place = Place::Root { api_version, kind, overrides };
+        let place = MessageScope::Root { api_version, kind, overrides };
         Writer { index: Index::new(raw)?, out }.message(0..raw.len(), message, place, DEPTH)
     };
     let written = match write(raw, out) {
@@ -60,11 +60,11 @@ pub fn to_json(
     .inspect_err(|_| out.truncate(start))
 }
 
-/// What was written.
+/// The class of a value that was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Null,
-    /// Go's zero value in another shape.
+    /// Go's zero value, but not `null`.
     Zero,
     Value,
 }
@@ -75,27 +75,27 @@ impl Written {
     }
 }
 
-/// Which message is being written, as far as it gets more than its bytes say.
+/// The kind of the message that is being written, with the values that are not in its bytes.
 #[derive(Clone, Copy)]
-enum Place<'o> {
+enum MessageScope<'o> {
     Root {
         api_version: &'o str,
         kind: &'o str,
         overrides: Overrides<'o>,
     },
-    /// Metadata with that resourceVersion.
+    /// Metadata with this resourceVersion.
     Metadata(&'o str),
     Inner,
 }
 
-/// What is written for a field instead of what its bytes say.
+/// A value that is written for a field instead of its bytes.
 enum Given<'o> {
     Nothing,
     Text(&'o str),
-    Message(&'o Message, Place<'o>),
+    Message(&'o Message, MessageScope<'o>),
 }
 
-impl<'o> Place<'o> {
+impl<'o> MessageScope<'o> {
     fn given(self, field: &'o Field) -> Given<'o> {
         match (self, field.name.as_str()) {
             (Self::Root { api_version, .. }, "apiVersion") if field.tag == 0 => Given::Text(api_version),
@@ -116,15 +116,15 @@ struct Writer<'a, 'o> {
 }
 
 impl<'a> Writer<'a, '_> {
-    /// Writes a message and says whether it is more than Go's zero value.
+    /// Writes a message; returns true if it is not Go's zero value.
     ///
-    /// Each member begins with a comma, and the first comma becomes the brace: so a member that turns out to be left out
-    /// is just cut off again. Lists and maps are written likewise.
+    /// Each member begins with a comma, and the first comma becomes the brace, so that a member that is to be omitted
+    /// can be cut off again. Lists and maps are written the same way.
     fn message(
         &mut self,
         range: Range<usize>,
         message: &Message,
-        place: Place<'_>,
+        place: MessageScope<'_>,
         depth: usize,
     ) -> Result<Written, Stop> {
         let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
@@ -133,7 +133,7 @@ impl<'a> Writer<'a, '_> {
         let open = self.out.len();
         let mut nonzero = false;
         let mut todo = frame.found | plan.shown;
-        if !matches!(place, Place::Inner) {
+        if !matches!(place, MessageScope::Inner) {
             for (i, field) in message.fields.iter().enumerate() {
                 todo |= FieldSet::from(!matches!(place.given(field), Given::Nothing)) << i;
             }
@@ -144,7 +144,7 @@ impl<'a> Writer<'a, '_> {
             let (field, plan) = (&message.fields[i], &plan.fields[i]);
             let mark = self.out.len();
             plan.put_key(field, self.out);
-            let given = if matches!(place, Place::Inner) { Given::Nothing } else { place.given(field) };
+            let given = if matches!(place, MessageScope::Inner) { Given::Nothing } else { place.given(field) };
             let range = (frame.found >> i & 1 != 0).then(|| self.index.span(frame, i));
             let shown = match (given, range) {
                 (Given::Text(text), _) => {
@@ -177,7 +177,7 @@ impl<'a> Writer<'a, '_> {
         Ok(Written::nonzero(nonzero))
     }
 
-    /// Turns the comma before the first member into the opening bracket, and closes.
+    /// Replaces the comma before the first member by the opening bracket, and appends the closing one.
     #[inline]
     fn close(&mut self, open: usize, begin: u8, end: u8) {
         match self.out.get_mut(open) {
@@ -192,7 +192,7 @@ impl<'a> Writer<'a, '_> {
         Written::Null
     }
 
-    /// A field that the bytes do not have.
+    /// Writes a field that is absent in the bytes.
     fn absent(&mut self, field: &Field, plan: &FieldPlan, depth: usize) -> Result<Written, Stop> {
         match plan.absent {
             Absent::ShownZero => self.zero(&field.ty, depth),
@@ -200,11 +200,11 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
-    /// A field that the bytes have.
+    /// Writes a field that is present in the bytes.
     #[inline]
     fn value(&mut self, range: Range<usize>, field: &Field, rule: Rule, depth: usize) -> Result<Written, Stop> {
         match (rule, Shape::of(&field.ty)) {
-            // It is never empty.
+            // Its text is never empty.
             (Rule::OmittedText, _) => {
                 put_text_of(self.index.raw, range, self.out);
                 Ok(Written::Value)
@@ -220,7 +220,7 @@ impl<'a> Writer<'a, '_> {
         Reader::of_range(self.index.raw, range)
     }
 
-    /// The zero value of a type that Go holds without pointer.
+    /// Writes the zero value of a type that is not a pointer in Go.
     fn zero(&mut self, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         match ty {
             Ty::Bool => self.out.extend_from_slice(b"false"),
@@ -236,7 +236,7 @@ impl<'a> Writer<'a, '_> {
         while let Some(key) = reader.key("list")? {
             self.items(key.wire, &mut reader, element, depth)?;
         }
-        // Records that pack no numbers at all make no list.
+        // Records without any packed numbers are not a list.
         if self.out.len() == open {
             return Ok(self.null());
         }
@@ -244,7 +244,7 @@ impl<'a> Writer<'a, '_> {
         Ok(Written::Value)
     }
 
-    /// One record of a list: an element, or several numbers packed together.
+    /// Writes one record of a list: an element, or several packed numbers.
     #[inline]
     fn items(&mut self, wire: u8, reader: &mut Reader<'a>, element: &Ty, depth: usize) -> Result<(), Stop> {
         match (wire_type(element), wire) {
@@ -297,7 +297,7 @@ impl<'a> Writer<'a, '_> {
         Ok(Written::Value)
     }
 
-    /// A value that has a length.
+    /// Writes a value with a length.
     #[inline]
     fn delimited(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         match ty {
@@ -306,12 +306,12 @@ impl<'a> Writer<'a, '_> {
                 put_text_of(self.index.raw, range, self.out);
                 Ok(Written::nonzero(nonzero))
             }
-            Ty::Message(message) => self.message(range, message, Place::Inner, depth),
+            Ty::Message(message) => self.message(range, message, MessageScope::Inner, depth),
             _ => self.special(range, ty, depth),
         }
     }
 
-    /// A value that has a length and is neither text nor message.
+    /// Writes a value with a length that is neither text nor message.
     fn special(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         let bytes = &self.index.raw[range.clone()];
         match ty {
@@ -371,7 +371,7 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
-    /// A value without length.
+    /// Writes a value without length.
     #[inline]
     fn number(&mut self, reader: &mut Reader<'_>, ty: &Ty) -> Result<Written, Stop> {
         if wire_type(ty) == FIXED64 {
@@ -391,7 +391,7 @@ impl<'a> Writer<'a, '_> {
         Ok(Written::nonzero(n != 0))
     }
 
-    /// A list in a message of its own, `null` where it has no elements.
+    /// Writes a list in a message of its own, `null` if it has no elements.
     fn wrapped(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Written, Stop> {
         let open = self.out.len();
         let mut reader = self.reader(range);
@@ -420,7 +420,7 @@ impl<'a> Writer<'a, '_> {
                 self.out.push(b',');
                 match or {
                     Or::Strings => put_text_of(self.index.raw, item, self.out),
-                    _ => drop(self.message(item, schema, Place::Inner, depth)?),
+                    _ => drop(self.message(item, schema, MessageScope::Inner, depth)?),
                 }
             }
             self.close(open, b'[', b']');
@@ -433,7 +433,7 @@ impl<'a> Writer<'a, '_> {
             }
             [] => Ok(self.null()),
             [only] => {
-                self.message(only.clone(), schema, Place::Inner, depth)?;
+                self.message(only.clone(), schema, MessageScope::Inner, depth)?;
                 Ok(Written::Value)
             }
             _ => Err(Stop::Unordered),

@@ -1,10 +1,10 @@
-//! Protobuf's records: numbers, lengths and keys, read within bounds and written in their shortest form.
+//! Protobuf's records: numbers, lengths and keys, read with bounds checks and written in their shortest form.
 
 use std::ops::Range;
 
 use super::error::ProtoError;
 
-/// How the value of a record is delimited.
+/// The wire types, which determine where the value of a record ends.
 pub(super) const VARINT: u8 = 0;
 pub(super) const FIXED64: u8 = 1;
 pub(super) const DELIMITED: u8 = 2;
@@ -24,7 +24,7 @@ pub(super) struct Reader<'a> {
 pub(super) struct Key {
     pub(super) tag: u32,
     pub(super) wire: u8,
-    /// Where the record begins.
+    /// The position of the record's first byte.
     pub(super) start: usize,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         Self { bytes, pos: 0 }
     }
 
-    /// Reads a part; positions are those of the whole.
+    /// Creates a reader of a part; positions are those in the whole.
     pub(super) fn of_range(bytes: &'a [u8], range: Range<usize>) -> Self {
         Self { bytes: &bytes[..range.end], pos: range.start }
     }
@@ -42,8 +42,8 @@ impl<'a> Reader<'a> {
         self.pos
     }
 
-    /// The next record's key, `None` at the end. `message` is the name for errors.
-    // Results of this size go through memory where a call is not inlined, and then take longer than the work itself.
+    /// Reads the next record's key; `None` at the end. `message` is the name for errors.
+    // Inlined, as a result of this size is otherwise returned through memory, which takes longer than the work itself.
     #[inline(always)]
     pub(super) fn key(&mut self, message: impl AsRef<str>) -> Result<Option<Key>, ProtoError> {
         let start = self.pos;
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
         }
         let key = self.varint()?;
         let wire = (key & 7) as u8;
-        // As Go does, the number is cut to 32 bits.
+        // Like Go, the number is cut to 32 bits.
         let tag = (key >> 3) as u32;
         if wire == END_GROUP || (tag as i32) <= 0 {
             return Err(refused(message.as_ref(), key));
@@ -90,14 +90,14 @@ impl<'a> Reader<'a> {
         Err(ProtoError::IntOverflow)
     }
 
-    /// The bytes of a delimited value.
+    /// Reads the bytes of a delimited value.
     #[inline(always)]
     pub(super) fn delimited(&mut self) -> Result<&'a [u8], ProtoError> {
         let range = self.delimited_range()?;
         Ok(&self.bytes[range])
     }
 
-    /// Where the bytes of a delimited value lie.
+    /// Reads a delimited value and returns the position of its bytes.
     #[inline(always)]
     pub(super) fn delimited_range(&mut self) -> Result<Range<usize>, ProtoError> {
         let length = self.varint()?;
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
             return Err(beyond(length));
         }
         let start = self.pos;
-        // No more than what is left, which is a usize.
+        // At most the remaining length, which is a usize.
         self.pos += length as usize;
         Ok(start..self.pos)
     }
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(*bytes))
     }
 
-    /// Steps over the value of a record that nobody knows, a group with all that it holds.
+    /// Skips the value of an unknown record; a group with its whole contents.
     pub(super) fn skip(&mut self, key: Key) -> Result<(), ProtoError> {
         let mut wire = key.wire;
         let mut depth = 0usize;
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong with a key.
+/// Returns the error for an invalid key.
 #[cold]
 fn refused(message: &str, key: u64) -> ProtoError {
     match (key & 7) as u8 {
@@ -165,7 +165,7 @@ fn beyond(length: u64) -> ProtoError {
     if length > i64::MAX as u64 { ProtoError::NegativeLength } else { ProtoError::UnexpectedEof }
 }
 
-/// How many bytes a number takes.
+/// Returns the number of bytes of a varint.
 pub(super) fn varint_len(n: u64) -> usize {
     (64 - (n | 1).leading_zeros() as usize).div_ceil(7)
 }
@@ -190,7 +190,7 @@ pub(super) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Writes a delimited value whose length is known only when it is written.
+/// Writes a delimited value whose length is known only after it was written.
 #[inline]
 pub(super) fn put_delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(0);
@@ -204,7 +204,7 @@ pub(super) fn put_delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>))
     }
 }
 
-/// Makes room for a length of more than one byte.
+/// Inserts space for a length of more than one byte.
 fn widen(out: &mut Vec<u8>, start: usize, n: usize) {
     let extra = varint_len(n as u64) - 1;
     out.resize(start + n + extra, 0);

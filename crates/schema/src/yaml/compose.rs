@@ -1,4 +1,4 @@
-//! The first document of a text as nodes, and the parser's complaints in Go's words.
+//! The nodes of a text's first document, and the parser's errors in Go's words.
 
 use std::collections::HashMap;
 
@@ -10,30 +10,30 @@ use crate::Limits;
 /// A node of a document.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Where it starts, from 1.
+    /// The line on which it starts, from 1.
     pub(super) line: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeContent,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeContent {
     Scalar {
         text: String,
-        /// In full, empty for none.
+        /// The full tag, empty for none.
         tag: String,
         plain: bool,
     },
     List(Vec<usize>),
-    /// Keys and values in turn.
+    /// Keys and values alternate.
     Map(Vec<usize>),
-    /// To the node of an anchor.
+    /// A reference to the node of an anchor.
     Alias {
         target: usize,
         name: String,
     },
 }
 
-/// The nodes of a document; the first one is its root. Without any the document is empty.
+/// The nodes of a document; the first one is its root. An empty document has none.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) nodes: Vec<Node>,
@@ -48,7 +48,7 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
         block_nesting_limit: limits.max_depth,
     };
     let mut document = Document::default();
-    // Names of anchors by number come from the text of the alias itself.
+    // The parser gives anchors as numbers; their names are taken from the alias's text.
     let mut anchors: HashMap<usize, usize> = HashMap::new();
     let mut open: Vec<usize> = Vec::new();
     for event in Parser::new_from_str_with_options(text, options) {
@@ -56,14 +56,14 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
         let (kind, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = matches!(style, ScalarStyle::Plain);
-                (Kind::Scalar { text: text.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
+                (NodeContent::Scalar { text: text.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
             }
-            Event::SequenceStart(_, anchor, _) => (Kind::List(Vec::new()), anchor),
-            Event::MappingStart(_, anchor, _) => (Kind::Map(Vec::new()), anchor),
+            Event::SequenceStart(_, anchor, _) => (NodeContent::List(Vec::new()), anchor),
+            Event::MappingStart(_, anchor, _) => (NodeContent::Map(Vec::new()), anchor),
             Event::Alias(anchor) => {
                 let name = span.slice(text).unwrap_or_default().trim_start_matches('*').to_owned();
                 match anchors.get(&anchor) {
-                    Some(target) => (Kind::Alias { target: *target, name }, 0),
+                    Some(target) => (NodeContent::Alias { target: *target, name }, 0),
                     None => return Err(unknown_anchor(&name)),
                 }
             }
@@ -82,12 +82,12 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
         if anchor != 0 {
             anchors.insert(anchor, id);
         }
-        if let Some(Kind::List(children) | Kind::Map(children)) =
+        if let Some(NodeContent::List(children) | NodeContent::Map(children)) =
             open.last().and_then(|parent| document.nodes.get_mut(*parent)).map(|parent| &mut parent.kind)
         {
             children.push(id);
         }
-        if matches!(kind, Kind::List(_) | Kind::Map(_)) {
+        if matches!(kind, NodeContent::List(_) | NodeContent::Map(_)) {
             open.push(id);
         }
         if open.len() > limits.max_depth {
@@ -110,29 +110,29 @@ fn full_tag(tag: Option<&Tag>) -> String {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default()
 }
 
-/// Whether Go finds a fault while it scans tokens or while it parses them: it counts lines differently.
+/// The stage in which Go finds an error: scanning tokens and parsing them count lines differently.
 enum Stage {
     Scanning,
     Parsing,
 }
 
-/// The complaint in Go's words, with Go's line.
+/// Returns the error in Go's words, with Go's line.
 fn complaint(error: &ScanError, text: &str) -> YamlError {
     let (stage, problem) = problem(error.kind());
-    // Go counts from 0, and complains of what is not closed where the text ends.
+    // Go counts from 0, and its errors for unclosed values have the line of the text's end.
     let breaks = text.matches('\n').count();
     let marked = error.marker().line().saturating_sub(1);
     let line = match error.kind() {
         ErrorKind::UnclosedFlowCollection { .. } => breaks + usize::from(!text.ends_with('\n')),
         ErrorKind::UnclosedQuotedScalar => breaks,
-        // The mark is at the scalar that the tab ends.
+        // The parser's mark is at the scalar before the tab.
         ErrorKind::TabInPlainScalar | ErrorKind::TabInIndentation => {
             let by_tab = |line: &str| line.trim_start_matches(' ').starts_with('\t');
             text.lines().skip(marked + 1).position(by_tab).map_or(marked, |offset| marked + 1 + offset)
         }
         _ => marked,
     };
-    // Line 0 is not told, and only scanning counts from 1 then.
+    // Line 0 is not shown; only scanning errors count from 1.
     match (stage, line) {
         (_, 0) => YamlError::document(problem),
         (Stage::Scanning, line) => YamlError::document(format!("line {}: {problem}", line + 1)),
@@ -225,7 +225,7 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
             (Scanning, "found character that cannot start any token")
         }
         ErrorKind::RecursionLimitExceeded => (Scanning, "exceeded max depth"),
-        // What Go's parser would accept, or bounds of the parser: its own words.
+        // Documents that Go's parser would accept, or limits of the parser, have its own text.
         other => return (Scanning, other.to_string()),
     };
     (stage, problem.to_owned())

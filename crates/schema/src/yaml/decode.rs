@@ -1,4 +1,4 @@
-//! Nodes into a tree, as `yaml.v2` and `sigs.k8s.io/yaml` go about it one after the other.
+//! Converts nodes to a tree, in the steps of `yaml.v2` and then `sigs.k8s.io/yaml`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{Text, go_quote};
 
-use super::compose::{Document, Kind, Node, too_deep};
+use super::compose::{Document, Node, NodeContent, too_deep};
 use super::number::{format_g, format_g32};
 use super::resolve::{PREFIX, Scalar, resolve};
 use super::{YamlError, number};
@@ -14,7 +14,7 @@ use crate::findings::{Finding, YAML_ERRORS};
 use crate::limits::Budget;
 use crate::{Limits, Object, Value, json};
 
-/// So many repeated keys are told; kube-apiserver tells all.
+/// The maximum number of repeated keys reported; kube-apiserver reports all.
 const MAX_REPEATED: usize = 100;
 
 pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Option<Finding>), YamlError> {
@@ -37,7 +37,7 @@ pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Opt
     Ok((value, finding))
 }
 
-/// What a node is to Go before it becomes JSON: keys have types.
+/// A node before its conversion to JSON, as in Go: keys have types.
 enum Yaml {
     Scalar(Key),
     List(Vec<Yaml>),
@@ -66,9 +66,9 @@ struct Decoder<'a> {
     nodes: &'a [Node],
     limits: &'a Limits,
     budget: Budget,
-    /// Lines about keys that were given before.
+    /// The error lines for repeated keys.
     repeated: Vec<String>,
-    /// The aliases that are being followed.
+    /// The aliases that are being expanded.
     aliases: HashSet<usize>,
     decoded: usize,
     aliased: usize,
@@ -80,18 +80,18 @@ impl Decoder<'_> {
         self.count(depth)?;
         let nodes = self.nodes;
         match &nodes[id].kind {
-            Kind::Scalar { text, tag, plain } => scalar(text, tag, *plain).map(Yaml::Scalar),
-            Kind::Alias { target, name } => {
+            NodeContent::Scalar { text, tag, plain } => scalar(text, tag, *plain).map(Yaml::Scalar),
+            NodeContent::Alias { target, name } => {
                 self.alias(id, *target, name, |decoder, target| decoder.node(target, depth + 1))
             }
-            Kind::List(children) => {
+            NodeContent::List(children) => {
                 let mut items = Vec::with_capacity(children.len());
                 for child in children {
                     items.push(self.node(*child, depth + 1)?);
                 }
                 Ok(Yaml::List(items))
             }
-            Kind::Map(children) => {
+            NodeContent::Map(children) => {
                 self.budget.object()?;
                 let mut map = Map::default();
                 self.map(children, &mut map, depth)?;
@@ -124,28 +124,28 @@ impl Decoder<'_> {
     fn is_merge(&self, id: usize) -> bool {
         matches!(
             &self.nodes[id].kind,
-            Kind::Scalar { text, tag, plain }
+            NodeContent::Scalar { text, tag, plain }
                 if text == "<<" && (tag.is_empty() && *plain || tag == "!" || tag.strip_prefix(PREFIX) == Some("merge"))
         )
     }
 
-    /// `<<`: members of other maps come into this one, over what it already has.
+    /// Merges the members of other maps (`<<`) into this one, replacing those that it already has.
     fn merge(&mut self, id: usize, map: &mut Map, depth: usize) -> Result<(), YamlError> {
         let nodes = self.nodes;
         let want_map = || YamlError::document("map merge requires map or sequence of maps as the value");
         match &nodes[id].kind {
-            Kind::Map(_) | Kind::Alias { .. } => self.merge_one(id, map, depth + 1),
-            Kind::List(children) => {
-                // Earlier ones take precedence.
+            NodeContent::Map(_) | NodeContent::Alias { .. } => self.merge_one(id, map, depth + 1),
+            NodeContent::List(children) => {
+                // Earlier maps take precedence.
                 for child in children.iter().rev() {
-                    if !matches!(&nodes[*child].kind, Kind::Map(_) | Kind::Alias { .. }) {
+                    if !matches!(&nodes[*child].kind, NodeContent::Map(_) | NodeContent::Alias { .. }) {
                         return Err(want_map());
                     }
                     self.merge_one(*child, map, depth + 1)?;
                 }
                 Ok(())
             }
-            Kind::Scalar { .. } => Err(want_map()),
+            NodeContent::Scalar { .. } => Err(want_map()),
         }
     }
 
@@ -153,9 +153,9 @@ impl Decoder<'_> {
         self.count(depth)?;
         let nodes = self.nodes;
         match &nodes[id].kind {
-            Kind::Map(children) => self.map(children, map, depth),
-            Kind::Alias { target, name } => match &nodes[*target].kind {
-                Kind::Map(children) => self.alias(id, *target, name, |decoder, _| {
+            NodeContent::Map(children) => self.map(children, map, depth),
+            NodeContent::Alias { target, name } => match &nodes[*target].kind {
+                NodeContent::Map(children) => self.alias(id, *target, name, |decoder, _| {
                     decoder.count(depth)?;
                     decoder.map(children, map, depth + 1)
                 }),
@@ -182,7 +182,7 @@ impl Decoder<'_> {
         result
     }
 
-    /// Counts a node, and refuses documents of which too much comes from aliases, by Go's measure and by ours.
+    /// Counts a node, and refuses documents with too many nodes from aliases, by Go's limit and by this crate's.
     fn count(&mut self, depth: usize) -> Result<(), YamlError> {
         if depth > self.limits.max_depth {
             return Err(too_deep(self.limits.max_depth));
@@ -199,7 +199,7 @@ impl Decoder<'_> {
     }
 }
 
-/// 99 of 100 nodes may come from aliases in small documents, 10 of 100 in very large ones.
+/// Returns the share of nodes that may come from aliases: 99% in small documents, 10% in very large ones.
 fn allowed_alias_share(decoded: usize) -> f64 {
     const LOW: usize = 400_000;
     const HIGH: usize = 4_000_000;
@@ -271,7 +271,7 @@ impl Yaml {
     }
 }
 
-/// A number as it arrives behind Go's JSON encoder: whole ones have no point any more.
+/// Returns a number as Go's JSON encoder would pass it on: whole numbers lose their point.
 fn float(n: f64) -> Result<Value, YamlError> {
     if !n.is_finite() {
         return Err(YamlError::Document(format!("json: unsupported value: {}", number::format_g(n))));
@@ -304,7 +304,7 @@ fn unsupported_key(key: &Key, value: &Yaml) -> YamlError {
 }
 
 impl Key {
-    /// The key as `%#v` shows it.
+    /// Formats the key like Go's `%#v`.
     fn go_syntax(&self) -> String {
         match self {
             Self::Null => "<nil>".to_owned(),
@@ -317,7 +317,7 @@ impl Key {
     }
 }
 
-/// A value as `%#v` shows it.
+/// Formats a value like Go's `%#v`.
 fn go_syntax(value: &Yaml) -> String {
     match value {
         Yaml::Scalar(Key::Null) => "interface {}(nil)".to_owned(),

@@ -6,10 +6,10 @@ use binnacle_meta::Text;
 
 use crate::Value;
 
-/// The members in the order of their names.
+/// Sorts the members by name.
 ///
-/// Go's order has cycles (`-01` < `-0a` < `-1` < `-01`), which the sorts of the standard library may answer with a
-/// panic. A merge takes any comparison, and is exact where the order is one.
+/// Go's order has cycles (`-01` < `-0a` < `-1` < `-01`), for which the sorts of the standard library may panic. A merge
+/// sort accepts any comparison, and is exact if the order has no cycles.
 pub(super) fn sorted<'v>(members: Vec<(&'v Text, &'v Value)>) -> Vec<(&'v Text, &'v Value)> {
     let (mut from, mut to) = (members, Vec::new());
     let mut width = 1;
@@ -31,7 +31,7 @@ pub(super) fn sorted<'v>(members: Vec<(&'v Text, &'v Value)>) -> Vec<(&'v Text, 
     from
 }
 
-/// The order of keys: letters behind everything else, numbers by value.
+/// Compares keys: letters after everything else, numbers by value.
 fn natural_order(a: &str, b: &str) -> Ordering {
     let differing = a.char_indices().zip(b.chars()).find(|((_, x), y)| x != y);
     let Some(((at, x), y)) = differing else { return a.len().cmp(&b.len()) };
@@ -41,7 +41,7 @@ fn natural_order(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // A zero behind other digits counts, one in front does not.
+    // A zero after other digits counts, a leading one does not.
     let digits_before = a[..at].bytes().rev().take_while(u8::is_ascii_digit).any(|b| b != b'0');
     let start = i128::from((x == '0' || y == '0') && digits_before);
     let number = |rest: &str| {
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(names, [".x", "_", "9", "10", "A", "a1", "a01", "a9", "a10", "b"]);
     }
 
-    /// Whatever the order says of them, all members are written.
+    /// All members are written, even if the order has cycles.
     #[test]
     fn orders_with_cycles() {
         const PARTS: [&str; 6] = ["0", "1", "-", "a", "00", "~"];

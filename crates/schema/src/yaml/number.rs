@@ -1,20 +1,20 @@
 //! Numbers in the form of Go's `strconv.FormatFloat(n, 'g', -1, ...)`.
 
-/// The shortest digits, with an exponent of at least two digits below 1e-4 and from 1e6 on.
+/// Formats the shortest digits, with an exponent of at least two digits below 1e-4 and from 1e6 on.
 pub(super) fn format_g(n: f64) -> String {
     from_scientific(&format!("{n:e}"))
 }
 
-/// The same for the nearest number of 32 bits.
+/// Like [`format_g`], for the nearest 32-bit number.
 pub(super) fn format_g32(n: f64) -> String {
     from_scientific(&format!("{:e}", n as f32))
 }
 
-/// `1.25e-7` in, Go's form out.
+/// Converts `1.25e-7` to Go's form.
 fn from_scientific(text: &str) -> String {
     let (sign, unsigned) = text.strip_prefix('-').map_or(("", text), |unsigned| ("-", unsigned));
     let Some((mantissa, exponent)) = unsigned.split_once('e') else {
-        // Neither infinity nor NaN has an exponent.
+        // Infinity and NaN have no exponent.
         return match text {
             "inf" => "+Inf".to_owned(),
             "-inf" => "-Inf".to_owned(),

@@ -1,5 +1,5 @@
-//! JSON that YAML reads as JSON does, which is what nearly all clients send where YAML may be sent: read by a tenth of the
-//! work. What the two may see differently is left to YAML.
+//! Fast reading of JSON where YAML is accepted, which nearly all clients send: it takes a tenth of the work. Documents
+//! that YAML may read differently are left to the YAML parser.
 
 use binnacle_meta::Text;
 
@@ -7,7 +7,7 @@ use crate::json::Cursor;
 use crate::limits::Budget;
 use crate::{Limits, Object, Value};
 
-/// The tree of a text that begins with a brace, members by ascending name; `None` where YAML must have a look.
+/// Reads a text that begins with a brace, members by ascending name; `None` if the YAML parser must read it.
 pub(super) fn read(text: &str, limits: &Limits) -> Option<Value> {
     let mut reader = Reader { cursor: Cursor::within(text, Budget::new(limits)), nodes: limits.max_yaml_nodes };
     if reader.cursor.peek().ok()? != b'{' {
@@ -19,13 +19,13 @@ pub(super) fn read(text: &str, limits: &Limits) -> Option<Value> {
 
 struct Reader<'t> {
     cursor: Cursor<'t>,
-    /// So many more are let pass.
+    /// The number of remaining nodes.
     nodes: usize,
 }
 
-/// Keys may not be much longer in YAML.
+/// The maximum length of keys, which YAML limits.
 const MAX_KEY: usize = 512;
-/// Integers of so many digits are integers to everyone.
+/// The maximum number of digits of an integer that both read in the same way.
 const MAX_DIGITS: usize = 18;
 
 impl Reader<'_> {
@@ -56,7 +56,7 @@ impl Reader<'_> {
                 return None;
             }
             let name = self.string()?;
-            // This one merges another map into the map.
+            // `<<` merges another map into this one.
             if name.len() > MAX_KEY || name == "<<" {
                 return None;
             }
@@ -66,7 +66,7 @@ impl Reader<'_> {
             more = self.cursor.more(b'}').ok()?;
         }
         members.sort_by(|a, b| a.0.cmp(&b.0));
-        // Of a name that is given twice something is said.
+        // A repeated name is a finding.
         let distinct = members.is_sorted_by(|a, b| a.0 < b.0);
         distinct.then(|| Object::from_distinct(members))
     }
@@ -82,7 +82,7 @@ impl Reader<'_> {
         Some(items)
     }
 
-    /// A string without line breaks of YAML's own, and escapes that both know.
+    /// Reads a string without YAML line breaks, and with escapes that both support.
     fn string(&mut self) -> Option<Text> {
         let start = self.cursor.position();
         let text = self.cursor.string().ok()?;
@@ -94,7 +94,7 @@ impl Reader<'_> {
             let escape = rest.as_bytes().get(at + 1..)?;
             match escape.first()? {
                 b'"' | b'\\' | b'n' | b'r' | b't' => {}
-                // Halves of surrogate pairs are none of YAML's.
+                // YAML has no surrogate pairs.
                 b'u' if !matches!(escape.get(1..3)?, [b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F']) => {}
                 _ => return None,
             }

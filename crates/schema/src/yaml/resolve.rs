@@ -1,4 +1,4 @@
-//! What a plain scalar means, by the rules of `yaml.v2`.
+//! The type of a plain scalar, by the rules of `yaml.v2`.
 
 use super::YamlError;
 
@@ -16,13 +16,13 @@ pub(super) enum Scalar {
 
 pub(super) const PREFIX: &str = "tag:yaml.org,2002:";
 
-/// The meaning of a scalar with that tag (in full, empty for none).
+/// Resolves a scalar with this tag (in full, empty for none).
 pub(super) fn resolve(tag: &str, text: &str) -> Result<Scalar, YamlError> {
     let short = match (tag, tag.strip_prefix(PREFIX)) {
         ("", _) => return Ok(plain(text)),
         (_, Some("str" | "timestamp")) => return Ok(Scalar::Str),
         (_, Some(short @ ("bool" | "int" | "float" | "null"))) => short,
-        // Tags of no known type make texts.
+        // Unknown tags make texts.
         _ => return Ok(Scalar::Str),
     };
     let scalar = plain(text);
@@ -37,7 +37,7 @@ pub(super) fn resolve(tag: &str, text: &str) -> Result<Scalar, YamlError> {
     }
 }
 
-/// Whether a text would be read as something else than itself, were it written plain.
+/// Returns true if a text, written plain, is read as the same text.
 pub(super) fn is_plain_string(text: &str) -> bool {
     plain(text) == Scalar::Str && text != "<<" && !is_timestamp(text) && !is_base60(text)
 }
@@ -72,7 +72,7 @@ fn plain(text: &str) -> Scalar {
     }
 }
 
-/// The words of YAML 1.1.
+/// Resolves the words of YAML 1.1.
 fn word(text: &str) -> Scalar {
     match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),
@@ -101,7 +101,7 @@ fn numeric(text: &str) -> Scalar {
     float(&digits).map_or(Scalar::Str, Scalar::Float)
 }
 
-/// Go's integer literals: a leading `0` makes them octal.
+/// Parses Go's integer literals: a leading `0` means octal.
 fn integer(text: &str) -> Option<u64> {
     let (radix, digits) = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => (16, &text[2..]),
@@ -110,14 +110,14 @@ fn integer(text: &str) -> Option<u64> {
         [b'0', _, ..] => (8, &text[1..]),
         _ => (10, text),
     };
-    // Rust would take another sign here.
+    // Rust would accept another sign here.
     if !digits.bytes().all(|b| b.is_ascii_alphanumeric()) {
         return None;
     }
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?` that floating point can hold.
+/// Parses `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?` within floating point's range.
 fn float(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -133,7 +133,7 @@ fn float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|n: &f64| formed && n.is_finite())
 }
 
-/// Dates and times, which Go quotes when it writes them as texts.
+/// Returns true for dates and times, which Go quotes when it writes them as texts.
 fn is_timestamp(text: &str) -> bool {
     let mut rest = text.as_bytes();
     let year = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -196,7 +196,7 @@ fn eat(rest: &mut &[u8], any: &[u8]) -> bool {
     found
 }
 
-/// One or two digits within bounds.
+/// Parses one or two digits within bounds.
 fn short_number(rest: &mut &[u8], min: u32, max: u32) -> Option<u32> {
     let digits = rest.iter().take(2).take_while(|b| b.is_ascii_digit()).count();
     let value = rest[..digits].iter().fold(0, |value, b| value * 10 + u32::from(b - b'0'));
@@ -204,7 +204,7 @@ fn short_number(rest: &mut &[u8], min: u32, max: u32) -> Option<u32> {
     (digits > 0 && (min..=max).contains(&value)).then_some(value)
 }
 
-/// `1:30:59` of YAML 1.1, which other parsers take for a number.
+/// Returns true for `1:30:59` of YAML 1.1, which other parsers read as a number.
 fn is_base60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (body, fraction) = match unsigned.rfind(':') {

@@ -1,4 +1,4 @@
-//! Writing YAML as `yaml.v2` does: block style, keys in natural order, long texts folded at column 80.
+//! Writes YAML like `yaml.v2`: block style, keys in natural order, long texts folded at column 80.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use super::number::format_g;
 use super::resolve::is_plain_string;
 use crate::{Limits, Object, Value, json};
 
-/// From this column on a text goes on in the next line.
+/// The column from which a text is continued on the next line.
 const WIDTH: usize = 80;
 
 const INDENT: usize = 2;
 
-/// Longer keys are written with a question mark.
+/// The maximum length of a key without a question mark.
 const SIMPLE_KEY: usize = 128;
 
 /// Appends a document.
@@ -23,7 +23,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(writer.out.as_bytes());
 }
 
-/// Appends one item of a list that is a member of the document: lists in maps stand below the key without indentation.
+/// Appends one item of a list that is a member of the document: lists in maps are not indented below their key.
 pub fn write_item(item: &Value, out: &mut Vec<u8>) {
     let mut writer = Writer { out: String::new(), column: 0, whitespace: true, indention: true };
     writer.list(std::slice::from_ref(item), None, Context::Root);
@@ -31,7 +31,7 @@ pub fn write_item(item: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(writer.out.as_bytes());
 }
 
-/// A document as text.
+/// Returns a document as text.
 pub fn to_string(value: &Value) -> String {
     let mut out = Vec::new();
     write(value, &mut out);
@@ -48,14 +48,14 @@ enum Context {
 struct Writer {
     out: String,
     column: usize,
-    /// The last thing written was space.
+    /// True if the last thing written was space.
     whitespace: bool,
-    /// Nothing but indentation and indicators stands on the line.
+    /// True if the line has only indentation and indicators so far.
     indention: bool,
 }
 
 impl Writer {
-    /// `indent` is the column of the collection around, none at the root.
+    /// Writes a value; `indent` is the column of the surrounding collection, `None` at the root.
     fn node(&mut self, value: &Value, indent: Option<usize>, context: Context) {
         match value {
             Value::Null => self.plain("null", None),
@@ -69,7 +69,7 @@ impl Writer {
             Value::Object(object) => self.map(object, indent),
             Value::Raw(raw) => match json::parse(raw.as_bytes(), &Limits::default()) {
                 Ok(value) => self.node(&value, indent, context),
-                // Raw values are checked where they are made; another text stays a text.
+                // Raw values are checked when they are created; an invalid one is written as text.
                 Err(_) => self.text(raw, indent, false),
             },
         }
@@ -78,7 +78,7 @@ impl Writer {
     fn list(&mut self, items: &[Value], indent: Option<usize>, context: Context) {
         let indent = match indent {
             None => 0,
-            // Lists in maps stand below the key without further indentation.
+            // Lists in maps are not indented below their key.
             Some(indent) if context == Context::Member && !self.indention => indent,
             Some(indent) => indent + INDENT,
         };
@@ -113,10 +113,10 @@ impl Writer {
         self.indention = false;
     }
 
-    /// A text in the first style that can tell it. `key` must stay on its line.
+    /// Writes a text in the first style that suits it. A `key` must stay on its line.
     fn text(&mut self, text: &str, indent: Option<usize>, key: bool) {
         let allowed = Styles::of(text);
-        // Lines that go on are indented deeper than the collection around.
+        // Continued lines are indented deeper than the surrounding collection.
         let deeper = indent.map_or(INDENT, |indent| indent + INDENT);
         let breaks = (!key).then_some(deeper);
         if text.contains('\n') {
@@ -151,7 +151,7 @@ impl Writer {
         self.indicator("'", false, false);
     }
 
-    /// A text without line breaks, gone on in the next line at single spaces beyond the width.
+    /// Writes a text without line breaks, continued on the next line at single spaces beyond the width.
     fn folded(&mut self, text: &str, breaks: Option<usize>, may_break: impl Fn(usize) -> bool) {
         let mut after_space = false;
         let mut chars = text.char_indices().peekable();
@@ -180,7 +180,8 @@ impl Writer {
         let begins_with_bom = text.starts_with('\u{feff}');
         let mut chars = text.char_indices().peekable();
         while let Some((at, c)) = chars.next() {
-            // Go looks for a byte order mark at the start of the text only, wherever it is in it.
+            // Go checks for a byte order mark at the start of the text, not at the character, so it escapes everything
+            // after one.
             if !is_printable(c) || begins_with_bom || is_break(c) || c == '"' || c == '\\' {
                 self.put(&escape(c));
                 after_space = false;
@@ -232,7 +233,7 @@ impl Writer {
         }
     }
 
-    /// Goes to that column, of a new line where this one is in use.
+    /// Moves to this column, on a new line if this one is in use.
     fn indent(&mut self, indent: usize) {
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
             self.break_line();
@@ -283,7 +284,7 @@ impl Writer {
     }
 }
 
-/// Which styles can tell a text.
+/// The styles that are possible for a text.
 struct Styles {
     plain: bool,
     single_quoted: bool,
@@ -314,8 +315,8 @@ impl Styles {
             space_break |= before == ' ' && is_break(c);
             before = c;
         }
-        // YAML 1.1 breaks lines at characters which are ordinary ones in YAML 1.2; escaped, they are the same to both. Go
-        // writes them as they are.
+        // Some line breaks of YAML 1.1 are ordinary characters in YAML 1.2; escaped, they are the same in both. Go
+        // writes them unescaped.
         special |= breaks && text.chars().any(|c| is_break(c) && c != '\n');
         let edge = |c: char| c == ' ' || is_break(c);
         let edges = text.starts_with(edge) || text.ends_with(edge);
@@ -329,7 +330,7 @@ impl Styles {
 }
 
 fn float(n: f64) -> String {
-    // Go reads the number back from JSON, where a whole one has no point.
+    // Go reads the number back from JSON, where a whole number has no point.
     let mut text = Vec::new();
     json::write_float(n, &mut text);
     let text = String::from_utf8(text).unwrap_or_default();
@@ -343,7 +344,7 @@ fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What may stand unescaped; characters beyond the basic plane may not.
+/// Returns true for characters that need no escape; those beyond the basic plane do.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }

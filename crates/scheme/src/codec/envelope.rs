@@ -1,6 +1,6 @@
-//! The protobuf envelope of kube-apiserver: what the program's own kinds are kept in. Written is the form that
-//! `--storage-media-type` names, in the storage version; read is every form and every version of the kind, since another
-//! server or an earlier release may have written it.
+//! The protobuf envelope of kube-apiserver, in which built-in kinds are stored. It is written with the media type of
+//! `--storage-media-type`, in the storage version; every media type and every version of the kind is read, since
+//! another server or an earlier release may have written it.
 
 use std::borrow::Cow;
 
@@ -97,7 +97,7 @@ impl Codec for Envelope {
     }
 }
 
-/// The envelope of the storage version; nothing is copied where that is what stands there.
+/// Returns the envelope in the storage version; nothing is copied if the stored bytes are already in that form.
 fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>, String> {
     if stored.starts_with(proto::MAGIC) {
         let envelope = proto::unwrap(stored).map_err(|error| error.to_string())?;
@@ -127,7 +127,7 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
     rewritten(kind, &found, object).map(Cow::Owned)
 }
 
-/// The envelope with the defaults that the stored object lacks, if there are any.
+/// Returns the envelope with the defaults that the stored object lacks; `None` if it lacks none.
 fn completed(kind: &StoredKind<'_>, raw: &[u8]) -> Result<Option<Vec<u8>>, String> {
     if !kind.strategy.completes_stored() {
         return Ok(None);
@@ -141,7 +141,7 @@ fn completed(kind: &StoredKind<'_>, raw: &[u8]) -> Result<Option<Vec<u8>>, Strin
     Ok(Some(Envelope.write(kind, MediaType::Protobuf, &object)))
 }
 
-/// As the storage version has it.
+/// Encodes an object in the storage version, converted from the version that was found.
 fn rewritten(kind: &StoredKind<'_>, found: &GroupVersionKind, mut object: Value) -> Result<Vec<u8>, String> {
     if (found.group.as_str(), found.version.as_str()) != (kind.group, kind.version) {
         let unknown = || format!("there is no conversion of {} {}", found.api_version(), found.kind);

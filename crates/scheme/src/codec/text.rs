@@ -1,12 +1,12 @@
-//! JSON that is kept as JSON, its members sorted: objects whose schema is made at run time. An object says itself in which
-//! version it is, and what clients read is what is stored with the resourceVersion put in.
+//! JSON stored as JSON, with sorted members: for kinds whose schema is created at run time. An object names its own
+//! version, and responses are the stored text with the resourceVersion inserted.
 
 use binnacle_schema::{Message, MessageRef, Object, Value, canonical, json};
 use bytes::Bytes;
 
 use super::{Codec, LIMITS, MediaType, Named, StoredKind};
 
-/// JSON stored as JSON.
+/// The codec of objects stored as JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonText;
 
@@ -27,7 +27,7 @@ impl Codec for JsonText {
         Ok(object)
     }
 
-    /// Objects are read whole, and their messages are made when first needed: that is not here.
+    /// Returns an empty message: objects are read whole.
     fn narrow(&self, _: &MessageRef, _: &[&[&str]]) -> Message {
         Message::new("", Vec::new())
     }

@@ -1,4 +1,4 @@
-//! What is known of one connection while it lasts, and when it has lasted too long.
+//! The state of one connection and its timeouts.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use tokio::sync::{AcquireError, Notify, Semaphore, SemaphorePermit};
 
 use super::Connections;
 
-/// How long the head of a request may take to arrive, and the first request to begin (Go's `ReadHeaderTimeout`).
+/// The longest time for the head of a request to arrive, and for the first request to begin (Go's `ReadHeaderTimeout`).
 const HEAD_MS: u64 = 32_000;
-/// How long a connection may idle between requests (Go's `IdleTimeout`).
+/// The longest idle time of a connection between requests (Go's `IdleTimeout`).
 const IDLE_MS: u64 = 90_000;
-/// How long a client may take nothing of what it is sent. Clients that vanish are found sooner, by pings.
+/// The longest time in which a client reads nothing of its answer. Vanished clients are detected sooner, by pings.
 const STALL_MS: u64 = 60_000;
-/// How long a connection that was told to go may stay once nothing is being answered on it.
+/// The time for the client to close a connection that was told to close, once no requests are in progress.
 const LEAVING_MS: u64 = 1_000;
-/// How many requests of a connection run at once before anybody on it has proved an identity; others wait.
+/// The number of requests that run at once on an unauthenticated connection; others wait.
 const UNKNOWN_STREAMS: usize = 16;
 
-/// Milliseconds; zero is never.
+/// Milliseconds; zero means never.
 type Moment = AtomicU64;
 
 /// One connection.
@@ -32,46 +32,46 @@ pub(crate) struct Connection {
     known: AtomicBool,
     upgraded: AtomicBool,
     closed: AtomicBool,
-    /// Requests that are being answered.
+    /// The number of requests in progress.
     open: AtomicU32,
     begun: AtomicU64,
-    /// When a request last began or ended, or the connection itself.
+    /// The time at which a request last began or ended, initially the start of the connection.
     active: Moment,
-    /// When bytes last came.
+    /// The time at which bytes were last received.
     heard: Moment,
-    /// Since when the head of a request is incomplete (HTTP/1).
+    /// The time since which the head of a request is incomplete (HTTP/1).
     head: Moment,
-    /// When the answer must have been sent (HTTP/1; streams of HTTP/2 look after that themselves).
+    /// The time by which the answer must have been sent (HTTP/1; HTTP/2 streams have their own).
     send_by: Moment,
-    /// Since when the socket takes nothing of what there is to send.
+    /// The time since which the socket has accepted none of the pending bytes.
     stalled: Moment,
-    /// Since when not all that was written has been sent.
+    /// The time since which written bytes have been pending.
     behind: Moment,
-    /// When it was told to go.
+    /// The time at which the connection was told to close.
     left: Moment,
     close: Notify,
     leave: Notify,
     turns: Semaphore,
 }
 
-/// What is spoken on it.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// The handshake is not over.
+    /// The handshake is not complete.
     Unknown,
     Http1,
     Http2,
 }
 
-/// How a connection ends that lasted too long.
+/// The way to end a connection after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// It is told to go.
+    /// The client is told to close it.
     Leave,
     Close,
 }
 
-/// A request that is being answered, until this is dropped.
+/// A guard for a request in progress.
 pub(crate) struct Answering(Arc<Connection>);
 
 impl Connection {
@@ -107,7 +107,7 @@ impl Connection {
         self.protocol.store(protocol as u8, Ordering::Relaxed);
     }
 
-    /// Somebody on it has proved who they are.
+    /// Marks the connection as authenticated.
     pub(crate) fn identified(&self) {
         if !self.known.swap(true, Ordering::Relaxed) {
             self.turns.add_permits(1 << 20);
@@ -126,7 +126,7 @@ impl Connection {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// It is no longer HTTP: whoever took it over ends it.
+    /// Marks the connection as upgraded: it is no longer HTTP, and its new owner closes it.
     pub(crate) fn upgraded(&self) {
         self.upgraded.store(true, Ordering::Relaxed);
     }
@@ -135,7 +135,7 @@ impl Connection {
         self.upgraded.load(Ordering::Relaxed)
     }
 
-    /// Waits while too many requests of a caller without identity run. An error when they are told to go meanwhile.
+    /// Waits while too many requests of an unauthenticated connection run. Fails if the connection is told to close.
     pub(crate) async fn turn(&self) -> Result<Option<SemaphorePermit<'_>>, AcquireError> {
         if self.is_known() {
             return Ok(None);
@@ -143,7 +143,7 @@ impl Connection {
         self.turns.acquire().await.map(Some)
     }
 
-    /// A request has begun.
+    /// Notes that a request begins. Returns a guard for its duration.
     pub(crate) fn begin(self: &Arc<Self>) -> Answering {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.begun.fetch_add(1, Ordering::Relaxed);
@@ -153,13 +153,13 @@ impl Connection {
         Answering(self.clone())
     }
 
-    /// The answer must have been sent by then.
+    /// Sets the deadline for sending the answer.
     pub(crate) fn send_by(&self, deadline: Instant) {
         let at = deadline.saturating_duration_since(self.began).as_millis() as u64 + 1;
         self.send_by.store(at, Ordering::Relaxed);
     }
 
-    /// Bytes have come.
+    /// Notes that bytes were received.
     pub(crate) fn heard(&self) {
         let now = self.now();
         self.heard.store(now, Ordering::Relaxed);
@@ -171,19 +171,19 @@ impl Connection {
         }
     }
 
-    /// How long nothing has come.
+    /// Returns the time since bytes were last received, in milliseconds.
     pub(crate) fn silent_ms(&self) -> u64 {
         self.now().saturating_sub(self.heard.load(Ordering::Relaxed))
     }
 
-    /// Something was written that has not been sent yet.
+    /// Notes that written bytes are pending.
     pub(crate) fn owes(&self) {
         if self.behind.load(Ordering::Relaxed) == 0 {
             self.behind.store(self.now(), Ordering::Relaxed);
         }
     }
 
-    /// The socket takes nothing.
+    /// Notes that the socket accepts no bytes.
     pub(crate) fn stalls(&self) {
         self.owes();
         if self.stalled.load(Ordering::Relaxed) == 0 {
@@ -191,12 +191,12 @@ impl Connection {
         }
     }
 
-    /// The socket takes something again.
+    /// Notes that the socket accepts bytes again.
     pub(crate) fn moves(&self) {
         self.stalled.store(0, Ordering::Relaxed);
     }
 
-    /// All that was written has been sent.
+    /// Notes that all written bytes have been sent.
     pub(crate) fn sent(&self) {
         self.stalled.store(0, Ordering::Relaxed);
         self.behind.store(0, Ordering::Relaxed);
@@ -205,7 +205,7 @@ impl Connection {
         }
     }
 
-    /// It should take no further requests.
+    /// Tells the connection to take no further requests.
     pub(crate) fn leave(&self) {
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left.store(self.now(), Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// It was told to go by other means.
+    /// Notes that the connection was told to close by other means.
     pub(crate) fn leaves(&self) {
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left.store(self.now(), Ordering::Relaxed);
@@ -227,7 +227,7 @@ impl Connection {
         self.leave.notified().await;
     }
 
-    /// It ends at once.
+    /// Closes the connection at once.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.close.notify_one();
@@ -242,7 +242,7 @@ impl Connection {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// How it has to end, if it has lasted too long.
+    /// Returns the way to end the connection if a timeout has expired.
     pub(super) fn due(&self, now: u64) -> Option<Due> {
         let since = |moment: &Moment| match moment.load(Ordering::Relaxed) {
             0 => 0,
@@ -284,7 +284,7 @@ impl Drop for Answering {
     }
 }
 
-/// A place among the connections. It is free again when this is dropped.
+/// A place among the connections, which is released on drop.
 pub(crate) struct Slot {
     all: Arc<Connections>,
     connection: Arc<Connection>,
@@ -310,7 +310,7 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    /// A connection and what happens to it: `(what, at which second it is looked at, how it has to end)`.
+    /// A connection and its events: `(event, second of the check, way to end)`.
     #[test]
     fn what_lasts_too_long() {
         let made = |protocol| {
@@ -335,7 +335,7 @@ mod tests {
         half.send_by(half.began + std::time::Duration::from_secs(60));
         assert_eq!((at(&half, 59), at(&half, 61)), (None, Some(Due::Close)));
         drop(request);
-        // What is in buffers has to be taken as well.
+        // Buffered bytes must be read as well.
         assert_eq!(at(&half, 61), Some(Due::Close));
         half.sent();
         assert_eq!(at(&half, 61), None);
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(at(&unread, 3600), None);
         drop(watch);
         assert_eq!(at(&unread, 3), Some(Due::Close));
-        // Unless it is no longer ours.
+        // Unless it is upgraded.
         unread.upgraded();
         assert_eq!(at(&unread, 3600), None);
     }

@@ -10,10 +10,10 @@ use http::{HeaderValue, Method, StatusCode};
 use super::below;
 
 const PATH: &str = "/debug/flags";
-/// No value is longer.
+/// The longest value, in bytes.
 const MOST: usize = 1 << 10;
 
-/// Takes a value and says what became of it.
+/// Sets a value and returns a message about the outcome.
 type Setter = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
 
 /// A flag that can be set.
@@ -44,7 +44,7 @@ impl DebugFlagsLink {
         let mut page = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n"
             .to_owned();
         for flag in &self.0 {
-            // Nothing that is written to a string fails.
+            // Writing to a string cannot fail.
             let _ = writeln!(page, "<tr>{}<br>", flag.name);
         }
         page.push_str("</table>\n<br>\nfull flags configurable<br>\n</body>\n</html>\n");
@@ -57,7 +57,7 @@ impl DebugFlagsLink {
         below(path, PATH).is_some()
     }
 
-    /// Answers. `body` is asked for its text where that counts.
+    /// Answers a request. `body` is only read if needed.
     pub(super) async fn answer(
         &self,
         method: &Method,

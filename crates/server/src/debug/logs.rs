@@ -19,9 +19,9 @@ use crate::answer::{error_text, page_not_found};
 const PATH: &str = "/logs";
 /// A file leaves in pieces of this size.
 const PIECE: usize = 64 << 10;
-/// The type of a file is told by as many of its bytes.
+/// The number of bytes that decide the type of a file.
 const SNIFFED: usize = 512;
-/// More entries of a directory are not shown.
+/// The limit on listed entries of a directory.
 const MOST_ENTRIES: usize = 100_000;
 
 /// Serves the files under a directory.
@@ -96,7 +96,7 @@ fn redirect(to: &str) -> Response {
     response
 }
 
-/// The names in a directory, as links.
+/// Returns the names in a directory as links.
 async fn listing(place: &Path) -> Result<Response, std::io::Error> {
     let mut entries = tokio::fs::read_dir(place).await?;
     let mut names = Vec::new();
@@ -111,7 +111,7 @@ async fn listing(place: &Path) -> Result<Response, std::io::Error> {
     names.sort_unstable();
     let mut page = "<!doctype html>\n<meta name=\"viewport\" content=\"width=device-width\">\n<pre>\n".to_owned();
     for name in names {
-        // Nothing that is written to a string fails.
+        // Writing to a string cannot fail.
         let _ = writeln!(page, "<a href=\"{}\">{}</a>", link(&name), escaped(&name));
     }
     page.push_str("</pre>\n");
@@ -124,7 +124,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&#34;").replace('\'', "&#39;")
 }
 
-/// A name as the path of a URL: what is no plain character is written as its number.
+/// Returns a name as a URL path, with special characters percent-encoded.
 fn link(name: &str) -> String {
     let mut link = String::new();
     for byte in name.bytes() {
@@ -140,7 +140,7 @@ fn link(name: &str) -> String {
     link
 }
 
-/// A file, or the part of it that the client asks for.
+/// Returns a file, or the part of it that the client asks for.
 async fn file(
     place: &Path,
     size: u64,
@@ -165,7 +165,7 @@ async fn file(
     };
     let (from, to) = part.unwrap_or((0, size));
     file.seek(std::io::SeekFrom::Start(from)).await?;
-    // A log grows while it is read: no more leaves than was announced.
+    // A log grows while it is read: no more than the announced length is sent.
     let pieces = stream::try_unfold((file, to - from), |(mut file, left)| async move {
         if left == 0 {
             return Ok(None);
@@ -196,16 +196,16 @@ async fn file(
     Ok(response)
 }
 
-/// What a range header asks for.
+/// The part of a file that a range header asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// From a byte up to, but without, another.
+    /// From the first index up to, excluding, the second.
     Of(u64, u64),
     Unsatisfiable,
 }
 
-/// One range counts; several, and what is none, mean the whole.
+/// Returns the part for a single range; several ranges, or an invalid one, result in the whole file.
 fn part(header: &str, size: u64) -> Part {
     let Some((from, to)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
         return Part::Whole;

@@ -13,15 +13,16 @@ use super::below;
 use crate::answer::{error_text, plain_text};
 
 const PATH: &str = "/debug/pprof";
-/// Go's, when a request does not say how long.
+/// Go's default duration.
 const SECONDS: u64 = 30;
-/// Longer than anybody looks at one profile.
+/// The longest duration of a profile.
 const MOST_SECONDS: u64 = 3600;
-/// Addresses that one request may ask the names of.
+/// The limit on addresses in a symbol request.
 const MOST_SYMBOLS: usize = 10_000;
 const FAILED: HeaderName = HeaderName::from_static("x-go-pprof");
 
-/// Makes a profile of the memory in use, in pprof's format, or says why there is none. It may take a second.
+/// Makes a profile of the memory in use, in pprof's format, or returns the reason why there is none. It may take a
+/// second.
 #[derive(Clone)]
 pub struct HeapProfile(Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>);
 
@@ -43,7 +44,7 @@ pub struct PprofLink {
     heap: Option<HeapProfile>,
 }
 
-/// The profiles, with a sentence each for the index.
+/// The profiles, each with a sentence for the index.
 const PROFILES: [(&str, &str); 6] = [
     (
         "goroutine",
@@ -57,7 +58,7 @@ const PROFILES: [(&str, &str); 6] = [
 ];
 
 impl PprofLink {
-    /// Without `heap` there are no profiles of memory.
+    /// Returns the link; without `heap` there are no memory profiles.
     pub fn new(heap: Option<HeapProfile>) -> Self {
         Self { heap }
     }
@@ -66,7 +67,7 @@ impl PprofLink {
         below(path, PATH).is_some()
     }
 
-    /// Answers. `raw` is the query as it came; `body` is asked for its text where that counts.
+    /// Answers a request. `raw` is the raw query; `body` is only read if needed.
     pub(super) async fn answer(
         &self,
         method: &Method,
@@ -144,7 +145,7 @@ async fn cpu(query: &Query) -> Response {
     }
 }
 
-/// As pprof's own protocol has it: first that there are names at all, then a line for each address.
+/// Returns symbols in pprof's own protocol: first a line that there are symbols, then a line for each address.
 fn symbols(asked: &str) -> String {
     let mut answer = "num_symbols: 1\n".to_owned();
     for text in asked.split('+').take(MOST_SYMBOLS) {

@@ -1,4 +1,5 @@
-//! `--debug-socket-path`: profiles and flags on a unix socket, for who may open it. Nobody is asked who they are.
+//! `--debug-socket-path`: profiles and flags on a unix socket, without authentication: its file permissions decide who
+//! may open it.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,14 +21,14 @@ use super::pprof::text;
 use super::{DebugFlagsLink, PprofLink};
 use crate::answer::page_not_found;
 
-/// No body is longer.
+/// The longest body, in bytes.
 const MOST: usize = 256 << 10;
-/// How long after it could not be accepted another connection is waited for.
+/// The pause after a failed accept.
 const PAUSE: Duration = Duration::from_secs(1);
-/// As many are served at a time.
+/// The limit on simultaneous connections.
 const MOST_CONNECTIONS: usize = 16;
 
-/// The socket, and the links that are served on it.
+/// The socket and its links.
 pub struct DebugSocket {
     listener: UnixListener,
     served: Arc<Served>,
@@ -39,7 +40,7 @@ struct Served {
 }
 
 impl DebugSocket {
-    /// Takes the place of what is at the path.
+    /// Binds the socket, replacing any file at the path.
     pub fn bind(path: &Path, profiles: PprofLink, flags: DebugFlagsLink) -> io::Result<Self> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -48,7 +49,7 @@ impl DebugSocket {
         Ok(Self { listener: UnixListener::bind(path)?, served: Arc::new(Served { profiles, flags }) })
     }
 
-    /// Answers until the shutdown signal.
+    /// Serves until the shutdown signal.
     pub async fn serve(self, shutdown: Shutdown) {
         let mut connections = JoinSet::new();
         loop {

@@ -1,4 +1,4 @@
-//! A page of plain text about the server itself, made when it is asked for.
+//! A page of plain text about the server itself, generated per request.
 
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 

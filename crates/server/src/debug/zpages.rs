@@ -1,4 +1,4 @@
-//! `/statusz` and `/flagz`: what runs, since when, and with which flags, as a text for people or as an object.
+//! `/statusz` and `/flagz`: the version, start time and flags of the server, as text or as an object.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +19,7 @@ use crate::version::{KUBERNETES_VERSION, TOOLCHAIN};
 const GROUP: &str = "config.k8s.io";
 const CURRENT: &str = "v1beta1";
 const OLD: &str = "v1alpha1";
-/// In the order in which they are told.
+/// In the order in which errors list them.
 const PRODUCED: [&str; 3] = ["application/json", "application/yaml", "text/plain"];
 const HEADER: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees \
                       and is for debugging purposes only.\n";
@@ -32,7 +32,7 @@ pub struct ZPagesLink {
     pub emulated: Version,
     /// Names and values of all flags.
     pub flags: Vec<(String, String)>,
-    /// Paths that `/statusz` names beside those that every server has.
+    /// Paths that `/statusz` lists besides those that every server has.
     pub more_paths: Vec<&'static str>,
     pub statusz: bool,
     pub flagz: bool,
@@ -161,7 +161,7 @@ impl Link for ZPagesLink {
 
     fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            // Only what is claimed comes here.
+            // Requests for other paths do not come here.
             let page = self.page(&request.info.path).unwrap_or(Page::Statusz);
             self.answer(page, &mut request)
         })
@@ -202,13 +202,13 @@ fn written(object: &Value, media_type: &str, is_pretty: bool) -> Body {
     Body::from(text)
 }
 
-/// Objects are for those who name their kind; all others get the text.
+/// Returns the form of the answer: an object if the client names its kind, text otherwise.
 fn negotiate(accept: &str, page: Page) -> Option<Form> {
     if accept.trim().is_empty() {
         return Some(Form::Text);
     }
     let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
-    // The best first; those alike stay in their order.
+    // The highest quality first, with a stable sort.
     clauses.sort_by(|one, other| other.quality.total_cmp(&one.quality));
     clauses.iter().find_map(|clause| PRODUCED.into_iter().find_map(|media_type| clause.form(media_type, page)))
 }
@@ -257,7 +257,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// When the process began, since 1970.
+/// Returns the start time of the process, since 1970.
 fn began() -> Duration {
     Duration::from_secs_f64(start_time().filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or_default())
 }

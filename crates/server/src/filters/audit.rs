@@ -1,5 +1,5 @@
-//! Follows a request with audit events. The policy is asked once the caller is known; who fails before that is recorded
-//! as nobody.
+//! Audit events of a request. The policy is evaluated once the caller is known; requests that fail before are recorded
+//! without a user.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -17,11 +17,11 @@ use http::{HeaderMap, StatusCode};
 
 use crate::answer::{Panicked, Refusal, Unaudited};
 
-/// Where intermediaries say whom they speak for.
+/// Headers in which intermediaries name the client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const REAL_IP: &str = "x-real-ip";
 
-/// The trail of a request, when anything is audited at all.
+/// Opens the trail of a request, if auditing is on.
 pub(crate) fn open(
     auditor: Option<&Arc<Auditor>>,
     record: &Arc<Record>,
@@ -34,7 +34,7 @@ pub(crate) fn open(
     Some(Arc::new(Trail::new(auditor, record.clone(), ips, agent.as_deref().unwrap_or_default())))
 }
 
-/// The request has arrived and its caller is known.
+/// Notes that the request was received and its caller is known.
 pub(crate) async fn received(
     trail: Option<&Arc<Trail>>,
     info: &Arc<RequestInfo>,
@@ -48,12 +48,12 @@ pub(crate) async fn received(
     let uri = go_quote(record.uri());
     let text = format!("Internal Server Error: {uri}: failed to store audit event");
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    // That this could not be recorded has been said; it will not be tried again for the answer.
+    // This failure has been reported; the answer is not audited.
     trail.end();
     Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
-/// What a request shows of credentials, of whatever worth.
+/// The kinds of credentials that a request presents, valid or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PresentedCredentials {
     basic: bool,
@@ -74,7 +74,7 @@ impl PresentedCredentials {
         Self {
             basic: pair.is_some_and(|pair| pair.contains(&b':')),
             bearer: credential("bearer").is_some(),
-            // Taken from nobody, but tried.
+            // Never accepted as a credential, but clients try.
             access_token: Query::parse(query).get("access_token").is_some_and(|token| !token.trim().is_empty()),
             certificate: !connection.peer_certificates.is_empty(),
         }
@@ -91,16 +91,16 @@ impl PresentedCredentials {
     }
 }
 
-/// What events tell of an answer that is about to leave.
+/// The facts about an answer that audit events report.
 pub(crate) struct Head {
     unaudited: bool,
     code: StatusCode,
     status: Option<Arc<Status>>,
     panicked: Option<Panicked>,
     media_type: Text,
-    /// Compressed bodies are not read.
+    /// True for compressed bodies, which are not recorded.
     compressed: bool,
-    /// The body, if it is there already.
+    /// The body, if it is complete already.
     whole: Option<Bytes>,
 }
 
@@ -120,7 +120,7 @@ impl Head {
     }
 }
 
-/// Tells of an answer. What follows its head is told by the [`Ending`], if anything does.
+/// Reports an answer. If it has a body after its head, [`Ending`] reports that.
 pub(crate) async fn answered(
     trail: Arc<Trail>,
     tried: PresentedCredentials,
@@ -128,7 +128,7 @@ pub(crate) async fn answered(
     head: Head,
 ) -> Option<Ending> {
     let info = info.filter(|_| !head.unaudited)?;
-    // Who was refused before the caller was known is only told of by the head of the answer.
+    // A request that is refused before its caller is known only has an event for the head of the answer.
     let unknown_caller = !trail.is_begun();
     if unknown_caller && !trail.begin(&info, None) {
         return None;
@@ -155,7 +155,7 @@ pub(crate) async fn answered(
         if limit > 0 {
             trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));
         }
-        // Of slow ones it is told as well how long sending them took.
+        // Events of slow requests also have the time that sending took.
         if !trail.is_slow() {
             trail.completed().await;
             return None;
@@ -172,19 +172,19 @@ pub(crate) async fn answered(
     })
 }
 
-/// Tells of the end of an answer that is sent piece by piece.
+/// Reports the end of an answer that is sent in pieces.
 pub(crate) struct Ending {
     trail: Arc<Trail>,
     media_type: Text,
     captured: Option<BytesMut>,
-    /// Bytes that are captured at most; zero when none are wanted.
+    /// The limit on captured bytes; zero if none are needed.
     limit: usize,
     completing: Option<BoxFuture<'static, ()>>,
     finished: bool,
 }
 
 impl Ending {
-    /// Some pieces are about to be sent.
+    /// Notes that some pieces are about to be sent.
     pub(crate) fn pieces(&mut self, pieces: &Pieces) {
         let fits = self.captured.as_ref().is_some_and(|captured| captured.len() + pieces.len() <= self.limit);
         match &mut self.captured {
@@ -193,7 +193,7 @@ impl Ending {
         }
     }
 
-    /// Everything has been sent; ready when that has been recorded.
+    /// Reports that everything was sent; ready when that is recorded.
     pub(crate) fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.finished {
             return Poll::Ready(());
@@ -211,7 +211,7 @@ impl Ending {
         recorded
     }
 
-    /// A panic ended the answer.
+    /// Reports that a panic ended the answer.
     pub(crate) fn panicked(&mut self, message: String) {
         let trail = self.trail.clone();
         self.finished = true;
@@ -220,7 +220,7 @@ impl Ending {
 }
 
 impl Drop for Ending {
-    /// The client has gone before the end.
+    /// Reports that the client disconnected before the end.
     fn drop(&mut self) {
         if !self.finished {
             match self.completing.take() {
@@ -234,7 +234,7 @@ impl Drop for Ending {
     }
 }
 
-/// Carries on with nobody waiting. Most backends are done at once.
+/// Runs `work` to its end in the background. Most backends finish at once.
 fn detach(work: impl Future<Output = ()> + Send + 'static) {
     let mut work = Box::pin(work);
     let mut cx = Context::from_waker(Waker::noop());
@@ -245,7 +245,8 @@ fn detach(work: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// The addresses that a request came by, from the farthest. All but the last are what clients and proxies say.
+/// Returns the addresses on the path of a request, the client's first. All but the last are claims of clients and
+/// proxies.
 fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<IpAddr> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut ips: Vec<IpAddr> = text(FORWARDED_FOR).split(',').filter_map(|part| part.trim().parse().ok()).collect();

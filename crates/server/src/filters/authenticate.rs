@@ -1,4 +1,4 @@
-//! Finds out who is calling, and takes the credentials out of the request.
+//! Authentication of the caller, and removal of the credentials from the request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,31 +14,31 @@ use crate::Metrics;
 use crate::answer::{CloseConnection, Refusal};
 use crate::throttle::Throttle;
 
-/// The headers in which authenticating proxies usually name a user. They are believed from such a proxy only, and nobody
-/// behind this filter may see them.
+/// The usual headers in which authenticating proxies name a user. They are only trusted from such a proxy, and removed
+/// for all later filters.
 const PROXY_HEADERS: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const PROXY_EXTRA_PREFIX: &str = "x-remote-extra-";
 
-/// After so many failures a connection ends: HTTP/2 has no such patience.
+/// The number of failures after which an HTTP/1 connection is closed; HTTP/2 connections close after the first.
 const FAILED_LOGINS: u32 = 10;
 
-/// How callers are found out.
+/// The configuration of authentication.
 pub struct Authentication {
     pub authenticator: Arc<dyn Authenticator>,
-    /// `--api-audiences`: whom credentials for this server are made for.
+    /// `--api-audiences`: the audiences of tokens for this server.
     pub audiences: Vec<Text>,
-    /// Further headers that proxies name users in, in lower case, and beginnings of such.
+    /// Further headers in which proxies name users, in lower case, and prefixes of such headers.
     pub proxy_headers: Vec<String>,
     pub proxy_prefixes: Vec<String>,
 }
 
 impl Authentication {
-    /// By an authenticator that knows neither audiences nor proxies.
+    /// Returns the configuration for an authenticator that needs neither audiences nor proxies.
     pub fn by(authenticator: Arc<dyn Authenticator>) -> Self {
         Self { authenticator, audiences: Vec::new(), proxy_headers: Vec::new(), proxy_prefixes: Vec::new() }
     }
 
-    /// Takes out what proves who somebody is: nothing behind this may be tempted to use it.
+    /// Removes the credentials, so that no later code can use them.
     fn strip(&self, headers: &mut HeaderMap) {
         headers.remove(AUTHORIZATION);
         for name in PROXY_HEADERS {
@@ -115,7 +115,7 @@ pub(crate) async fn caller(
     Ok(known.user)
 }
 
-/// Leaves the subprotocols that can be agreed on.
+/// Removes the subprotocol with a token, and keeps those that can be agreed on.
 fn strip_token_protocol(headers: &mut HeaderMap) {
     let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter().filter_map(|value| value.to_str().ok());
     let (tokens, others): (Vec<&str>, Vec<&str>) =
@@ -130,7 +130,7 @@ fn strip_token_protocol(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the connection ends with this answer.
+/// Returns true if the connection is closed after this answer.
 pub(crate) fn must_leave(user: &User, connection: &ConnectionInfo) -> bool {
     is_http2(connection) && (user.name == User::ANONYMOUS || user.is_in(User::UNAUTHENTICATED))
 }

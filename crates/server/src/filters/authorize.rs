@@ -1,4 +1,4 @@
-//! Asks whether the caller may do this.
+//! Authorization of the request.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Lets scripts of other origins read answers, where operators name those origins (`--cors-allowed-origins`).
+//! Access for scripts of other origins, as configured by operators (`--cors-allowed-origins`).
 
 use std::sync::Arc;
 
@@ -20,12 +20,13 @@ const HELP: &str = "List of allowed origins for CORS, comma separated. An allowe
                     the end with '$' or including the ':' port separator suffix. Examples of valid expressions are \
                     '//example\\.com(:|$)' and '^https://example\\.com(:|$)'";
 
-/// The origins that are let in.
+/// The allowed origins.
 #[derive(Clone, Debug)]
 pub struct Cors(Arc<[Regex]>);
 
 impl Cors {
-    /// From regular expressions, each of which must say where the name of the host begins and ends (CVE-2022-1996).
+    /// Returns the origins that match regular expressions, each of which must anchor the beginning and the end of the
+    /// host (CVE-2022-1996).
     pub fn new(patterns: &[&str]) -> Result<Self, String> {
         let mut origins = Vec::new();
         for pattern in patterns {
@@ -46,7 +47,7 @@ impl Cors {
         Ok(Self(origins.into()))
     }
 
-    /// The origin of a request, if it is one of those.
+    /// Returns the origin of a request, if it is allowed.
     pub(crate) fn origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(ORIGIN)?;
         let text = origin.to_str().ok()?;
@@ -54,7 +55,7 @@ impl Cors {
     }
 }
 
-/// The answer to a browser that asks beforehand. Nobody has been authenticated: it says nothing about the server.
+/// Returns the answer to a browser's preflight request, which is unauthenticated: it reveals nothing about the server.
 pub(crate) fn preflight(method: &Method) -> Option<Response> {
     (method == Method::OPTIONS).then(|| {
         let mut response = Response::new(Body::empty());
@@ -63,7 +64,7 @@ pub(crate) fn preflight(method: &Method) -> Option<Response> {
     })
 }
 
-/// Lets scripts of the origin read the answer.
+/// Allows scripts of the origin to read the answer.
 pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);

@@ -1,4 +1,4 @@
-//! Short requests have a deadline; the client may ask for a shorter one.
+//! Deadlines of requests that are not long-running; clients may ask for shorter ones.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use binnacle_request::{Query, Record, RequestInfo};
 use crate::answer::Refusal;
 use crate::duration::parse_go;
 
-/// When the answer is due: none for long-running requests.
+/// Returns the deadline of the answer, none for long-running requests.
 pub(crate) fn of(
     info: &RequestInfo,
     query: &Query,
@@ -23,12 +23,12 @@ pub(crate) fn of(
         Some(text) => parse_go(text)
             .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?,
     };
-    // Zero or less means that the client does not care.
+    // Zero or less means no wish of the client.
     let timeout = wanted.filter(|wanted| !wanted.is_zero()).map_or(longest, |wanted| wanted.min(longest));
     Ok(Some(record.started() + timeout))
 }
 
-/// Waits for an answer until the deadline; `None` when there was none.
+/// Waits for an answer until the deadline; `None` if it expires.
 pub(crate) async fn within<T>(deadline: Option<Instant>, answer: impl Future<Output = T>) -> Option<T> {
     match deadline {
         None => Some(answer.await),

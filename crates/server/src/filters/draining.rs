@@ -1,4 +1,4 @@
-//! While the server finishes what it began, newcomers are sent elsewhere (`--shutdown-send-retry-after`).
+//! Refusal of new requests while the server finishes those in flight (`--shutdown-send-retry-after`).
 
 use binnacle_request::{RequestInfo, Shutdown};
 use http::StatusCode;
@@ -7,7 +7,7 @@ use http::request::Parts;
 
 use crate::answer::Refusal;
 
-/// Probes and metrics are answered to the end.
+/// Probes and metrics are served to the end.
 pub(super) const EXEMPT: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
 const RETRY_AFTER_SECONDS: u32 = 5;
 
@@ -24,7 +24,7 @@ pub(crate) fn check(draining: Option<&Shutdown>, info: &RequestInfo, parts: &Par
 }
 
 fn is_exempt(info: &RequestInfo, parts: &Parts) -> bool {
-    // The server's own requests; who pretends to be it gains an answer, and nothing else.
+    // The server's own requests. A client that claims to be the server gains an answer, and nothing else.
     let own = parts.headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().starts_with(b"kube-apiserver/"));
     own || EXEMPT.iter().any(|prefix| info.path.starts_with(prefix))
 }

@@ -1,4 +1,4 @@
-//! Priority and fairness: requests wait for a seat of their level, or are told to come again.
+//! Priority and fairness: requests wait for a seat of their priority level, or are refused and should be retried.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,8 @@ use crate::answer::Refusal;
 const SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// Where a request belongs: what its answer says of that. Uids, because names would tell clients how they are thought of.
+/// The uids of a request's flow schema and priority level, for headers of the answer: the names would reveal how the
+/// client is classified.
 #[derive(Default)]
 pub(crate) struct Belongs {
     schema: Text,
@@ -56,7 +57,7 @@ pub(crate) async fn seat(
     }
 }
 
-/// Says where the request belongs.
+/// Adds the headers with the flow schema and priority level.
 pub(crate) fn tell(belongs: &Belongs, response: &mut Response) {
     if belongs.known {
         for (name, uid) in [(LEVEL_UID, &belongs.level), (SCHEMA_UID, &belongs.schema)] {

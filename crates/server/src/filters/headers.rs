@@ -8,7 +8,7 @@ use http_body::Body as _;
 
 pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// Adds what operators asked for.
+/// Adds the headers that operators configure.
 pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origin: Option<HeaderValue>) {
     let headers = response.headers_mut();
     if let Some(hsts) = hsts {
@@ -19,7 +19,7 @@ pub(crate) fn options(response: &mut Response, hsts: Option<&HeaderValue>, origi
     }
 }
 
-/// Adds the audit ID, and that nothing may be kept by a cache because everything is subject to authorization.
+/// Adds the audit ID, and `Cache-Control`: caches may keep nothing because everything is subject to authorization.
 pub(crate) fn finish(mut response: Response, record: &Record, is_head: bool) -> Response {
     let status = response.status().as_u16();
     let mut warnings = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn finish(mut response: Response, record: &Record, is_head: bool) -> 
         }
     }
     if is_head {
-        // Also with HTTP/2, where the library does not look at the method.
+        // Also needed with HTTP/2, whose library ignores the method.
         let length = response.body().size_hint().exact();
         *response.body_mut() = Body::empty();
         if let Some(length) = length {

@@ -1,4 +1,4 @@
-//! Lets the caller act as somebody else, where that is asked for and allowed.
+//! Impersonation: replaces the caller by another user, if requested and allowed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use http::HeaderMap;
 use crate::answer::Refusal;
 use crate::impersonation::Impersonation;
 
-/// As whom the request goes on.
+/// Returns the user that the request runs as.
 pub(crate) async fn actor(
     impersonation: &Impersonation,
     headers: &mut HeaderMap,

@@ -1,4 +1,4 @@
-//! Counts the request among those in flight, and refuses those above the limits where fairness does not share them out.
+//! Counts requests in flight, and refuses those above the limits unless priority and fairness is on.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use binnacle_request::{RequestInfo, User};
 use http::StatusCode;
 
 use crate::answer::Refusal;
-use crate::inflight::{Guard, InFlight, Kind};
+use crate::inflight::{Guard, InFlight, RequestKind};
 
-/// How many short requests may be in flight at once (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
+/// Limits on short requests in flight (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlightLimits {
-    /// Zero for no limit, both.
+    /// Both limits: zero for no limit.
     pub read_only: i64,
     pub mutating: i64,
 }
@@ -20,7 +20,7 @@ pub(crate) fn count(inflight: &Arc<InFlight>, info: &RequestInfo) -> Guard {
     inflight.begin(kind(info))
 }
 
-/// Administrators are always let in.
+/// Refuses a request above the limit; administrators are exempt.
 pub(crate) fn check(
     limits: Option<InFlightLimits>,
     inflight: &InFlight,
@@ -30,11 +30,11 @@ pub(crate) fn check(
     let Some(limits) = limits else { return Ok(()) };
     let kind = kind(info);
     let limit = match kind {
-        Kind::ReadOnly => limits.read_only,
-        Kind::Mutating => limits.mutating,
-        Kind::LongRunning => 0,
+        RequestKind::ReadOnly => limits.read_only,
+        RequestKind::Mutating => limits.mutating,
+        RequestKind::LongRunning => 0,
     };
-    // The request itself is counted already.
+    // The count includes the request itself.
     if limit == 0 || inflight.now(kind) <= limit || user.is_in(User::MASTERS) {
         return Ok(());
     }
@@ -46,11 +46,11 @@ pub(crate) fn check(
     })
 }
 
-fn kind(info: &RequestInfo) -> Kind {
+fn kind(info: &RequestInfo) -> RequestKind {
     match () {
-        () if info.is_long_running() => Kind::LongRunning,
-        () if info.is_read_only() => Kind::ReadOnly,
-        () => Kind::Mutating,
+        () if info.is_long_running() => RequestKind::LongRunning,
+        () if info.is_read_only() => RequestKind::ReadOnly,
+        () => RequestKind::Mutating,
     }
 }
 

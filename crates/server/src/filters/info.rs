@@ -1,4 +1,4 @@
-//! Reads method, path and query.
+//! Parsing of method, path and query.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn read(parts: &Parts, query: &Query, record: &Record) -> Result<Arc<
     }
 }
 
-/// The verb label of metrics: the method, except where that hides what is being done.
+/// Returns the verb label of metrics: the method, except where it would hide the action.
 fn metric_verb(parts: &Parts, query: &Query, info: &RequestInfo) -> &'static str {
     let connects = matches!(info.subresource.as_str(), "log" | "exec" | "portforward" | "attach" | "proxy");
     if info.is_resource_request && connects {

@@ -1,4 +1,4 @@
-//! Until the server has been ready once, requests are sent away (`--send-retry-after-while-not-ready-once`).
+//! Refusal of requests until the server has been ready once (`--send-retry-after-while-not-ready-once`).
 
 use binnacle_meta::Text;
 use binnacle_request::{Record, RequestInfo, User};
@@ -8,7 +8,7 @@ use super::draining::EXEMPT;
 use crate::answer::Refusal;
 use crate::health::HasBeenReady;
 
-/// Who is served all the same, to find out why a start takes long.
+/// The group whose requests are served nevertheless, to debug a slow start.
 const DEBUGGERS: &str = "system:openshift:risky-not-ready-microshift-debugging-group";
 const RETRY_AFTER_SECONDS: u32 = 5;
 

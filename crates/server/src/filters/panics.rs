@@ -1,4 +1,4 @@
-//! A panic costs the request that caused it, never the connection or the server.
+//! Panics: they fail the request that caused them, never the connection or the server.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,10 +9,10 @@ use http::StatusCode;
 
 use crate::answer::{Panicked, error_text};
 
-/// Runs a handler; the answer to a panic is a 500.
+/// Runs a handler; a panic results in a 500.
 pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Response>) -> Response {
-    // What a panicking request was working on is dropped with it; shared state is behind locks without poisoning or
-    // atomics, and writes reach the store as one transaction.
+    // The state of a panicking request is dropped with it. Shared state is in atomics or behind locks without
+    // poisoning, and writes reach the store as one transaction.
     match AssertUnwindSafe(handler).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {
@@ -25,7 +25,7 @@ pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Respo
     }
 }
 
-/// Runs one step of something that is polled; the error is the message of its panic.
+/// Runs one poll of a future or stream; the error is the message of its panic.
 pub(crate) fn catch<T>(record: &Record, step: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(step)).map_err(|panic| report(record, panic.as_ref()))
 }

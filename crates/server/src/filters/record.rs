@@ -1,4 +1,4 @@
-//! Opens the record of a request.
+//! Opening of the record of a request.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How long requests spend in each of the filters that may have to wait for somebody else.
+//! The time that requests spend in the filters that may wait for other servers.
 
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
@@ -11,7 +11,7 @@ use super::traces;
 
 const BUCKETS: [f64; 13] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0];
 
-/// A filter whose time is counted.
+/// A filter with a measured duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
     Authentication,
@@ -40,7 +40,7 @@ impl Filter {
 /// The family `apiserver_request_filter_duration_seconds`.
 pub(crate) struct FilterMetrics {
     family: HistogramVec,
-    /// Looked up once; a filter that no request has passed is not told of.
+    /// Looked up once; a filter that has seen no request has no series.
     filters: [OnceLock<Histogram>; Filter::COUNT],
 }
 
@@ -59,7 +59,7 @@ impl FilterMetrics {
     }
 }
 
-/// Measures one request's way through the filters.
+/// Measures the time of one request in each filter.
 pub(crate) struct FilterTimings<'a> {
     metrics: &'a FilterMetrics,
     record: &'a Record,
@@ -71,12 +71,12 @@ impl<'a> FilterTimings<'a> {
         Self { metrics, record, began: Instant::now() }
     }
 
-    /// The request is through with a filter, and goes on to the next.
+    /// Notes that the request passed a filter and enters the next.
     pub(crate) fn passed(&mut self, filter: Filter) {
         let now = Instant::now();
         let took = now - self.began;
         self.metrics.of(filter).observe(took.as_secs_f64());
-        // The trace begins behind authentication, which has told of itself.
+        // The trace begins after authentication, which has its own span.
         if filter != Filter::Authentication && self.record.trace().is_some() {
             traces::entered(self.record, filter.as_str(), SystemTime::now() - took);
         }

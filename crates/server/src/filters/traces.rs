@@ -1,4 +1,4 @@
-//! The trace of a request: which are sampled, and the spans of the server itself, named as the Go server names them.
+//! The trace of a request: sampling, and the server's own spans, named as in Go.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use http::header::{ACCEPT, HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, Version};
 
-/// Members may have their requests sampled: others are anybody.
+/// The groups whose members may have their requests sampled.
 const TRUSTED: [&str; 2] = [User::MASTERS, "system:monitoring"];
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// What is told of a client's name.
+/// The number of bytes of a client's user agent that are recorded.
 const MOST_OF_AGENT: usize = 256;
 
 /// Decides which requests are traced.
 pub struct Tracer {
     sink: Arc<dyn SpanSink>,
-    /// A trace is sampled whose number is below, of those of 63 bits.
+    /// A trace is sampled if the last 63 bits of its id are below this.
     below: u64,
 }
 
 impl Tracer {
-    /// `per_million` of the requests are sampled whose callers have not decided that.
+    /// Samples `per_million` of the requests whose callers have not decided themselves.
     pub fn new(sink: Arc<dyn SpanSink>, per_million: u32) -> Self {
         let below = (u128::from(per_million.min(1_000_000)) << 63) / 1_000_000;
         Self { sink, below: u64::try_from(below).unwrap_or(u64::MAX) }
@@ -41,7 +41,7 @@ impl Tracer {
     }
 }
 
-/// Begins the trace of a request, once it is known who asks: only some may decide that theirs is sampled.
+/// Begins the trace of a request, once the caller is known, because only some may request sampling.
 pub(crate) fn begin(
     tracer: Option<&Tracer>,
     record: &Record,
@@ -74,14 +74,14 @@ pub(crate) fn begin(
     record.trace_with(trace);
 }
 
-/// Notes that a request has come into a filter.
+/// Notes that a request entered a filter.
 pub(crate) fn entered(record: &Record, filter: &'static str, began: SystemTime) {
     if let Some(trace) = record.trace() {
         trace.enter(filter, SpanKind::Internal, began);
     }
 }
 
-/// Begins the span of what handles a resource.
+/// Begins the span of a resource handler.
 pub(crate) fn handling(record: &Record, info: &RequestInfo, parts: &Parts) {
     let Some(trace) = record.trace().filter(|trace| trace.is_sampled() && info.is_resource_request) else { return };
     let name = match info.verb.as_str() {
@@ -121,7 +121,7 @@ pub(crate) fn handling(record: &Record, info: &RequestInfo, parts: &Parts) {
     });
 }
 
-/// Ends the trace of a request with what became of it.
+/// Ends the trace of a request with its outcome.
 pub(crate) fn finish(record: &Record, facts: &Facts) {
     let Some(trace) = record.trace() else { return };
     trace.change_server(|span| {
@@ -142,7 +142,7 @@ pub(crate) fn finish(record: &Record, facts: &Facts) {
     trace.end_all();
 }
 
-/// `GET /api/v1/namespaces/{:namespace}/pods/{:name}`, or the method alone.
+/// Returns a name such as `GET /api/v1/namespaces/{:namespace}/pods/{:name}`, or the method alone.
 fn name(info: &RequestInfo, parts: &Parts) -> String {
     let method = parts.method.as_str();
     if !info.is_resource_request {

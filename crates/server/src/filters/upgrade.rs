@@ -1,4 +1,4 @@
-//! Takes the connection out of a request that asks for it to be upgraded, and keeps what must last as long as that.
+//! Upgrades: takes the connection out of a request that asks for one, and keeps state for as long as it is open.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::audit::Ending;
 
-/// The upgrade that a request asks for, if it does, and what is told when its connection is given up.
+/// Returns the upgrade that a request asks for, if any, and the state that is kept until its connection closes.
 pub(crate) fn of(extensions: &mut Extensions) -> (Option<Upgrade>, Kept) {
     let kept = Kept::default();
     let upgrade = extensions.remove::<OnUpgrade>().map(|connection| {
@@ -27,7 +27,7 @@ pub(crate) fn of(extensions: &mut Extensions) -> (Option<Upgrade>, Kept) {
     (upgrade, kept)
 }
 
-/// What lasts as long as an upgraded connection: clones hold it together.
+/// State that is kept as long as an upgraded connection is open. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Kept(Arc<Mutex<Option<Ending>>>);
 

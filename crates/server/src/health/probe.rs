@@ -1,4 +1,4 @@
-//! A check that answers soon. While it takes longer than a probe should wait, what it found last time stands.
+//! A check with a quick answer: while it takes longer than a probe should wait, its last result counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::HealthCheck;
 
-/// How long an answer waits for a check whose last result is known.
+/// The longest wait for a check with a known last result.
 const PATIENCE: Duration = Duration::from_millis(25);
 
 type Outcome = Result<(), String>;
@@ -23,7 +23,7 @@ pub(super) struct Probe {
 #[derive(Default)]
 struct State {
     last: Option<Outcome>,
-    /// The check that is under way.
+    /// The check in progress.
     running: Option<watch::Receiver<Option<Outcome>>>,
 }
 
@@ -40,8 +40,8 @@ impl Probe {
         self.check.group()
     }
 
-    /// What the check finds, or found last if it does not say soon. Each check has its own limit after which it fails, so
-    /// nothing that is wrong is hidden for longer than that.
+    /// Returns the result of the check, or its last one if it takes long. Each check fails after its own timeout, so no
+    /// failure is hidden for longer than that.
     pub(super) async fn ask(self: &Arc<Self>) -> Outcome {
         let under_way = self.state.lock().running.clone();
         let mut running = match under_way {
@@ -49,7 +49,7 @@ impl Probe {
             None => {
                 let check = self.check.clone();
                 let mut checking = async move { check.check().await }.boxed();
-                // Most know at once.
+                // Most checks finish at once.
                 if let Some(outcome) = (&mut checking).now_or_never() {
                     self.state.lock().last = Some(outcome.clone());
                     return outcome;
@@ -69,7 +69,7 @@ impl Probe {
         let found = async {
             match running.wait_for(Option::is_some).await {
                 Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
-                // A panic, or the end of the runtime.
+                // A panic, or the runtime shut down.
                 Err(_) => {
                     self.state.lock().running = None;
                     Err("the check ended early".to_owned())
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Knows at once, the first time; then when it is told.
+    /// A check that answers at once the first time, and later when it is notified.
     #[derive(Default)]
     struct Slow {
         asked: AtomicU32,
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(probe.ask().await, Ok(()));
         }
         assert!(began.elapsed() < Duration::from_secs(5));
-        // One attempt at a time.
+        // One attempt runs at a time.
         assert_eq!(slow.asked.load(Ordering::Relaxed), 2);
         slow.told.notify_one();
         while probe.state.lock().running.is_some() {

@@ -9,14 +9,14 @@ use h2::RecvStream;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::runtime::Handle;
 
-/// How long, and how much of it, a body is still read that nobody wants any more.
+/// The limits in time and bytes on reading the rest of an unneeded body.
 const DRAIN_FOR: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: usize = 8 * 1024 * 1024;
 
-/// A body. What is left of it when it is dropped is read and thrown away for a while: a stream that is reset while its
-/// client still sends loses the answer with many clients, among them curl, that give up what they have not read yet.
+/// A body. On drop, the rest of it is read and discarded for a while: if a stream is reset while its client still
+/// sends, many clients, curl among them, discard the unread answer.
 pub(super) struct Incoming {
-    /// None once it has been handed on, or has broken.
+    /// `None` once it has been handed on or has failed.
     stream: Option<RecvStream>,
     length: Option<u64>,
     runtime: Handle,
@@ -38,7 +38,7 @@ impl HttpBody for Incoming {
         match ready!(stream.poll_data(cx)) {
             Some(Ok(data)) => {
                 let count = data.len();
-                // Only an error of ours: more than was received.
+                // It only fails if more than the received bytes are released.
                 let _ = stream.flow_control().release_capacity(count);
                 if let Some(length) = &mut self.length {
                     *length = length.saturating_sub(count as u64);
@@ -49,7 +49,7 @@ impl HttpBody for Incoming {
                 self.stream = None;
                 Poll::Ready(Some(Err(error)))
             }
-            // Trailers mean nothing to us.
+            // Trailers are ignored.
             None => Poll::Ready(None),
         }
     }

@@ -1,6 +1,5 @@
-//! Who was allowed a moment ago to act as whom: an agent that lists, watches and writes as its node asks for the same leave
-//! with each of its requests. Only what was allowed is kept, and only for seconds, as that is how long it may take until
-//! leave that is withdrawn is missed.
+//! A cache of allowed impersonations: an agent that lists, watches and writes as its node needs the same permission for
+//! each request. Only allowed ones are kept, and only for seconds, so a revoked permission may last that long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,20 +13,20 @@ use sha2::{Digest, Sha256};
 
 use super::modes::Mode;
 
-/// As long as the answers of token webhooks.
+/// The same time as for answers of token webhooks.
 pub(super) const KEPT: Duration = Duration::from_secs(10);
-/// Entries that are remembered at least.
+/// The minimum number of cached entries.
 const REMEMBERED: usize = 10_000;
-/// Bytes of texts that are kept of one user.
+/// The limit on the size of a cached user.
 const MAX_USER: usize = 4096;
 
-/// What was allowed recently.
+/// The impersonations that were allowed recently.
 pub(super) struct Allowed {
     kept: Duration,
     users: Mutex<Recent<Key, (Instant, Arc<User>)>>,
 }
 
-/// Stands for a question. Hashed, because callers choose most of what it consists of.
+/// The key of a decision. Hashed, because callers choose most of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key([u8; 32]);
 
@@ -41,7 +40,7 @@ impl Allowed {
         users.get(key).filter(|(since, _)| since.elapsed() < self.kept).map(|(_, user)| user.clone())
     }
 
-    /// Whoever is large is asked about again: headers may hold a megabyte, and it is the caller who sends them.
+    /// Inserts a user. Large ones are not cached: headers may hold a megabyte, which the caller chooses.
     pub(super) fn insert(&self, key: Key, user: Arc<User>) {
         if size(&user) <= MAX_USER {
             self.users.lock().insert(key, (Instant::now(), user));
@@ -50,7 +49,7 @@ impl Allowed {
 }
 
 impl Key {
-    /// Whether `requestor` may act as `wanted` at all.
+    /// Returns the key of the decision that `requestor` may impersonate `wanted` at all.
     pub(super) fn of_user(mode: Mode, wanted: &User, requestor: &User) -> Self {
         let mut hash = Hash::begin(0, mode);
         hash.user(wanted);
@@ -58,7 +57,7 @@ impl Key {
         hash.end()
     }
 
-    /// Whether they may do so for this request.
+    /// Returns the key of the decision that the requestor may do so for this request.
     pub(super) fn of_request(mode: Mode, wanted: &User, request: &Attributes<'_>) -> Self {
         let mut hash = Hash::begin(1, mode);
         hash.user(wanted);
@@ -103,7 +102,7 @@ fn size(user: &User) -> usize {
     user.name.len() + user.uid.len() + lengths(&user.groups) + extra.sum::<usize>()
 }
 
-/// Lengths keep what is hashed from running into its neighbour.
+/// A hash of texts, each with its length, so that neighbours cannot run into each other.
 struct Hash(Sha256);
 
 impl Hash {

@@ -1,4 +1,4 @@
-//! The headers that say whom to act as.
+//! The headers that name the user to impersonate.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,14 @@ const UID: &str = "impersonate-uid";
 const GROUP: &str = "impersonate-group";
 const EXTRA: &str = "impersonate-extra-";
 
-/// Who is wanted, exactly as the headers say it; `None` when they do not ask for anybody. The name may be missing.
+/// Returns the user to impersonate, exactly as the headers name it; `None` without such headers. The name may be
+/// missing.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<User> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let mut extra: BTreeMap<Text, Vec<Text>> = BTreeMap::new();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            // A key whose escapes are broken is taken as it is.
+            // A key with invalid escapes is used as it is.
             let key = decode_path(key).unwrap_or_else(|| key.into());
             extra.entry(key).or_default().push(text(value));
         }
@@ -27,12 +28,12 @@ pub(super) fn wanted(headers: &HeaderMap) -> Option<User> {
     (user != User::default()).then_some(user)
 }
 
-/// The answer to headers that do not say whose groups and the like those are.
+/// Returns the error for headers with groups, a uid or extras but no user name.
 pub(super) fn nameless(wanted: &User) -> Status {
     Status::bad_request(format!("requested {} without impersonating a user name", shown(wanted)))
 }
 
-/// Nobody behind this may tell that somebody is not really who they are.
+/// Removes the headers, so that later code cannot detect the impersonation.
 pub(super) fn strip(headers: &mut HeaderMap) {
     for name in [USER, UID, GROUP] {
         headers.remove(name);
@@ -47,7 +48,7 @@ fn text(value: &HeaderValue) -> Text {
     String::from_utf8_lossy(value.as_bytes()).as_ref().into()
 }
 
-/// As Go prints the structure.
+/// Returns the user as Go prints the struct.
 fn shown(user: &User) -> String {
     let list = |texts: &[Text]| {
         let quoted: Vec<String> = texts.iter().map(|text| go_quote(text)).collect();

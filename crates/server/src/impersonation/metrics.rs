@@ -1,4 +1,4 @@
-//! How often and how quickly callers may act as others, under kube-apiserver's names.
+//! Counts and latencies of impersonation, under kube-apiserver's names.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ impl ImpersonationMetrics {
         })
     }
 
-    /// A request asked to go on as somebody else; `mode` is the one that allowed it, if any did.
+    /// Counts an impersonation request; `mode` is the mode that allowed it, if any.
     pub(super) fn attempted(&self, mode: Option<&str>, took: Duration) {
         self.attempts.count(mode.unwrap_or_default(), mode.is_some(), took);
     }
 
-    /// An authorizer was asked for one part of that.
+    /// Counts one authorization check of an impersonation.
     pub(super) fn checked(&self, mode: &str, allowed: bool, took: Duration) {
         self.checks.count(mode, allowed, took);
     }

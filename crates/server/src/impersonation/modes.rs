@@ -1,4 +1,4 @@
-//! The ways of acting as somebody else, and what each of them asks the authorizer.
+//! The modes of impersonation, and their authorization checks.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,27 +17,27 @@ pub(super) const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const ASSOCIATED_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
-/// From so many groups or extras on, leave for all of them is asked for first.
+/// From this number of groups or extras on, permission for all of them is checked first.
 const MANY: usize = 4;
 
-/// In the order in which they are tried.
+/// The modes in the order in which they are tried.
 pub(super) const MODES: [Mode; 5] =
     [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// A pod acts as the node that it runs on.
+    /// A pod impersonates the node that it runs on.
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
-    /// Anybody who is neither a node nor a service account.
+    /// Any user other than nodes and service accounts.
     UserInfo,
-    /// The original way, whatever is to be done.
+    /// The original mode, independent of the request.
     Legacy,
 }
 
 impl Mode {
-    /// The verb that stands for the way in audit events; empty for the original one.
+    /// Returns the verb of the mode in audit events; empty for the original one.
     pub(super) fn constraint(self) -> &'static str {
         match self {
             Self::Legacy => "",
@@ -45,7 +45,7 @@ impl Mode {
         }
     }
 
-    /// As metrics name the way.
+    /// Returns the label of the mode in metrics.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
@@ -53,7 +53,7 @@ impl Mode {
         }
     }
 
-    /// The verb of acting as somebody.
+    /// Returns the verb for impersonating a user.
     pub(super) fn verb(self) -> &'static str {
         match self {
             Self::AssociatedNode => "impersonate:associated-node",
@@ -64,12 +64,12 @@ impl Mode {
         }
     }
 
-    /// The verb of doing something as somebody.
+    /// Returns the verb for running a request as a user.
     fn verb_on(self, verb: &str) -> String {
         format!("impersonate-on:{}:{verb}", self.label())
     }
 
-    /// Whether this is a way for these two at all.
+    /// Returns true if the mode applies to these two users.
     fn applies(self, wanted: &User, requestor: &User) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node_name(&wanted.name);
@@ -86,7 +86,7 @@ impl Mode {
         }
     }
 
-    /// Whom the caller of `request` becomes; `None` when this is no way for them.
+    /// Returns the user that the caller of `request` becomes; `None` if the mode does not apply to them.
     pub(super) async fn check(
         self,
         by: &Impersonation,
@@ -103,8 +103,8 @@ impl Mode {
         if self != Self::AssociatedNode {
             return self.check_constrained(by, wanted, wanted, request).await.map(Some);
         }
-        // Which node it is has been settled above. Leave is given for all nodes at once, and to the account wherever it
-        // runs, so that the pods of a daemon set share what is remembered.
+        // The node is resolved above. Permission is checked for all nodes at once and for the account regardless of its
+        // node, so that the pods of a daemon set share cached decisions.
         let keys = request.user.extra.keys().cloned().collect();
         let anywhere = User { extra: [(Text::new_static(ASSOCIATED_KEYS), keys)].into(), ..request.user.clone() };
         let request = Attributes { user: &anywhere, ..*request };
@@ -112,7 +112,7 @@ impl Mode {
         Ok(Some(Arc::new(User { name: wanted.name.clone(), ..(*user).clone() })))
     }
 
-    /// `known_as` is who stands for the wanted user in what is remembered.
+    /// `known_as` replaces the wanted user in the keys of cached decisions.
     async fn check_constrained(
         self,
         by: &Impersonation,
@@ -141,7 +141,7 @@ impl Mode {
     }
 }
 
-/// Questions to the authorizer in one way.
+/// Authorization checks in one mode.
 struct Check<'a> {
     mode: Mode,
     by: &'a Impersonation,
@@ -149,7 +149,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Each part of who is wanted, and whom that makes.
+    /// Authorizes each part of the wanted user. Returns the user that the caller becomes.
     async fn parts(&self, wanted: &User) -> Result<User, Status> {
         let mut user = wanted.clone();
         self.name(wanted, &mut user).await?;
@@ -174,7 +174,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Users and groups were of the core group before there were constrained ways.
+    /// Returns the API group of users and groups, which is the core group in the original mode.
     fn subject_group(&self) -> &'static str {
         if self.mode == Mode::Legacy { "" } else { AUTHENTICATION }
     }
@@ -264,7 +264,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// The node that a user name is of, if it is one.
+/// Returns the node of a user name, if it is a node's.
 fn node_name(username: &str) -> Option<&str> {
     username.strip_prefix(NODE_PREFIX).filter(|name| dns1123_subdomain(name).is_empty())
 }
@@ -291,7 +291,7 @@ fn check_extra(wanted: &User) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds the group that everybody is in who is known, or that of those who are not.
+/// Adds the group of all authenticated or all unauthenticated users.
 pub(super) fn complete_groups(user: &mut User) {
     let group = if user.name == User::ANONYMOUS {
         User::UNAUTHENTICATED

@@ -5,7 +5,7 @@ use prometheus::Registry;
 
 use super::*;
 
-/// Allows what is listed as `verb group/resource/subresource namespace/name`.
+/// Allows requests that are listed as `verb group/resource/subresource namespace/name`.
 struct Allows(&'static [&'static str]);
 
 impl Authorizer for Allows {
@@ -16,7 +16,7 @@ impl Authorizer for Allows {
     }
 }
 
-/// Somebody who decides, with what is counted meanwhile.
+/// Impersonation with an authorizer, and its metrics.
 struct Rig {
     impersonation: Impersonation,
     registry: Registry,
@@ -53,7 +53,7 @@ impl Rig {
         }
     }
 
-    /// How many were counted so far, as `mode decision count`.
+    /// The counts so far, as `mode decision count`.
     fn counted(&self, family: &str) -> Vec<String> {
         let name = format!("apiserver_impersonation_{family}_total");
         let families = self.registry.gather();
@@ -97,7 +97,7 @@ async fn who_may_act_as_whom() {
             vec![user],
             Ok("impersonate:user-info other  system:authenticated"),
         ),
-        // Leave to do it as somebody is not leave to be somebody, nor the other way round.
+        // Permission to run a request as a user does not include permission to impersonate the user, nor the reverse.
         (
             &[LIST],
             vec![user],
@@ -117,7 +117,7 @@ async fn who_may_act_as_whom() {
             vec![user, group("a"), group("a")],
             Ok(" other  a,a,system:authenticated"),
         ),
-        // Every part needs leave of its own.
+        // Every part needs its own permission.
         (
             &["impersonate /users/ /other", "impersonate /groups/ /a"],
             vec![user, group("a"), group("system:masters")],
@@ -139,7 +139,7 @@ async fn who_may_act_as_whom() {
                 "403 groups.authentication.k8s.io is forbidden: User \"me\" cannot impersonate:user-info resource \"groups\" in API group \"authentication.k8s.io\" at the cluster scope: impersonating the empty string group is not allowed",
             ),
         ),
-        // Many at once may be allowed at once.
+        // Many parts may be allowed by one permission.
         (
             &[
                 LIST,
@@ -160,7 +160,7 @@ async fn who_may_act_as_whom() {
             ],
             Ok("impersonate:user-info other  a,b,c,d,system:authenticated a.io/a=1,2,3 a.io/b=4"),
         ),
-        // Few are not.
+        // Few parts may not.
         (
             &[
                 LIST,
@@ -269,7 +269,7 @@ async fn what_was_allowed_is_not_asked_again() {
     for (path, asked_in_all) in [
         ("/api/v1/nodes", 3),
         ("/api/v1/nodes", 3),
-        // Whom one may become is known; whether for this is not.
+        // The permission to impersonate the user is cached; the one for this request is not.
         ("/api/v1/pods", 4),
         ("/api/v1/pods", 4),
         ("/api/v1/nodes", 4),
@@ -278,13 +278,13 @@ async fn what_was_allowed_is_not_asked_again() {
         assert_eq!(got.unwrap(), "impersonate:user-info other  a,system:authenticated");
         assert_eq!(rig.counted("authorization_attempts"), [format!("user-info allowed {asked_in_all}")], "{path}");
     }
-    // Neither somebody else, nor as somebody else.
+    // Neither as another caller nor for another user.
     assert!(rig.ask("/api/v1/nodes", &other[..1], &me).await.is_ok());
     assert_eq!(rig.counted("authorization_attempts"), ["user-info allowed 6"]);
     assert!(rig.ask("/api/v1/nodes", &other, &User::new("you", &[])).await.is_ok());
     assert_eq!(rig.counted("authorization_attempts"), ["user-info allowed 9"]);
     assert_eq!(rig.counted("attempts"), ["user-info allowed 7"]);
-    // What was refused is.
+    // Refusals are counted.
     for times in 1..3 {
         assert!(rig.ask("/api/v1/secrets", &other, &me).await.is_err());
         let denied =
@@ -311,7 +311,7 @@ async fn what_is_old_is_asked_again() {
     }
 }
 
-/// The pods of a daemon set, wherever they run, share what is known; each becomes its own node.
+/// The pods of a daemon set share cached decisions on all nodes; each becomes its own node.
 #[tokio::test]
 async fn leave_for_all_nodes_is_asked_for_once() {
     let rig = Rig::new(Allows(&[
@@ -329,7 +329,7 @@ async fn leave_for_all_nodes_is_asked_for_once() {
     }
 }
 
-/// Without the feature there is only the original way.
+/// Without the feature there is only the original mode.
 #[tokio::test]
 async fn unconstrained() {
     let me = User::new("me", &["system:authenticated"]);

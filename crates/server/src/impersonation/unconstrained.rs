@@ -1,5 +1,5 @@
-//! Acting as somebody else as it was before there were constrained ways (`ConstrainedImpersonation=false`): one verb,
-//! whatever is to be done as them. Nearly what the last of the ways does; what differs can be seen by clients.
+//! Impersonation without the constrained modes (`ConstrainedImpersonation=false`): one verb, independent of the
+//! request. Nearly the same as the legacy mode, with differences that clients can see.
 
 use binnacle_authn::service_account::{groups as account_groups, split_username};
 use binnacle_authz::{Attributes, Authorizer, forbidden};
@@ -8,7 +8,7 @@ use binnacle_request::{Decision, User};
 
 use super::modes::{AUTHENTICATION, Mode, complete_groups};
 
-/// Whom the caller becomes.
+/// Returns the user that the caller becomes.
 pub(super) async fn check(authorizer: &dyn Authorizer, wanted: &User, requestor: &User) -> Result<User, Status> {
     let mut user = wanted.clone();
     let asked = Attributes { verb: Mode::Legacy.verb(), is_resource_request: true, ..Attributes::nothing(requestor) };
@@ -39,7 +39,7 @@ pub(super) async fn check(authorizer: &dyn Authorizer, wanted: &User, requestor:
     Ok(user)
 }
 
-/// The message for somebody without a name: what is wanted of them, as Go prints it.
+/// Returns the error for a user without a name: all its parts, as Go prints them.
 pub(super) fn nameless(wanted: &User) -> Status {
     let part = |kind: &str, name: &Text, version: &str, key: &str| format!("{{{kind}  {name}  {version}  {key}}}");
     let groups = wanted.groups.iter().map(|group| part("Group", group, "", ""));

@@ -1,14 +1,14 @@
-//! The `process_*` families, read from `/proc` when they are asked for. Where there is no `/proc` they are absent.
+//! The `process_*` families, read from `/proc` per request. Without `/proc` they are absent.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge};
 use tokio::runtime::Handle;
 
-/// What the kernel says of this process.
+/// Metrics of this process from the kernel.
 #[derive(Clone)]
 pub(super) struct Process {
-    /// A gauge here and typed as a counter in the answer, because it is set and not counted.
+    /// A gauge here, because it is set and not counted, and a counter in the output.
     cpu_seconds: Counter,
     received: Counter,
     sent: Counter,
@@ -39,7 +39,7 @@ const TICKS: f64 = 100.0;
 pub(crate) const START_TIME: &str = "process_start_time_seconds";
 pub(crate) const START_TIME_HELP: &str = "Start time of the process since unix epoch in seconds.";
 
-/// When this process was started, in seconds of the Unix epoch.
+/// Returns the start time of this process, in seconds of the Unix epoch.
 pub(crate) fn start_time() -> Option<f64> {
     Some(boot_time()? + snapshot()?.started)
 }
@@ -121,7 +121,7 @@ impl Collector for Process {
 
 fn snapshot() -> Option<Snapshot> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program, in parentheses, may contain anything; the numbers begin behind it with field 3.
+    // The program's name in parentheses may contain any characters; the numbers after it begin with field 3.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -130,7 +130,7 @@ fn snapshot() -> Option<Snapshot> {
         line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
     };
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    // The soft limit; none is told as the greatest number, as by kube-apiserver.
+    // The soft limit; no limit is the greatest number, as in kube-apiserver.
     let limit = |name: &str| {
         let value = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
         if value == "unlimited" { Some(u64::MAX as f64) } else { value.parse::<f64>().ok() }
@@ -146,7 +146,7 @@ fn snapshot() -> Option<Snapshot> {
     })
 }
 
-/// Bytes that came and went by all interfaces of the process's network, as Go's collector adds them up.
+/// Returns the received and sent bytes of all interfaces of the process's network, summed as by Go's collector.
 fn network() -> Option<[f64; 2]> {
     let text = std::fs::read_to_string("/proc/self/net/netstat").ok()?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("IpExt: "));

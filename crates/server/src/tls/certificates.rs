@@ -1,5 +1,5 @@
-//! The certificates that the server shows: one for everybody, others by the name that a client asks for. Files are read
-//! again when they change; connections that are open go on with what they have.
+//! The serving certificates: a default one, and others by server name. Changed files are read again; open connections
+//! keep their certificates.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{TlsError, TlsFiles};
 
-/// How often files are looked at.
+/// The interval between checks of the files.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A certificate and its key in files.
@@ -30,18 +30,18 @@ pub struct CertificateFiles {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedCertificate {
     pub files: CertificateFiles,
-    /// Domains, with `*` for whole segments, and addresses. Without any, the names in the certificate count.
+    /// Domains, with `*` for whole segments, and addresses. If empty, the names in the certificate are used.
     pub names: Vec<String>,
 }
 
-/// Where the certificate comes from that everybody is shown who asks for no other.
+/// The source of the default certificate.
 pub enum DefaultCertificate {
-    /// Made by the server, which says itself when there is another: [`Certificates::replace_made`].
+    /// Made by the server, which calls [`Certificates::replace_made`] when there is another.
     Made(TlsFiles),
     Files(CertificateFiles),
 }
 
-/// All certificates, as they are now.
+/// All current certificates.
 pub struct Certificates {
     provider: CryptoProvider,
     default: Source,
@@ -54,7 +54,7 @@ enum Source {
     Files(CertificateFiles),
 }
 
-/// One state of the files.
+/// The contents of the files at one time.
 #[derive(Debug)]
 struct CertificateSet {
     default: Arc<CertifiedKey>,
@@ -75,20 +75,20 @@ impl Certificates {
         Ok(Arc::new(Self { provider, default, named, current }))
     }
 
-    /// Reads the files again. On an error everything stays as it was.
+    /// Reads the files again. On an error nothing changes.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.store(Arc::new(read(&self.provider, &self.default, &self.named)?));
         Ok(())
     }
 
-    /// Shows newcomers another certificate that the server made. Where a file says what to show, nothing changes.
+    /// Uses another certificate that the server made for new connections. Does nothing if the certificate is in a file.
     pub fn replace_made(&self, files: TlsFiles) -> Result<(), TlsError> {
         let Source::Made(made) = &self.default else { return Ok(()) };
         made.store(certified(&self.provider, files)?);
         self.reload()
     }
 
-    /// Follows the files for as long as the server runs.
+    /// Watches the files for as long as the server runs.
     pub async fn follow(self: Arc<Self>) {
         let mut seen = self.fingerprint();
         loop {
@@ -102,30 +102,30 @@ impl Certificates {
                     tracing::info!("serving certificates were read again");
                     seen = now;
                 }
-                // A certificate is often written before its key: they fit together a little later.
+                // A certificate is often written before its key: the pair matches a little later.
                 Err(error) => tracing::error!("serving certificates changed and cannot be read: {error}"),
             }
         }
     }
 
-    /// True for a certificate that is shown now.
+    /// Returns true for a certificate in use.
     pub fn shows(&self, certificate: &CertificateDer<'_>) -> bool {
         let shown = self.current.load();
         let mut all = std::iter::once(&shown.default).chain(shown.by_name.values());
         all.any(|pair| pair.cert.first() == Some(certificate))
     }
 
-    /// Whether there is anything to follow.
+    /// Returns true if there are files to watch.
     pub fn has_files(&self) -> bool {
         matches!(self.default, Source::Files(_)) || !self.named.is_empty()
     }
 
-    /// Whether a client may mean an address of ours when it names nothing.
+    /// Returns true if this address has its own certificate, for clients without a server name.
     pub(crate) fn is_named(&self, ip: IpAddr) -> bool {
         !self.named.is_empty() && self.current.load().by_name.contains_key(&ip.to_string())
     }
 
-    /// Modification time, size and number of each file, which change with its contents.
+    /// Returns modification time, size and inode of each file, which change with its contents.
     fn fingerprint(&self) -> Vec<Option<(std::time::SystemTime, u64, u64)>> {
         use std::os::unix::fs::MetadataExt;
         let default = match &self.default {
@@ -154,7 +154,8 @@ impl Certificates {
 }
 
 impl CertificateSet {
-    /// The exact name, else the name with its first segments replaced by `*`, one after the other.
+    /// Returns the certificate of the exact name, or else of the name with its first segments replaced by `*`, one
+    /// after the other.
     fn named(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         if self.by_name.is_empty() {
             return None;
@@ -174,7 +175,7 @@ impl CertificateSet {
     }
 }
 
-/// Shows certificates on the connections of one address of ours.
+/// Chooses certificates for connections to one of our addresses.
 pub(crate) struct Chooser {
     pub(crate) certificates: Arc<Certificates>,
     pub(crate) address: Option<IpAddr>,
@@ -203,7 +204,7 @@ fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate])
         .iter()
         .map(|named| load(&named.files).map_err(|error| TlsError::Named(Box::new(error))))
         .collect::<Result<_, _>>()?;
-    // Names that were given trump those in certificates, and of each kind the first pair trumps those behind it.
+    // Configured names take precedence over names in certificates, and earlier pairs over later ones.
     for given in [false, true] {
         for (named, certified) in
             named.iter().zip(&certified).rev().filter(|(named, _)| named.names.is_empty() != given)
@@ -215,7 +216,7 @@ fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate])
     Ok(CertificateSet { default, by_name })
 }
 
-/// This also finds out whether key and certificate belong together.
+/// Fails if key and certificate do not match.
 fn certified(provider: &CryptoProvider, files: TlsFiles) -> Result<Arc<CertifiedKey>, TlsError> {
     let certified = CertifiedKey::from_der(files.chain, files.key, provider);
     certified.map(Arc::new).map_err(|error| {
@@ -228,7 +229,8 @@ fn certified(provider: &CryptoProvider, files: TlsFiles) -> Result<Arc<Certified
     })
 }
 
-/// The common name and the domains of a certificate. Its addresses do not count: clients cannot ask for those.
+/// Returns the common name and the domains of a certificate. Its addresses are ignored: clients cannot send them as a
+/// server name.
 fn names_in(certified: &CertifiedKey) -> Vec<String> {
     let Some((_, certificate)) = certified.cert.first().and_then(|der| X509Certificate::from_der(der).ok()) else {
         return Vec::new();

@@ -1,22 +1,22 @@
-//! Names of versions, cipher suites and key exchanges as flags have them, and what this server makes of them.
+//! Names of versions, cipher suites and key exchanges in flags, and their counterparts in this server.
 
 use rustls::crypto::ring::{cipher_suite as suite, kx_group as group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion, version};
 
-/// What the listener agrees to. The defaults are versions 1.2 and 1.3 with every suite that is safe.
+/// The TLS versions and suites that the listener accepts. The defaults are 1.2 and 1.3 with every safe suite.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
     /// Only version 1.3.
     pub only_tls13: bool,
-    /// The suites of version 1.2; those of 1.3 are not chosen, as in Go.
+    /// The suites of version 1.2; those of 1.3 cannot be chosen, as in Go.
     pub suites: Option<Vec<SupportedCipherSuite>>,
     pub groups: Option<Vec<&'static dyn SupportedKxGroup>>,
-    /// Leave HTTP/2 out of the protocols offered.
+    /// True if HTTP/2 is not offered.
     pub without_http2: bool,
 }
 
-/// The names that mean something here, and Go's other names for the same.
+/// The supported suites, and Go's alternative names for them.
 const SUITES: [(&str, SupportedCipherSuite); 11] = [
     ("TLS_AES_128_GCM_SHA256", suite::TLS13_AES_128_GCM_SHA256),
     ("TLS_AES_256_GCM_SHA384", suite::TLS13_AES_256_GCM_SHA384),
@@ -31,8 +31,8 @@ const SUITES: [(&str, SupportedCipherSuite); 11] = [
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// Names that Go knows. They have weaknesses (no forward secrecy, no authenticated encryption, or both), and
-/// this server does not have them.
+/// Suites of Go that this server does not support because they are weak (no forward secrecy, no authenticated
+/// encryption, or both).
 const WEAK_SUITES: [&str; 17] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
@@ -53,13 +53,13 @@ const WEAK_SUITES: [&str; 17] = [
     "TLS_ECDHE_ECDSA_WITH_3DES_EDE_CBC_SHA",
 ];
 
-/// Key exchanges by the numbers that Go has for them.
+/// Key exchanges by their numbers in Go.
 const GROUPS: [(i64, &dyn SupportedKxGroup); 3] = [(23, group::SECP256R1), (24, group::SECP384R1), (29, group::X25519)];
-/// Numbers that Go knows and this server does not have: P-521 and the hybrids with ML-KEM.
+/// Numbers of Go's key exchanges that this server does not support: P-521 and the hybrids with ML-KEM.
 const OTHER_GROUPS: [i64; 4] = [25, 4587, 4588, 4589];
 
-/// Which of the suites that both sides have is taken. The server decides, as servers in Go do: AES with the shorter key
-/// first where both have instructions for it, else ChaCha20.
+/// The order of the suites that both sides support. The server decides, as in Go: AES with the shorter key first if
+/// both have AES instructions, otherwise ChaCha20.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preference {
     Aes,
@@ -67,21 +67,20 @@ pub(super) enum Preference {
 }
 
 impl Preference {
-    /// `offered` are the suites of a client, by its own preference: one without instructions for AES does not begin with
-    /// it.
+    /// `offered` are a client's suites in its order: a client without AES instructions does not begin with AES.
     pub(super) fn of_client(offered: &[CipherSuite]) -> Self {
         let first = offered.iter().find_map(CipherSuite::as_str);
         if has_aes() && first.is_some_and(|name| name.contains("_GCM_")) { Self::Aes } else { Self::ChaCha }
     }
 
-    /// The lowest goes first.
+    /// Returns the rank of a suite; the lowest is preferred.
     fn rank(self, suite: &SupportedCipherSuite) -> (bool, bool) {
         let name = suite.suite().as_str().unwrap_or_default();
         (name.contains("CHACHA20") == (self == Self::Aes), name.contains("_256_"))
     }
 }
 
-/// Whether this processor has instructions for AES.
+/// Returns true if this processor has AES instructions.
 fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
@@ -92,7 +91,8 @@ fn has_aes() -> bool {
 }
 
 impl TlsSettings {
-    /// `VersionTLS12`... Older versions than 1.2 are not spoken, whatever the minimum.
+    /// Sets the minimum version, such as `VersionTLS12`. Versions below 1.2 are accepted as a minimum, but never
+    /// negotiated.
     pub fn set_min_version(&mut self, name: &str) -> Result<(), String> {
         self.only_tls13 = match name {
             "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
@@ -102,7 +102,7 @@ impl TlsSettings {
         Ok(())
     }
 
-    /// Suites by name. Those that this server does not have are left out with a warning; none at all is an error.
+    /// Sets the suites by name. Unsupported ones are ignored with a warning; none left is an error.
     pub fn set_suites(&mut self, names: &[&str]) -> Result<(), String> {
         let mut chosen = Vec::new();
         for name in names {
@@ -121,7 +121,7 @@ impl TlsSettings {
         Ok(())
     }
 
-    /// Key exchanges by number.
+    /// Sets the key exchanges by number.
     pub fn set_groups(&mut self, numbers: &[i64]) -> Result<(), String> {
         let mut chosen: Vec<&'static dyn SupportedKxGroup> = Vec::new();
         for number in numbers {

@@ -1,4 +1,4 @@
-//! The server in this process, on a real socket, with handlers that behave in the ways in which handlers can.
+//! The server in this process, on a real socket, with handlers for the different behaviours.
 
 #![allow(
     dead_code,
@@ -27,11 +27,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
-/// What a server is started with.
+/// The options of a server.
 pub(crate) struct Options {
     pub limits: ConnectionLimits,
     pub request_timeout: Duration,
-    /// A runtime of its own for the listener.
+    /// A separate runtime for the listener.
     pub front: Option<Handle>,
 }
 
@@ -41,9 +41,9 @@ impl Default for Options {
     }
 }
 
-/// A link with a watch that sends one event and then waits for the server to stop, and some short requests.
+/// A link with a watch that sends one event and then waits for the shutdown, and some short requests.
 pub(crate) struct TestLink {
-    /// Told when the slow request is being handled.
+    /// Notified when the slow request is being handled.
     pub slow: Arc<Notify>,
 }
 
@@ -72,7 +72,7 @@ impl Link for TestLink {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     Response::new(Body::from("slow"))
                 }
-                // Holds up a worker, as no handler should.
+                // Blocks a worker, as no handler should.
                 _ if request.info.path == "/block" => {
                     std::thread::sleep(Duration::from_secs(3));
                     Response::new(Body::from("blocked"))
@@ -155,7 +155,7 @@ impl Running {
         Client::connect(self.address, handshake).await.unwrap()
     }
 
-    /// Stops the server and says how long that took.
+    /// Stops the server and returns the time that it took.
     pub(crate) async fn stop(self) -> Duration {
         let began = Instant::now();
         self.stop.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! The log of a store that lives and dies with its process.
+//! The log of a store that exists only as long as its process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ struct Contents {
     meta: BTreeMap<Bytes, Bytes>,
 }
 
-/// How many records a scan copies out per lock.
+/// The number of records that a scan copies out per lock.
 const CHUNK: usize = 256;
 
 // === impl MemoryDisk ===

@@ -1,7 +1,7 @@
-//! The index in a directory of its own, made anew with every start: a row for each version.
+//! The index in a directory of its own, built again at every start, with a row for each version.
 //!
-//! A row's key is the key, an end mark and the revision, counted down, so that the newest version comes first. Values are
-//! not in it; they are in the records.
+//! A row's key is the escaped key, an end mark and the inverted revision, so that the newest version comes first. Rows
+//! have no values; these are in the records.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -17,18 +17,18 @@ use super::{Entry, Live, Version, Visit};
 pub(crate) struct DiskIndex {
     /// Versions by key: when it was created and its lease, or nothing for a deletion.
     rows: Rows,
-    /// A lease and a key that was put under it. The key may have gone elsewhere since.
+    /// A lease and a key that was put under it. The key may have another lease since, or none.
     leased: Rows,
     dir: PathBuf,
 }
 
-/// A zero byte in a key is followed by 0xff, the end of a key is a zero byte and this. So rows are in the order of keys.
+/// A zero byte in a key is followed by 0xff, the end of a key is a zero byte and 1. So rows are in the order of keys.
 const END: [u8; 2] = [0, 1];
 
 // === impl DiskIndex ===
 
 impl DiskIndex {
-    /// Makes an empty one in `dir`; what another process left there is removed.
+    /// Creates an empty index in `dir`, and removes that of an earlier process.
     pub(crate) fn make(dir: PathBuf) -> io::Result<Self> {
         remove(&dir)?;
         DirBuilder::new().mode(0o700).create(&dir)?;
@@ -69,12 +69,12 @@ impl DiskIndex {
         Ok(self.newest(key, u64::MAX)?.and_then(|row| row.live))
     }
 
-    /// The revision of the version that was there at `revision`.
+    /// Returns the revision at which the version that a key had at `revision` was written.
     pub(super) fn written(&self, key: &[u8], revision: u64) -> io::Result<Option<u64>> {
         Ok(self.newest(key, revision)?.and_then(|row| Some(row.live?.modified)))
     }
 
-    /// Shows the keys from `first` on (it too, if `inclusive`) and before `end`.
+    /// Visits the keys from `first` on (excluding it unless `inclusive`) and before `end`.
     pub(super) fn range(
         &self,
         first: &[u8],
@@ -138,7 +138,7 @@ impl DiskIndex {
         Ok(newest)
     }
 
-    /// Shows the versions of a key up to `revision`, the newest first.
+    /// Visits the versions of a key up to `revision`, the newest first.
     fn versions(&self, key: &[u8], revision: u64, mut visit: impl FnMut(Row) -> ControlFlow<()>) -> io::Result<()> {
         let range = (Bound::Included(row_key(key, revision)), Bound::Included(row_key(key, 0)));
         self.rows.each(range, &mut |key, value| Ok(visit(Row::read(key, value)?)))
@@ -147,12 +147,12 @@ impl DiskIndex {
 
 impl Drop for DiskIndex {
     fn drop(&mut self) {
-        // The next one that is made removes it otherwise.
+        // If this fails, the next `make` removes it.
         let _ = remove(&self.dir);
     }
 }
 
-/// Removes the index of a process that was killed.
+/// Removes the index that a killed process left.
 pub(crate) fn remove(dir: &Path) -> io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -165,7 +165,7 @@ fn show(key: &Bytes, mut entry: Entry, visit: &mut Visit<'_>) -> ControlFlow<()>
     visit(key, &entry)
 }
 
-/// One version.
+/// One version of a key.
 struct Row {
     key: Bytes,
     revision: u64,
@@ -195,7 +195,7 @@ impl Row {
 // === impl Entry ===
 
 impl Entry {
-    /// Adds a version that is older than those before. The past descends meanwhile.
+    /// Adds a version that is older than all others; until the end the past is in descending order.
     fn add_older(&mut self, row: &Row) {
         match &row.live {
             Some(live) if self.live.is_none() && self.past.is_empty() => self.live = Some(live.clone()),
@@ -254,7 +254,7 @@ mod tests {
             for revision in [u64::MAX, 300, 7, 0] {
                 let row = row_key(key, revision);
                 assert_eq!(split(&row), Some((Bytes::copy_from_slice(key), revision)));
-                // The bounds of ranges: from a key on, and before one.
+                // The bounds of ranges: from a key on, and before a key.
                 assert!(escaped(key) <= row);
                 rows.push(row);
             }

@@ -1,5 +1,5 @@
-//! An index while a start fills it. In memory keys are found by their hash and put in order once, at the end: a million of
-//! them take less than half as long as when each of them is put in its place, and the ordered map is filled densely.
+//! An index while it is filled at a start. In memory, keys are found by their hash and sorted once, at the end: for a
+//! million keys this takes less than half as long as sorted insertion, and the ordered map is filled densely.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -17,11 +17,11 @@ pub(crate) enum Loading {
     Disk(DiskIndex),
 }
 
-/// Keys in the order in which they came.
+/// Keys in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct Gathered {
     seed: Seed,
-    /// The newest key with this hash.
+    /// The newest key with each hash.
     places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
     keys: Vec<Key>,
 }
@@ -29,27 +29,27 @@ pub(crate) struct Gathered {
 struct Key {
     key: Bytes,
     entry: Entry,
-    /// Another one with the same hash.
+    /// An older key with the same hash.
     other: Option<usize>,
 }
 
-/// Keys are chosen by users, so that nobody may know beforehand which of them meet.
+/// A random seed, so that users, who choose keys, cannot cause collisions.
 struct Seed(u64);
 
-/// What is a hash already.
+/// A hasher for keys that already are hashes.
 #[derive(Default)]
 struct Hashed(u64);
 
-/// How keys are put in order without looking at them: the bytes behind what they all begin with.
+/// The bytes of a key after the common prefix of all keys: most keys are sorted by them alone.
 type Start = [u64; 5];
 
-/// Fewer keys are put in order by one thread.
+/// The number of keys above which a second thread helps to sort.
 const MANY: usize = 64 << 10;
 
 // === impl Loading ===
 
 impl Loading {
-    /// True when values are left where they are.
+    /// Returns true if values stay on disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         matches!(self, Self::Disk(_))
     }
@@ -92,7 +92,7 @@ impl Gathered {
         let place = same.unwrap_or_else(|| {
             let place = self.keys.len();
             self.places.insert(hash, place);
-            // Copied: the caller's bytes are a slice of something larger.
+            // Copied: the caller's bytes are a slice of a larger block.
             self.keys.push(Key { key: Bytes::copy_from_slice(key), entry: Entry::default(), other: first });
             place
         });
@@ -116,7 +116,7 @@ impl Gathered {
                 right.sort_unstable_by(compare);
             });
         }
-        // Two halves in order are merged by this.
+        // Both halves are sorted already; a stable sort merges them.
         order.sort_by(compare);
         MemoryIndex::of(order.into_iter().map(|(_, place)| {
             let key = &mut keys[place];
@@ -125,7 +125,7 @@ impl Gathered {
     }
 }
 
-/// How many bytes all keys begin with.
+/// Returns the length of the common prefix of all keys.
 fn common_start(keys: &[Key]) -> usize {
     let Some(first) = keys.first() else { return 0 };
     keys.iter().fold(first.key.len(), |common, key| {
@@ -134,7 +134,7 @@ fn common_start(keys: &[Key]) -> usize {
     })
 }
 
-/// The first bytes of a key. Keys that differ in them are in their order.
+/// Returns the first bytes of a key, whose order is the order of keys that differ in them.
 fn start_of(key: &[u8]) -> Start {
     let mut bytes = [0; 40];
     let len = key.len().min(bytes.len());
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// Puts and deletions, in order: what is gathered is what an ordered index has after the same.
+    /// After puts and deletions, in order, gathered keys equal those of an ordered index.
     #[test]
     fn what_was_gathered_is_in_order_and_complete() {
         let count = MANY as u64 + 1000;

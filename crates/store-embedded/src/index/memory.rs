@@ -15,15 +15,15 @@ pub(crate) struct MemoryIndex {
 // === impl MemoryIndex ===
 
 impl MemoryIndex {
-    /// The keys come in order.
+    /// Builds an index of keys that are sorted already.
     pub(super) fn of(keys: impl Iterator<Item = (Bytes, Entry)>) -> Self {
         Self { keys: keys.collect() }
     }
 
-    /// The answer is the index's own copy of the key.
+    /// Notes a version; returns the index's own copy of the key.
     pub(super) fn put(&mut self, key: &Bytes, live: Live) -> Bytes {
         let own = self.keys.get_key_value(key).map(|(own, _)| own.clone());
-        // A new key is copied: the caller's bytes may be a slice of something larger.
+        // A new key is copied: the caller's bytes may be a slice of a larger block.
         let own = own.unwrap_or_else(|| Bytes::copy_from_slice(key));
         self.keys.entry(own.clone()).or_default().replace(live);
         own
@@ -39,7 +39,7 @@ impl MemoryIndex {
         }
     }
 
-    /// The live version, with the index's own copy of the key.
+    /// Returns the live version, with the index's own copy of the key.
     pub(super) fn live(&self, key: &[u8]) -> Option<(&Bytes, &Live)> {
         let (key, entry) = self.entry(key)?;
         Some((key, entry.live.as_ref()?))
@@ -49,7 +49,7 @@ impl MemoryIndex {
         self.keys.get_key_value(key)
     }
 
-    /// The keys of a range after `after` (or from its start), in order.
+    /// Returns the keys of a range after `after` (or from its start), in order.
     pub(super) fn range<'a>(
         &'a self,
         range: &Range<Bytes>,
@@ -65,12 +65,12 @@ impl MemoryIndex {
         } else {
             (start, Bound::Excluded(range.end.clone()))
         };
-        // An excluded start that equals the end is a range BTreeMap rejects; the key before it was the last.
+        // `BTreeMap` rejects a range whose excluded start is its end; no key is left then.
         let exhausted = matches!(after, Some(key) if *key >= range.end);
         (!exhausted && !empty).then(|| self.keys.range::<Bytes, _>(bounds)).into_iter().flatten()
     }
 
-    /// All keys after one.
+    /// Returns all keys after `after`.
     pub(super) fn after(&self, after: Option<&Bytes>) -> impl Iterator<Item = (&Bytes, &Entry)> {
         let start = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.clone()));
         self.keys.range::<Bytes, _>((start, Bound::Unbounded))
@@ -82,7 +82,7 @@ impl MemoryIndex {
         }
     }
 
-    /// The same with each key of which it is wanted.
+    /// Compacts each key whose entry is `wanted`.
     pub(super) fn compact(&mut self, compacted: u64, wanted: &mut dyn FnMut(&Entry) -> bool) {
         self.keys.retain(|_, entry| !(wanted(entry) && entry.compact(compacted)));
     }

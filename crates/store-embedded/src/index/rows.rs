@@ -1,4 +1,4 @@
-//! Sorted rows in a file that nobody needs after the process: the newest of them in memory, the others in a `redb` table.
+//! Sorted rows in a file that only this process uses: the newest in memory, the others in a `redb` table.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
 pub(super) struct Rows {
     database: Database,
-    /// Written to the file together. `None`: removed.
+    /// Rows that are not in the file yet. `None`: removed.
     newest: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     bytes: usize,
     flushes: u64,
@@ -17,15 +17,15 @@ pub(super) struct Rows {
 
 /// A range of rows.
 pub(super) type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-/// Called with each row of a range until it breaks off or fails.
+/// Called with each row of a range until it returns `Break` or fails.
 pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<ControlFlow<()>> + 'a;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 const CACHE_BYTES: usize = 4 << 20;
 const NEWEST_BYTES: usize = 2 << 20;
-/// What a row costs beside its bytes.
+/// The memory of a row besides its bytes.
 const ROW_BYTES: usize = 96;
-/// Space of what was replaced is used again only after a durable write.
+/// One flush in so many is durable: only then is the space of replaced rows used again.
 const DURABLE_EVERY: u64 = 16;
 
 // === impl Rows ===
@@ -74,7 +74,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Shows the rows of a range in order.
+    /// Visits the rows of a range in order.
     pub(super) fn each(&self, (start, end): Range, visit: &mut Visit<'_>) -> io::Result<()> {
         fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
             bound.as_ref().map(|row| &row[..])
@@ -95,7 +95,7 @@ impl Rows {
             if order.is_le() {
                 let shown = old.take();
                 old = older.next().transpose().map_err(io::Error::other)?;
-                // What has been written since stands for it.
+                // A newer row replaces it.
                 if let Some((row, value)) = shown.filter(|_| order.is_lt())
                     && visit(row.value(), value.value())?.is_break()
                 {

@@ -1,5 +1,5 @@
-//! The file `head`: how far the log has come, kept apart from it, because a log that has lost its end looks like one that
-//! never had it.
+//! The file `head`: the acknowledged end of the log. It is kept apart from the log, because a log that has lost its end
+//! looks like one that never had it.
 
 use std::io;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::format::damaged;
 use crate::files::{Files, LogFile, write_all};
 
-/// What is known to have been durable.
+/// The last write that is known to be durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Acknowledged {
-    /// How many frames were written.
+    /// The number of frames written.
     pub(crate) sequence: u64,
     pub(crate) revision: u64,
     /// The newest segment.
     pub(crate) segment: u64,
 }
 
-/// Two slots that are written in turn, so that a torn write leaves the other one. The file is synced only when a segment
-/// begins: it survives the process, and after a power cut it is at worst older than the log, which harms nothing.
+/// Two slots that are written in turn, so that a torn write leaves the other one. The file is synced only when a
+/// segment begins: it survives the process, and after a power cut it is at worst older than the log, which is safe.
 pub(crate) struct AcknowledgedFile {
     file: Arc<dyn LogFile>,
     turn: u64,
@@ -33,7 +33,7 @@ const SLOT: usize = 32;
 // === impl AcknowledgedFile ===
 
 impl AcknowledgedFile {
-    /// `None` when there is no such file.
+    /// Opens the file; `None` if it does not exist.
     pub(crate) fn open(files: &dyn Files) -> io::Result<Option<(Self, Acknowledged)>> {
         let file = match files.open(NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -50,10 +50,10 @@ impl AcknowledgedFile {
         Ok(Some((Self { file, turn }, newest.unwrap_or_default())))
     }
 
-    /// Makes the file durably: under its name it is whole.
+    /// Creates the file durably: when it has its name, it is complete.
     pub(crate) fn create(files: &dyn Files) -> io::Result<Self> {
         let mut made = Self { file: files.create(UNFINISHED)?, turn: 0 };
-        // Both slots exist from the start, so that going on never needs space on a full disk.
+        // Both slots exist from the start, so that later writes need no space on a full disk.
         for _ in 0..2 {
             made.advance(Acknowledged::default())?;
         }

@@ -1,11 +1,11 @@
-//! Work beside the writing that fails: when it is tried again, when it is told, and when the store is not ready for it.
+//! Failures of background work: decides when to retry, when to log, and when the store is unready.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// One kind of work.
+/// The failures of one kind of background work.
 pub(crate) struct BackgroundFailure {
     what: &'static str,
     now: Mutex<Now>,
@@ -13,21 +13,21 @@ pub(crate) struct BackgroundFailure {
 
 #[derive(Default)]
 struct Now {
-    /// Since when it has been failing, and why.
+    /// The time of the first failure, and the last error.
     since: Option<(Instant, String)>,
     failures: u64,
     retry: Option<Instant>,
     told: Option<Instant>,
     untold: u64,
-    /// It was told that it fails, and not yet that it does no more.
+    /// True when a failure was logged, and its end was not yet.
     open: bool,
 }
 
-/// After a failure.
+/// The pause after a failure.
 const RESPITE: Duration = Duration::from_secs(1);
-/// A failure that passes within this time makes nothing red.
+/// The time after which a failure makes the store unready.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is told that it still fails.
+/// The interval at which a lasting failure is logged.
 const TELL: Duration = Duration::from_secs(60);
 
 // === impl BackgroundFailure ===
@@ -37,7 +37,7 @@ impl BackgroundFailure {
         Self { what, now: Mutex::default() }
     }
 
-    /// True for a while after each failure.
+    /// Returns true for a while after each failure.
     pub(crate) fn waits(&self) -> bool {
         self.now.lock().retry.is_some_and(|retry| Instant::now() < retry)
     }
@@ -62,11 +62,11 @@ impl BackgroundFailure {
         tracing::error!(%error, file, untold, "cannot {}", self.what);
     }
 
-    /// It went well, or there is nothing to be done any more.
+    /// Notes a success, or that no work is left.
     pub(crate) fn over(&self) {
         let mut now = self.now.lock();
         let (failures, open) = (now.failures, now.open);
-        // What fails and passes in turn is not told each time, either.
+        // Failures that come and go are not logged each time, either.
         *now = Now { told: now.told, untold: now.untold, ..Now::default() };
         drop(now);
         if open {
@@ -74,7 +74,7 @@ impl BackgroundFailure {
         }
     }
 
-    /// Why it has been failing for so long that somebody should know.
+    /// Returns the error of failures that last long enough to make the store unready.
     pub(crate) fn lasting(&self) -> Option<String> {
         self.lasting_at(Instant::now())
     }
@@ -117,7 +117,7 @@ mod tests {
             }
         }
         let now = trouble.now.lock();
-        // Told at 0, 60 and 120 seconds.
+        // Logged at 0, 60 and 120 seconds.
         assert_eq!((now.told, now.untold), (Some(begun + Duration::from_secs(120)), 29));
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes of a segment: its head and its frames. `docs/store-format.md` draws them.
+//! The bytes of a segment: its head and its frames. `docs/store-format.md` describes them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,36 +9,36 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// The format of the directory. Format 1 was a database of another engine.
 pub(crate) const FORMAT: u32 = 2;
 const MAGIC: [u8; 8] = *b"BINNACLE";
-/// Features that a program must know to read a segment. There are none yet.
+/// Features that a program must support to read a segment. There are none yet.
 const UNDERSTOOD: u32 = 0;
-/// Frames begin at a multiple of this, so that writing them never touches a page of the head.
+/// Frames begin at a multiple of this, so that writing them never changes a page of the head.
 pub(crate) const PAGE: usize = 4096;
 const HEAD_FIXED: usize = 116;
-/// Leases are the notes that can be many: this is room for millions.
+/// Leases are the only notes that can be many: this is room for millions.
 const MAX_HEAD: usize = 256 << 20;
 
 const FRAME_MAGIC: u32 = 0x6D61_7246;
 pub(crate) const FRAME_HEADER: usize = 48;
 pub(crate) const ALIGN: usize = 8;
-/// Before each record: its length.
+/// The length field before each record.
 pub(crate) const LENGTH: usize = 4;
 const REMOVED: u32 = u32::MAX;
 
 /// Facts beside the log, by name.
 pub(crate) type Notes = BTreeMap<Bytes, Bytes>;
 
-/// A place where frames end, with the checksum of the last one.
+/// The end position of frames, and the checksum of the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) at: u64,
     pub(crate) chain: u64,
 }
 
-/// How segments of one store are told from those of others, and their frames from the bytes of users.
+/// The ID that tells a store's segments from those of others, and its frames from user data that look like frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreId(pub(crate) [u8; 16]);
 
-/// The segments that a file stands for: those numbered `first` to `last`, rewritten or as they were (generation 0).
+/// The original segments that a file holds: numbers `first` to `last`, rewritten or original (generation 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cover {
     pub(crate) first: u64,
@@ -46,31 +46,31 @@ pub(crate) struct Cover {
     pub(crate) generation: u64,
 }
 
-/// The beginning of a segment.
+/// The head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) store: StoreId,
     pub(crate) cover: Cover,
-    /// No record in the segment is older.
+    /// The first revision that a record in the segment can have.
     pub(crate) next_revision: u64,
     /// The number of the first frame.
     pub(crate) sequence: u64,
-    /// Where the segment before this one ends. What it has behind that was never acknowledged.
+    /// The end of the previous segment. The bytes behind it were never acknowledged.
     pub(crate) before: End,
-    /// Where this one ends, if it was rewritten.
+    /// The end of this segment, if it was rewritten.
     pub(crate) sealed: End,
-    /// All notes at its beginning; nothing in a rewritten one.
+    /// All notes at the segment's beginning; empty in a rewritten one.
     pub(crate) notes: Notes,
 }
 
-/// Why a head cannot be used.
+/// The error of a head that is not usable.
 #[derive(Debug)]
 pub(crate) enum BadHead {
     Damaged(String),
     Format(u32),
 }
 
-/// What stands before the contents of a frame.
+/// The fixed part of a frame, before its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub(crate) body: u32,
@@ -78,7 +78,7 @@ pub(crate) struct FrameHeader {
     /// The revision of the first record.
     pub(crate) revision: u64,
     pub(crate) records: u32,
-    /// How many bytes of notes come before the records.
+    /// The length in bytes of the notes, which come before the records.
     pub(crate) notes: u32,
     /// The checksum of the frame before.
     pub(crate) chain: u64,
@@ -88,10 +88,10 @@ pub(crate) struct FrameHeader {
 // === impl StoreId ===
 
 impl StoreId {
-    /// A number that no other store has.
+    /// Returns a random ID.
     pub(crate) fn fresh() -> Self {
         use std::hash::{BuildHasher, RandomState};
-        // Each RandomState has fresh keys from the operating system.
+        // Each `RandomState` has fresh keys from the operating system.
         let (a, b) = (RandomState::new().hash_one(0_u8), RandomState::new().hash_one(1_u8));
         let mut id = [0; 16];
         id[..8].copy_from_slice(&a.to_le_bytes());
@@ -103,7 +103,7 @@ impl StoreId {
         xxh3_64(&self.0)
     }
 
-    /// A frame is believed only at the place for which it was written.
+    /// Returns the checksum seed of a frame: a frame is valid only at the place for which it was written.
     fn frame_seed(self, cover: Cover, at: u64) -> u64 {
         let mut place = [0; 32];
         for (slot, number) in place.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {
@@ -142,7 +142,7 @@ impl Cover {
 // === impl Head ===
 
 impl Head {
-    /// The head with zeros up to where frames begin.
+    /// Encodes the head, with zeros up to the first frame.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut notes = Vec::new();
         for (name, value) in &self.notes {
@@ -152,7 +152,7 @@ impl Head {
         let mut out = Vec::with_capacity(len);
         out.put_slice(&MAGIC);
         out.put_u32_le(FORMAT);
-        // Features that must be understood, and those that may be ignored.
+        // Features that a reader must support, and features that it may ignore.
         out.put_u32_le(UNDERSTOOD);
         out.put_u32_le(0);
         out.put_u32_le(len as u32);
@@ -169,7 +169,7 @@ impl Head {
         out
     }
 
-    /// How long the whole head is, by its first page.
+    /// Returns the length of the whole head, from its first page.
     pub(crate) fn len(page: &[u8]) -> Option<usize> {
         let len = u32::from_le_bytes(page.get(20..24)?.try_into().ok()?) as usize;
         (page.starts_with(&MAGIC) && len.is_multiple_of(PAGE) && len > 0 && len <= MAX_HEAD).then_some(len)
@@ -213,7 +213,7 @@ impl Head {
 // === impl FrameHeader ===
 
 impl FrameHeader {
-    /// Reads a header that could be one; its checksum is still to be compared.
+    /// Reads a possible header; the caller still has to compare the checksum.
     pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
         if bytes.len() < FRAME_HEADER || bytes.get_u32_le() != FRAME_MAGIC {
             return None;
@@ -229,24 +229,24 @@ impl FrameHeader {
         })
     }
 
-    /// How many bytes the frame takes, its padding included.
+    /// Returns the length of the frame in bytes, its padding included.
     pub(crate) fn frame_len(&self) -> usize {
         (FRAME_HEADER + self.body as usize).next_multiple_of(ALIGN)
     }
 
-    /// True when the frame was written, as it is, for this place. `frame` is all of it.
+    /// Returns true if exactly this frame was written for this place. `frame` is all of it.
     pub(crate) fn matches(&self, frame: &[u8], store: StoreId, cover: Cover, at: u64) -> bool {
         checksum(frame, store.frame_seed(cover, at)) == self.checksum
     }
 }
 
-/// Everything but the checksum itself, which stands at the end of the header.
+/// Returns the checksum of everything but the checksum itself, which is at the end of the header.
 fn checksum(frame: &[u8], seed: u64) -> u64 {
     let header = xxh3_64_with_seed(&frame[..FRAME_HEADER - 8], seed);
     xxh3_64_with_seed(&frame[FRAME_HEADER..], header)
 }
 
-/// A frame being put together. The buffer is used again for the next one.
+/// A frame being built. The buffer is reused for the next one.
 pub(crate) struct FrameBuilder<'a> {
     out: &'a mut Vec<u8>,
     notes: u32,
@@ -263,13 +263,13 @@ impl<'a> FrameBuilder<'a> {
         Self { out, notes: 0, records: 0, revision: 0 }
     }
 
-    /// Notes come before records.
+    /// Appends a note. Notes come before records.
     pub(crate) fn note(&mut self, name: &[u8], value: Option<&Bytes>) {
         put_note(self.out, name, value);
         self.notes = (self.out.len() - FRAME_HEADER) as u32;
     }
 
-    /// The answer is where the record is in the frame.
+    /// Appends a record; returns its position in the frame.
     pub(crate) fn record(&mut self, revision: u64, record: &[u8]) -> usize {
         if self.records == 0 {
             self.revision = revision;
@@ -285,7 +285,7 @@ impl<'a> FrameBuilder<'a> {
         self.out.len().next_multiple_of(ALIGN)
     }
 
-    /// Completes the frame for its place. The answer is its checksum.
+    /// Completes the frame for its place; returns its checksum.
     pub(crate) fn seal(self, store: StoreId, cover: Cover, at: u64, sequence: u64, chain: u64) -> u64 {
         let body = (self.out.len() - FRAME_HEADER) as u32;
         self.out.resize(self.out.len().next_multiple_of(ALIGN), 0);
@@ -310,7 +310,7 @@ fn put_note(out: &mut Vec<u8>, name: &[u8], value: Option<&Bytes>) {
     out.put_slice(value.map_or(&[], |value| value));
 }
 
-/// Changes notes as a frame, or a head, says; `None` when the bytes are no notes.
+/// Applies the note changes in a frame or head; `None` if the bytes are not notes.
 pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
     for (name, value) in each_note(&mut bytes)? {
         match value {
@@ -336,7 +336,7 @@ pub(crate) fn each_note(bytes: &mut &[u8]) -> Option<Vec<(Bytes, Option<Bytes>)>
     Some(notes)
 }
 
-/// The places and lengths of the records in a frame's bytes: where each begins, behind its length.
+/// Returns the positions and lengths of the records in a frame; a position is behind the length field.
 pub(crate) fn record_places(frame: &[u8], header: &FrameHeader) -> Option<Vec<(usize, usize)>> {
     let mut at = FRAME_HEADER.checked_add(header.notes as usize)?;
     let end = FRAME_HEADER + header.body as usize;

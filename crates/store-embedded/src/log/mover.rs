@@ -1,9 +1,9 @@
-//! Rewriting segments without what is dead. A rewritten segment takes the place of one segment, or of several that follow
-//! each other, so that the order of the log stays the order of revisions.
+//! Rewriting of segments without dead records. A rewritten segment replaces one segment, or several consecutive ones,
+//! so that the log stays in the order of revisions.
 //!
-//! A dead put may go at any time: the version that replaced it, or the deletion, is still there. A dead deletion may go
-//! only when nothing older can be left of its key: when no older segment has a dead put. Puts are marked as dead before
-//! the deletions that follow them, so that this holds from one compaction to the next.
+//! A dead put may go at any time: the version that replaced it, or the deletion, still exists. A dead deletion may go
+//! only when no older record of its key can be left: when no older segment has a dead put. Puts are marked as dead
+//! before the deletions that follow them, so that this holds from one compaction to the next.
 
 use std::io;
 use std::sync::Arc;
@@ -11,50 +11,50 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::format::{Cover, End, FrameBuilder, Head, LENGTH, Notes, PAGE, StoreId, damaged};
-use super::segment::{Bits, Place, Records, Segment};
+use super::segment::{Bits, RecordPosition, Records, Segment};
 use super::spares::Spare;
 use super::table::{Moving, Table};
 use super::{Inner, LogOptions, read_places};
 use crate::files::{LogFile, write_all};
 use crate::record;
 
-/// What is to be rewritten.
+/// The rewriting of some segments.
 struct Job {
     store: StoreId,
     cover: Cover,
     next_revision: u64,
     sequence: u64,
     before: End,
-    /// Segments that follow each other.
+    /// Consecutive segments.
     sources: Vec<Source>,
 }
 
 /// A segment that is rewritten.
 struct Source {
     cover: Cover,
-    /// Among all segments.
+    /// Its index among all segments.
     place: usize,
     file: Arc<dyn LogFile>,
-    /// What was dead when it was decided what goes. All decisions are of one moment: with a later one a deletion might go
-    /// while a put before it, that died in between, was kept.
+    /// The records that were dead when the job was chosen. All sources use that moment: with a later one a deletion
+    /// might go while a put before it, which died in between, was kept.
     dead: Bits,
-    /// Dead deletions go as well.
+    /// True when dead deletions go as well.
     deletions_go: bool,
 }
 
-/// How much is copied between two syncs, and put into one frame. Writers have to wait for a sync of the same disk.
+/// The bytes copied between two syncs, and in one frame. Writers have to wait for a sync of the same disk.
 const CHUNK: u64 = 1 << 20;
 const FRAME: usize = 256 << 10;
-/// How fast bytes are copied when there is little to do; more with what is dead.
+/// The bytes per second that are copied when few are dead; more are copied when many are.
 const PACE: u64 = 8 << 20;
-/// So many small segments are put together into one.
+/// The number of small segments above which neighbours are merged.
 const MANY: usize = 8;
-/// On a full disk this is worth it.
+/// The dead bytes for which a segment is rewritten on a full disk.
 const LITTLE: u64 = 64 << 10;
-/// How many records are looked at, or marked as dead, before writers get a turn.
+/// The number of records that are examined, or marked as dead, before writers get a turn.
 const TURN: usize = 4096;
 
-/// Rewrites what is most worth it. The answer says that something was done.
+/// Rewrites the segments from which most can go. Returns true if something was done.
 pub(crate) fn step(inner: &Inner) -> bool {
     if inner.options.background && inner.trouble.waits() {
         return false;
@@ -65,7 +65,7 @@ pub(crate) fn step(inner: &Inner) -> bool {
     let full = inner.counters.full.load(Ordering::Relaxed);
     let job = Job::choose(&mut inner.table.write(), &inner.options, full);
     let Some(job) = job else {
-        // What could not be rewritten need not be any more.
+        // No segment needs rewriting any more, so earlier failures do not matter.
         inner.trouble.over();
         return false;
     };
@@ -83,7 +83,7 @@ pub(crate) fn step(inner: &Inner) -> bool {
     }
 }
 
-/// A segment that is whole and has its name.
+/// A rewritten segment that is complete and has its name.
 pub(crate) struct Rewritten {
     job: Job,
     segment: Segment,
@@ -93,8 +93,8 @@ pub(crate) struct Rewritten {
 // === impl Rewritten ===
 
 impl Rewritten {
-    /// Makes the name durable and lets readers use the file instead of the old ones. Until that is done a start may find
-    /// either, so that no other segment is rewritten before.
+    /// Makes the name durable and lets readers use the new file. Until then a start may find either the old or the new
+    /// files, so no other segment is rewritten before.
     fn settle(self, inner: &Inner) -> bool {
         if let Err(error) = inner.files.sync_dir() {
             inner.trouble.happened(&error, &self.job.cover.name());
@@ -153,19 +153,19 @@ impl Job {
         Some(job)
     }
 
-    /// Nothing is rewritten after all.
+    /// Ends the job without a rewritten segment.
     fn given_up(&self, inner: &Inner) {
         inner.table.write().moving = None;
         inner.counters.moving_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Makes the new file, with its name, which is not durable yet. `None` when the log is being closed.
+    /// Writes the new file and renames it, not durably yet. `None` when the log is being closed.
     fn carry_out(&self, inner: &Inner) -> io::Result<Option<(Segment, u64)>> {
         let spare = inner.spares.take(inner)?;
         inner.counters.moving_bytes.store(spare.len, Ordering::Relaxed);
         let written = self.write(inner, &spare).and_then(|written| match written {
             Some(written) => match inner.files.rename(&spare.name, &self.cover.name()) {
-                // A start may find it now, refused or not.
+                // The rename failed but took effect: a start may find the file now.
                 Err(_) if self.has_name(inner) => Ok(Some(written)),
                 renamed => renamed.map(|()| Some(written)),
             },
@@ -181,7 +181,7 @@ impl Job {
         inner.files.list().is_ok_and(|names| names.contains(&self.cover.name()))
     }
 
-    /// Fills a file, durably but for its name. `None` when the log is being closed.
+    /// Fills a file and makes its contents durable. `None` when the log is being closed.
     fn write(&self, inner: &Inner, spare: &Spare) -> io::Result<Option<(Segment, u64)>> {
         let file = &spare.file;
         let mut output = Output {
@@ -239,8 +239,8 @@ impl Job {
 // === impl Source ===
 
 impl Source {
-    /// Where the next records are that are kept; `None` behind the last one.
-    fn kept(&self, inner: &Inner, next: &mut usize) -> Option<Vec<Place>> {
+    /// Returns the positions of the next records to keep; `None` after the last one.
+    fn kept(&self, inner: &Inner, next: &mut usize) -> Option<Vec<RecordPosition>> {
         let table = inner.table.read();
         let segment = &table.segments[self.place];
         let records = &segment.records;
@@ -262,7 +262,7 @@ fn install(inner: &Inner, mut segment: Segment) {
         let died = std::mem::take(&mut moving.died);
         let range = moving.range.clone();
         let few = died.len() <= TURN;
-        // Writers are not to wait for many.
+        // Writers must not wait while many are marked as dead.
         let waiting = few.then_some(table);
         for revision in died {
             if let Some(n) = segment.records.find(revision) {
@@ -277,7 +277,7 @@ fn install(inner: &Inner, mut segment: Segment) {
     }
 }
 
-/// The segment of which most can go, or the oldest one that keeps deletions of others from going.
+/// Returns the segment from which most can go, or the oldest whose dead puts keep others' deletions from going.
 fn worst(sealed: &[Segment]) -> Option<usize> {
     let mut clean = true;
     let mut worst: Option<(usize, u64, u64)> = None;
@@ -298,7 +298,7 @@ fn worst(sealed: &[Segment]) -> Option<usize> {
     }
 }
 
-/// One of many small segments that could be put together.
+/// Returns the first of two small neighbours, if there are many small segments.
 fn crowded(sealed: &[Segment], capacity: u64) -> Option<usize> {
     let small = |segment: &Segment| segment.end.at < capacity / 8;
     if sealed.iter().filter(|segment| small(segment)).count() <= MANY {
@@ -307,7 +307,7 @@ fn crowded(sealed: &[Segment], capacity: u64) -> Option<usize> {
     sealed.windows(2).position(|pair| pair.iter().all(small))
 }
 
-/// Takes neighbours in that are small, or mostly dead, as long as the result fits into one segment.
+/// Adds neighbours that are small, or mostly dead, as long as the result fits into one segment.
 fn widen(sealed: &[Segment], first: usize, capacity: u64) -> std::ops::Range<usize> {
     let live = |n: usize| sealed[n].records.usage.needed();
     let fits = |n: usize| sealed[n].end.at < capacity / 4 || sealed[n].records.usage.dead() * 2 > sealed[n].end.at;
@@ -336,12 +336,12 @@ fn widen(sealed: &[Segment], first: usize, capacity: u64) -> std::ops::Range<usi
     range
 }
 
-/// Places that follow each other, so that they can be read at once.
-fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
+/// Splits positions into runs that can be read at once.
+fn runs(places: &[RecordPosition]) -> impl Iterator<Item = &[RecordPosition]> {
     let mut rest = places;
     std::iter::from_fn(move || {
         let first = rest.first()?;
-        let followed = |pair: &[Place]| {
+        let followed = |pair: &[RecordPosition]| {
             pair[0].at + pair[0].room == pair[1].at && pair[1].at + pair[1].room - first.at <= FRAME as u64
         };
         let len = 1 + rest.windows(2).take_while(|pair| followed(pair)).count();
@@ -351,7 +351,7 @@ fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
     })
 }
 
-/// A file being filled with the records of others.
+/// A file being filled with records of other segments.
 struct Output {
     store: StoreId,
     cover: Cover,
@@ -365,7 +365,7 @@ struct Output {
 // === impl Output ===
 
 impl Output {
-    fn copy(&mut self, source: &dyn LogFile, run: &[Place]) -> io::Result<()> {
+    fn copy(&mut self, source: &dyn LogFile, run: &[RecordPosition]) -> io::Result<()> {
         let records = read_places(source, run)?;
         let mut builder = FrameBuilder::new(&mut self.frame);
         for (place, bytes) in run.iter().zip(&records) {
@@ -387,7 +387,7 @@ impl Output {
     }
 }
 
-/// How fast a segment is rewritten.
+/// The speed limit of rewriting a segment.
 struct Pace {
     started: Instant,
     synced: u64,
@@ -396,7 +396,7 @@ struct Pace {
 // === impl Pace ===
 
 impl Pace {
-    /// Waits as long as there is time. False when the log is being closed.
+    /// Waits to keep the pace. Returns false if the log is being closed.
     fn keep(&mut self, inner: &Inner, output: &Output) -> io::Result<bool> {
         if output.end.at - self.synced < CHUNK {
             return Ok(true);
@@ -405,7 +405,7 @@ impl Pace {
         output.file.sync_data()?;
         inner.spares.top_up(inner);
         inner.assess();
-        // The nearer the files are to their bound, the faster.
+        // The nearer the files are to their bound, the faster the copying.
         let most = inner.options.max_segment.max(1);
         let hurry = 1 + 16 * most / inner.slack().max(most / 16);
         let due = Duration::from_secs_f64(output.end.at as f64 / (PACE * hurry) as f64);

@@ -1,5 +1,4 @@
-//! Reading what a directory has, without changing it: which files count, where the log ends, and whether anything is
-//! missing.
+//! Reads the log of a directory without changing it: chooses the valid files, and finds the log's end and missing data.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -20,31 +19,31 @@ use crate::record;
 /// A log as it was found.
 pub(crate) struct Found {
     pub(crate) store: StoreId,
-    /// In order. The last one is the one that was written to.
+    /// In order. The last one is open for writing.
     pub(crate) segments: Vec<Segment>,
     pub(crate) acknowledged: Option<(AcknowledgedFile, Acknowledged)>,
     pub(crate) notes: Notes,
     pub(crate) tail: Tail,
-    /// Files that rewritten ones stand for.
+    /// Files that rewritten ones replace.
     pub(crate) superseded: Vec<String>,
     pub(crate) next_generation: u64,
 }
 
-/// How the log ends.
+/// The end of the log.
 #[derive(Default)]
 pub(crate) struct Tail {
-    /// Whole frames that may not be durable, although they can be read: the process that wrote them never got as far as
-    /// noting that they were. Their contents and those of no other are kept here.
+    /// Complete frames that can be read, but may not be durable: the process that wrote them was not able to note that
+    /// they were. The contents of other frames are not kept.
     pub(crate) unconfirmed: Vec<(FrameHeader, Bytes)>,
-    /// The number of the next frame behind all of them.
+    /// The sequence number of the next frame.
     pub(crate) sequence: u64,
-    /// There are bytes behind them, up to here: a frame that was never finished.
+    /// The end of the bytes behind them, if any: of an unfinished frame.
     pub(crate) torn: Option<u64>,
 }
 
 const READ: usize = 1 << 20;
 
-/// Looks at a directory. `None` when there is no log in it.
+/// Reads the log of a directory. `None` if there is none.
 pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
     let names = files.list()?;
     let acknowledged = AcknowledgedFile::open(files)?;
@@ -71,7 +70,7 @@ pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
     if let Some(stranger) = heads.iter().find(|head| head.store != store) {
         return Err(damaged(format!("{} belongs to another store", stranger.cover.name())));
     }
-    // Where a segment ends is said by the one behind it, unless it was rewritten.
+    // The end of a segment is in the head of the next one, or in its own if it was rewritten.
     for n in 0..segments.len() - 1 {
         let end = if heads[n].cover.generation == 0 { heads[n + 1].before } else { heads[n].sealed };
         segments[n].end = end;
@@ -84,7 +83,7 @@ pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
     Ok(Some(Found { store, segments, acknowledged, notes, tail, superseded, next_generation }))
 }
 
-/// Which files count: those of later generations stand for what they cover. Together they cover everything.
+/// Chooses the valid files: those of later generations replace the segments they cover. No segment may be missing.
 fn choose(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
     covers.sort_by_key(|cover| std::cmp::Reverse(cover.generation));
     let (mut chosen, mut superseded) = (Vec::<Cover>::new(), Vec::new());
@@ -139,12 +138,12 @@ pub(crate) fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Se
     Ok((head, segment))
 }
 
-/// The directory was written by a program of another format.
+/// The error of a directory that was written in another format.
 #[derive(Debug, thiserror::Error)]
 #[error("the log has format {0}")]
 pub(crate) struct UnknownFormat(pub(crate) u32);
 
-/// Reads the last segment as far as it was acknowledged, and keeps what comes behind.
+/// Reads the last segment up to its acknowledged end, and keeps the frames behind it.
 fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes: &mut Notes) -> io::Result<Tail> {
     let Some(segment) = segments.last_mut() else { return Ok(Tail::default()) };
     let mut walk = Walk::new(store, segment, segment.file.size()?);
@@ -169,7 +168,7 @@ fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes
         match walk.rest()? {
             Rest::Empty => {}
             Rest::Torn(end) => tail.torn = Some(end),
-            // Each frame is made durable before the next one is begun.
+            // Each frame is made durable before the next one is begun, so this is damage.
             Rest::Frame(at) => return Err(damaged(format!("{detail}, and the log goes on at byte {at}"))),
         }
     }
@@ -178,7 +177,7 @@ fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes
 
 fn check_acknowledged(known: Option<Acknowledged>, newest: u64, tail: &Tail) -> io::Result<()> {
     match known {
-        // The first start was interrupted before anything could be written.
+        // The first start was interrupted before its first write.
         None if newest == 0 && tail.sequence == 0 => Ok(()),
         None => Err(damaged("the file \"head\" is missing".to_owned())),
         Some(known) if known.segment > newest => {
@@ -192,7 +191,7 @@ fn check_acknowledged(known: Option<Acknowledged>, newest: u64, tail: &Tail) -> 
     }
 }
 
-/// Reads all records of a segment, as far as it was acknowledged, and notes where they are.
+/// Reads the acknowledged records of a segment, and notes their positions.
 pub(crate) fn read_segment(
     store: StoreId,
     segment: &mut Segment,
@@ -226,7 +225,7 @@ pub(crate) fn read_segment(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Going through the frames of one segment.
+/// A walk through the frames of one segment.
 pub(crate) struct Walk {
     store: StoreId,
     cover: Cover,
@@ -246,14 +245,14 @@ pub(crate) enum Step {
         bytes: Bytes,
     },
     End,
-    /// There is no whole frame here.
+    /// No complete frame is here.
     Broken(String),
 }
 
-/// What comes behind the last whole frame.
+/// The bytes behind the last whole frame.
 enum Rest {
     Empty,
-    /// Something, up to this place.
+    /// Other bytes, up to this position.
     Torn(u64),
     Frame(u64),
 }
@@ -268,7 +267,7 @@ impl Walk {
         walk
     }
 
-    /// Through a file of which nothing else is known.
+    /// Returns a walk through a file about which nothing is known except its cover.
     pub(crate) fn over(store: StoreId, cover: Cover, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
         Self { store, cover, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
     }
@@ -290,7 +289,7 @@ impl Walk {
         Ok(Step::Frame { at, header, bytes })
     }
 
-    /// A whole frame that was written for this place.
+    /// Returns the frame at a position, if it is complete and was written for it.
     pub(crate) fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
         let Some(header) = self.bytes(at, FRAME_HEADER)? else { return Ok(None) };
         let Some(header) = FrameHeader::read(&header) else { return Ok(None) };
@@ -298,7 +297,7 @@ impl Walk {
         Ok(header.matches(&bytes, self.store, self.cover, at).then_some((header, bytes)))
     }
 
-    /// Bytes of the file, if it has them all before the limit.
+    /// Returns bytes of the file, if all of them are before the limit.
     pub(crate) fn bytes(&mut self, at: u64, len: usize) -> io::Result<Option<Bytes>> {
         if self.limit.saturating_sub(at) < len as u64 {
             return Ok(None);
@@ -326,7 +325,7 @@ impl Walk {
         })
     }
 
-    /// The next whole frame from a place on, and behind which byte there are only zeros as far as was looked.
+    /// Finds the next complete frame from a position on. Also returns the end of the non-zero bytes read so far.
     pub(crate) fn next_frame(&mut self, mut at: u64) -> io::Result<(Option<u64>, u64)> {
         let mut end = at;
         while at < self.limit {
@@ -356,7 +355,7 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// Files as a start may find them when what they stand for could not be removed yet: first, last and generation.
+    /// Files that a start may find when replaced ones were not removed: first, last and generation.
     #[test]
     fn later_generations_stand_for_what_they_cover() {
         type Names = &'static [(u64, u64, u64)];
@@ -365,7 +364,7 @@ mod tests {
             (&[(0, 0, 0), (0, 0, 1), (1, 1, 0)], Some((&[(0, 0, 1), (1, 1, 0)], &[(0, 0, 0)]))),
             (&[(0, 0, 1), (0, 0, 3), (1, 1, 0)], Some((&[(0, 0, 3), (1, 1, 0)], &[(0, 0, 1)]))),
             (&[(0, 0, 1), (1, 1, 0), (0, 1, 2), (2, 2, 0)], Some((&[(0, 1, 2), (2, 2, 0)], &[(0, 0, 1), (1, 1, 0)]))),
-            // Neither stands for the other, and a segment is missing.
+            // Neither covers the other, and a segment is missing.
             (&[(0, 1, 1), (1, 2, 2), (3, 3, 0)], None),
             (&[(0, 0, 0), (2, 2, 0)], None),
         ];

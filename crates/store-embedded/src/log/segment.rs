@@ -1,7 +1,7 @@
-//! A segment as it is known in memory: its file, and where each record is in it.
+//! A segment in memory: its file, and the position of each record in it.
 //!
-//! A record costs 4 bytes (its place) in a segment as it was written, which has every revision, 8 in a rewritten one,
-//! which has gaps, and two bits: it is dead, it is a deletion.
+//! A record takes 4 bytes (its position) in an original segment, which has every revision, 8 in a rewritten one, which
+//! has gaps, and two bits: dead, and deletion.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::files::LogFile;
 pub(crate) struct Segment {
     pub(crate) cover: Cover,
     pub(crate) next_revision: u64,
-    /// The number of its first frame, and where the segment before it ends: what a rewritten one takes over.
+    /// The number of its first frame, and the end of the previous segment; a rewritten segment keeps both.
     pub(crate) sequence: u64,
     pub(crate) before: End,
     pub(crate) file: Arc<dyn LogFile>,
-    /// Where its frames begin.
+    /// The position of its first frame.
     pub(crate) begin: u64,
-    /// Where it ends: what comes behind was never acknowledged.
+    /// The end of its frames; the bytes behind it were never acknowledged.
     pub(crate) end: End,
-    /// What it takes on disk.
+    /// The bytes that it takes on disk.
     pub(crate) allocated: u64,
     pub(crate) records: Records,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Segment {
 #[derive(Default)]
 pub(crate) struct Records {
     base: u64,
-    /// Revisions from `base` on; empty as long as there is no gap.
+    /// Revisions relative to `base`; empty as long as there is no gap.
     revisions: Vec<u32>,
     places: Vec<u32>,
     dead: Bits,
@@ -39,9 +39,9 @@ pub(crate) struct Records {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) total: u64,
-    /// Of records that nobody can ask for.
+    /// Bytes of dead puts, which no read can return.
     pub(crate) dead_puts: u64,
-    /// The same of deletions, which have to stay while an older segment has a dead put.
+    /// Bytes of dead deletions, which have to stay while an older segment has a dead put.
     pub(crate) dead_deletions: u64,
 }
 
@@ -49,12 +49,12 @@ pub(crate) struct Usage {
 #[derive(Clone, Default)]
 pub(crate) struct Bits(Vec<u64>);
 
-/// Where a record is: its length comes first.
+/// The position of a record, where its length field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPosition {
     pub(crate) revision: u64,
     pub(crate) at: u64,
-    /// The next record, or the end, is not before `at` plus this: it may be longer than the record.
+    /// The distance to the next record, or to the end; it may be larger than the record.
     pub(crate) room: u64,
 }
 
@@ -65,7 +65,7 @@ impl Records {
         self.places.len()
     }
 
-    /// False when the place cannot be kept: revisions ascend, and are less than 2^32 apart, as are places.
+    /// Returns false if the position cannot be stored: revisions must ascend, and both must be within 2^32.
     pub(crate) fn push(&mut self, revision: u64, at: u64, len: usize, deletion: bool) -> bool {
         let count = self.places.len();
         if count == 0 {
@@ -106,7 +106,7 @@ impl Records {
         (n < self.len()).then_some(n)
     }
 
-    /// The first record that is not older than a revision.
+    /// Returns the index of the first record at or after a revision.
     pub(crate) fn first_from(&self, revision: u64) -> usize {
         let Some(delta) = revision.checked_sub(self.base) else { return 0 };
         match self.revisions.is_empty() {
@@ -115,13 +115,13 @@ impl Records {
         }
     }
 
-    pub(crate) fn place(&self, n: usize, end: u64) -> Place {
+    pub(crate) fn place(&self, n: usize, end: u64) -> RecordPosition {
         let at = u64::from(self.places[n]);
         let next = self.places.get(n + 1).map_or(end, |next| u64::from(*next));
-        Place { revision: self.revision(n), at, room: next.saturating_sub(at) }
+        RecordPosition { revision: self.revision(n), at, room: next.saturating_sub(at) }
     }
 
-    /// Which records are dead now.
+    /// Returns a copy of the set of dead records.
     pub(crate) fn dead(&self) -> Bits {
         self.dead.clone()
     }
@@ -134,7 +134,7 @@ impl Records {
         self.deletions.get(n)
     }
 
-    /// Notes that nobody can ask for a record any more.
+    /// Marks a record as dead: no read can return it any more.
     pub(crate) fn bury(&mut self, n: usize, end: u64) {
         if self.dead.get(n) {
             return;
@@ -160,7 +160,7 @@ impl Usage {
         self.dead_puts + self.dead_deletions
     }
 
-    /// What has to be kept.
+    /// Returns the number of bytes of records that are not dead.
     pub(crate) fn needed(&self) -> u64 {
         self.total.saturating_sub(self.dead())
     }
@@ -211,7 +211,7 @@ mod tests {
                 assert_eq!(records.find(*revision), Some(n));
                 assert_eq!(records.first_from(*revision), n);
                 let at = 4096 + n as u64 * 10;
-                assert_eq!(records.place(n, end), Place { revision: *revision, at, room: 10 });
+                assert_eq!(records.place(n, end), RecordPosition { revision: *revision, at, room: 10 });
                 assert_eq!((records.is_deletion(n), records.is_dead(n)), (n % 3 == 0, false));
             }
             assert_eq!(records.last_revision(), revisions.last().copied());

@@ -1,5 +1,5 @@
-//! Files that are made ahead: room for the next segment and for one that is rewritten, taken from the file system before
-//! it is needed. While both can be had the store takes anything; otherwise only what gives room back.
+//! Files that are created ahead: space for the next segment and for one that is rewritten, reserved in the file system
+//! before it is needed. Without both, the store accepts only writes that free space.
 
 use std::io;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::files::{Files, LogFile, is_full};
 pub(crate) struct Spares {
     ready: Mutex<Vec<Spare>>,
     made: AtomicU64,
-    /// Of making them, other than that the disk is full.
+    /// Failures of creating spare files, other than a full disk.
     trouble: BackgroundFailure,
 }
 
-/// A file with nothing in it that counts.
+/// An empty file with reserved space.
 pub(crate) struct Spare {
     pub(crate) name: String,
     pub(crate) file: Arc<dyn LogFile>,
@@ -38,8 +38,8 @@ impl Default for Spares {
 }
 
 impl Spares {
-    /// Takes one, or makes one now, which is small, as somebody waits for it: on a full disk one without any room, that
-    /// grows as far as it can.
+    /// Takes a spare file, or creates a small one now, since the caller needs it: on a full disk one without reserved
+    /// space, which grows as far as it can.
     pub(crate) fn take(&self, inner: &Inner) -> io::Result<Spare> {
         if let Some(spare) = self.ready.lock().pop() {
             return Ok(spare);
@@ -50,7 +50,7 @@ impl Spares {
         }
     }
 
-    /// Sees to it that there are enough, and notes whether that can be done.
+    /// Creates the missing spare files, and notes whether the disk is full.
     pub(crate) fn fill(&self, inner: &Inner) {
         let full = &inner.counters.full;
         while self.ready.lock().len() < WANTED {
@@ -74,7 +74,7 @@ impl Spares {
         }
     }
 
-    /// While a segment is rewritten: whoever writes is not to make the next one.
+    /// Creates the next segment while another is rewritten, so that writers need not.
     pub(crate) fn top_up(&self, inner: &Inner) {
         if !self.ready.lock().is_empty() || inner.counters.full.load(Ordering::Relaxed) {
             return;
@@ -114,11 +114,11 @@ impl Spares {
 // === impl Spare ===
 
 impl Spare {
-    /// Gives its room back. The next start does if this does not.
+    /// Removes the file. If this fails, the next start does it.
     pub(crate) fn remove(self, files: &dyn Files) {
         match files.remove(&self.name) {
             Ok(()) => {}
-            // A start that failed has taken its whole directory away.
+            // A start that failed has removed its whole directory.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, file = self.name, "cannot remove a file that is of no use"),
         }

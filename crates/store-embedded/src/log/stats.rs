@@ -1,38 +1,38 @@
-//! What the log counts, and whether it keeps within its own bounds.
+//! Statistics of the log, and the bound on its size.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Inner;
 
-/// The upper bounds of the buckets in which the time of syncs is counted, in seconds.
+/// The upper bounds of the buckets for the duration of syncs, in seconds.
 pub const SYNC_BOUNDS: [f64; 14] =
     [0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 4.096, 8.192];
 
-/// How a log is doing.
+/// Statistics of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogStats {
     pub segments: u64,
-    /// Bytes of records that are live or kept history.
+    /// Bytes of records that are live or part of the kept history.
     pub needed_bytes: u64,
-    /// Bytes of records that nobody can ask for and that are still there.
+    /// Bytes of dead records that are still in files.
     pub dead_bytes: u64,
-    /// What all files take.
+    /// Bytes that all files take.
     pub disk_bytes: u64,
-    /// What is set aside for when the disk is full.
+    /// Bytes of spare files, for when the disk is full.
     pub reserve_bytes: u64,
-    /// Rewritten segments, and the bytes of records that were copied for them.
+    /// The number of segments rewritten, and the bytes of records copied for that.
     pub moves: u64,
     pub moved_bytes: u64,
-    /// Groups of writes made durable: how many took at most as long as each of [`SYNC_BOUNDS`], and all.
+    /// Groups of writes made durable: the number that took at most each of [`SYNC_BOUNDS`], and the total.
     pub sync_buckets: [u64; SYNC_BOUNDS.len()],
     pub syncs: u64,
     pub sync_time: Duration,
-    /// Failures of the disk that the log went on after, in a new segment.
+    /// Failures of the disk after which the log continued in a new segment.
     pub failures: u64,
-    /// No further segment can be set aside: only deletions and leases are taken.
+    /// No further segment can be reserved: only deletions and leases are accepted.
     pub full: bool,
-    /// How long every group of writes waits because segments are not rewritten fast enough.
+    /// The delay of every group of writes while segments are not rewritten fast enough.
     pub delay: Duration,
 }
 
@@ -43,19 +43,19 @@ pub(crate) struct Counters {
     pub(crate) failures: AtomicU64,
     pub(crate) full: AtomicBool,
     pub(crate) delay_micros: AtomicU64,
-    /// The log takes more than twice what it needs, and two segments.
+    /// True while the log is larger than its bound: twice the needed bytes, and two segments.
     over: AtomicBool,
-    /// What the file that is being rewritten into takes.
+    /// Bytes of the file that a segment is being rewritten into.
     pub(crate) moving_bytes: AtomicU64,
     syncs: AtomicU64,
     sync_micros: AtomicU64,
     sync_buckets: [AtomicU64; SYNC_BOUNDS.len()],
 }
 
-/// The longest that a group of writes is held up so that rewriting catches up. Who comes just behind a group waits for it
-/// and then for their own.
+/// The maximum delay of a group of writes, so that rewriting catches up. A write that comes just after a group waits
+/// for that group's delay and then for its own.
 const MAX_DELAY: Duration = Duration::from_millis(16);
-/// A group of so many bytes is held up for all of that.
+/// The bytes of a group from which it gets the full delay.
 const SLOWEST: u64 = 1 << 20;
 
 // === impl Counters ===
@@ -76,12 +76,12 @@ impl Counters {
 // === impl Inner ===
 
 impl Inner {
-    /// What all files may take.
+    /// Returns the bound on the bytes of all files.
     fn bound(&self, needed: u64) -> u64 {
         2 * needed + 2 * self.options.max_segment
     }
 
-    /// What all files take, and what has to be kept.
+    /// Returns the bytes that all files take, and the bytes that have to be kept.
     fn disk_and_needed(&self) -> (u64, u64) {
         let (needed, allocated) = {
             let table = self.table.read();
@@ -90,17 +90,17 @@ impl Inner {
         (allocated + self.spares.bytes() + self.counters.moving_bytes.load(Ordering::Relaxed), needed)
     }
 
-    /// How far the files are below their bound.
+    /// Returns the bytes by which the files are below their bound.
     pub(crate) fn slack(&self) -> u64 {
         let (disk, needed) = self.disk_and_needed();
         self.bound(needed).saturating_sub(disk)
     }
 
-    /// Compares the size of the files with its bound.
+    /// Compares the size of the files with its bound, and sets the delay of writes.
     pub(crate) fn assess(&self) {
         let (disk, needed) = self.disk_and_needed();
         let bound = self.bound(needed);
-        // Held up before the bound is reached, more and more.
+        // The delay begins before the bound is reached, and increases.
         let near = self.options.max_segment / 2;
         let excess = (disk + near).saturating_sub(bound).min(2 * near);
         let delay = MAX_DELAY.as_micros() as u64 * excess / (2 * near).max(1);
@@ -108,10 +108,10 @@ impl Inner {
         self.counters.over.store(disk > bound + near, Ordering::Relaxed);
     }
 
-    /// How long a group of writes waits, so that segments are rewritten as fast as new ones come.
+    /// Returns the delay of a group of writes, by which segments are rewritten as fast as they are written.
     pub(crate) fn delay_of(&self, bytes: u64) -> Duration {
         let most = self.counters.delay_micros.load(Ordering::Relaxed);
-        // A group of little bytes brings the bound little nearer.
+        // A small group hardly changes the distance to the bound.
         Duration::from_micros((most * bytes / SLOWEST).clamp(most / 16, most))
     }
 

@@ -1,5 +1,5 @@
-//! Reading a damaged log as far as it goes: behind what is broken the next whole frame is looked for. A frame is believed
-//! only where it was written and in the store that it was written for, so that what is found is one with certainty.
+//! Reads a damaged log as far as possible: searches for the next complete frame behind a broken one. A frame is valid
+//! only at the position and in the store for which it was written, so that none is found by mistake.
 
 use std::io;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use super::open::{Walk, read_head};
 use crate::files::{Files, LogFile};
 use crate::record;
 
-/// What is in a log, in order.
+/// A part of a log; parts are reported in order.
 pub(crate) enum Finding {
     Record {
         revision: u64,
         bytes: Bytes,
     },
-    /// A record that is not as it was written.
+    /// A record that is damaged.
     Broken {
         revision: u64,
-        /// As far as it can be told from what is left.
+        /// The key, if it can be read from the rest of the record.
         key: Option<Bytes>,
         segment: String,
         at: u64,
     },
-    /// Bytes in which nothing can be told apart.
+    /// Bytes that cannot be divided into records.
     Unreadable {
         segment: String,
         at: u64,
@@ -37,7 +37,7 @@ pub(crate) enum Finding {
     Problem(String),
 }
 
-/// Shows all that is in a directory. The answer is what is noted beside the log.
+/// Reports all findings of a directory. Returns the notes beside the log.
 pub(crate) fn survey(files: &dyn Files, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<Notes> {
     let names = files.list()?;
     let covers = choose(names.iter().filter_map(|name| Cover::of_name(name)).collect(), tell)?;
@@ -75,7 +75,7 @@ pub(crate) fn survey(files: &dyn Files, tell: &mut dyn FnMut(Finding) -> io::Res
             0 => next.and_then(|(_, next)| Some(next.as_ref()?.before)),
             _ => head.as_ref().map(|head| head.sealed),
         };
-        // The notes that a head has are all that there were.
+        // The notes of an original segment's head are complete.
         if let Some(head) = head.as_ref().filter(|head| head.cover.generation == 0) {
             notes = head.notes.clone();
         }
@@ -88,7 +88,7 @@ pub(crate) fn survey(files: &dyn Files, tell: &mut dyn FnMut(Finding) -> io::Res
     Ok(notes)
 }
 
-/// Of files that stand for the same the newest; together they should stand for everything.
+/// Chooses the newest of files that cover the same segments; reports overlaps and missing segments.
 fn choose(mut covers: Vec<Cover>, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<Vec<Cover>> {
     covers.sort_by_key(|cover| std::cmp::Reverse(cover.generation));
     let mut chosen = Vec::<Cover>::new();
@@ -113,19 +113,19 @@ fn choose(mut covers: Vec<Cover>, tell: &mut dyn FnMut(Finding) -> io::Result<()
     Ok(chosen)
 }
 
-/// Going through one segment.
+/// A walk through one segment.
 struct Reader {
     name: String,
-    /// True of one that is as it was written: its revisions have no gaps.
+    /// True for an original segment: its revisions have no gaps.
     written: bool,
     walk: Walk,
     limit: u64,
-    /// The checksum of the last frame, if it is known where the segment ends.
+    /// The end of the segment and its last checksum, if they are known.
     end: Option<End>,
     /// The number of the next frame and the checksum of the one before, where they are known.
     follows: Option<(u64, u64)>,
     last: bool,
-    /// How many frames there must be.
+    /// The number of acknowledged frames, if it is known.
     acknowledged: Option<u64>,
 }
 
@@ -157,7 +157,7 @@ impl Reader {
                     let (next, written) = self.walk.next_frame(at)?;
                     match next {
                         Some(next) => self.broken(at, next, tell)?,
-                        // Room that was not used, or a write that was not finished.
+                        // Unused space, or an unfinished write.
                         None if self.last || self.end.is_none() => break,
                         None => {
                             self.broken(at, written.max(at), tell)?;
@@ -215,7 +215,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Tells of what is left between two places.
+    /// Reports the broken frames between two positions.
     fn broken(&mut self, mut at: u64, end: u64, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<()> {
         self.follows = None;
         while at < end {
@@ -223,7 +223,7 @@ impl Reader {
             let frame = header.map(|header| (header, at + header.frame_len() as u64));
             let frame = frame.filter(|(_, next)| *next <= end);
             let Some((header, next)) = frame else { return self.unreadable(at, end - at, tell) };
-            // Where it ends another one begins, or else its length is not to be trusted.
+            // Another frame must begin at its end, or its length cannot be trusted.
             let follower = self.walk.bytes(next, FRAME_HEADER)?.and_then(|header| FrameHeader::read(&header));
             let goes_on = follower.is_some_and(|follower| follower.sequence == header.sequence.wrapping_add(1));
             if next < end && !goes_on {
@@ -235,7 +235,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Tells of the records in a frame that is not whole, as far as their lengths lead.
+    /// Reports the records in a broken frame, as long as their lengths are usable.
     fn broken_frame(
         &mut self,
         at: u64,
@@ -270,7 +270,7 @@ impl Reader {
         bytes: Bytes,
         tell: &mut dyn FnMut(Finding) -> io::Result<()>,
     ) -> io::Result<()> {
-        // What was rewritten has gaps, so that only the record itself tells.
+        // A rewritten segment has gaps, so only the record itself has its revision.
         let seen = record::peek(&bytes).map(|seen| seen.revision);
         let revision = if self.written { revision } else { seen.unwrap_or(revision) };
         if record::is_whole(revision, &bytes) {

@@ -1,26 +1,26 @@
-//! All segments, in order, and where a revision is among them.
+//! All segments, in order, and the lookup of revisions in them.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::LogOptions;
 use super::format::StoreId;
-use super::segment::{Place, Segment, Usage};
+use super::segment::{RecordPosition, Segment, Usage};
 use crate::files::LogFile;
 
 pub(crate) struct Table {
     pub(crate) store: StoreId,
-    /// The last one is being written to.
+    /// The last one is open for writing.
     pub(crate) segments: Vec<Segment>,
     pub(crate) next_generation: u64,
-    /// What is being rewritten.
+    /// The segments that are being rewritten.
     pub(crate) moving: Option<Moving>,
 }
 
-/// Segments that are being rewritten, by their place among all; it does not change, as others are added behind them.
+/// Segments that are being rewritten, by index; the indexes are stable, as new segments are appended.
 pub(crate) struct Moving {
     pub(crate) range: Range<usize>,
-    /// What died in them since it was decided what is kept.
+    /// The revisions in them that died since the records to keep were chosen.
     pub(crate) died: Vec<u64>,
 }
 
@@ -33,34 +33,34 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Which segment has a revision, if one has.
+    /// Returns the index of the segment that can have a revision.
     fn segment_of(&self, revision: u64) -> Option<usize> {
-        // Of segments that begin at one revision all but the last one are empty.
+        // All but the last of the segments that begin at one revision are empty.
         self.segments.partition_point(|segment| segment.next_revision <= revision).checked_sub(1)
     }
 
-    pub(crate) fn find(&self, revision: u64) -> Option<(Arc<dyn LogFile>, Place)> {
+    pub(crate) fn find(&self, revision: u64) -> Option<(Arc<dyn LogFile>, RecordPosition)> {
         let segment = &self.segments[self.segment_of(revision)?];
         let n = segment.records.find(revision)?;
         (!segment.records.is_dead(n)).then(|| (segment.file.clone(), segment.records.place(n, segment.end.at)))
     }
 
-    /// Records of `first..=last` that follow each other in one file.
+    /// Returns consecutive records of `first..=last` in one file.
     pub(crate) fn run(
         &self,
         first: u64,
         last: u64,
         most: usize,
         most_bytes: u64,
-    ) -> Option<(Arc<dyn LogFile>, Vec<Place>)> {
+    ) -> Option<(Arc<dyn LogFile>, Vec<RecordPosition>)> {
         for segment in &self.segments[self.segment_of(first).unwrap_or(0)..] {
             let records = &segment.records;
-            let mut run: Vec<Place> = Vec::new();
+            let mut run: Vec<RecordPosition> = Vec::new();
             for n in records.first_from(first)..records.len() {
                 let place = records.place(n, segment.end.at);
                 let begun = run.first().map(|first| first.at);
                 let full = run.len() >= most || begun.is_some_and(|begun| place.at + place.room - begun > most_bytes);
-                // The dead between others are read over, unless nothing was found yet.
+                // Dead records before the first live one are skipped; after it they end the run.
                 if place.revision > last || full || (records.is_dead(n) && !run.is_empty()) {
                     break;
                 }
@@ -99,7 +99,7 @@ impl Table {
         self.segments.iter().map(|segment| segment.allocated).sum()
     }
 
-    /// How large the next segment is to be.
+    /// Returns the size of the next segment.
     pub(crate) fn capacity(&self, options: &LogOptions) -> u64 {
         (self.usage().needed() / 4).clamp(options.min_segment, options.max_segment)
     }

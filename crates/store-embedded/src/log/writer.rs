@@ -1,5 +1,5 @@
-//! The end of the log: one frame for each group of writes, durable before anybody is told; a new segment when the old one
-//! is full, or when it failed.
+//! The end of the log: writes one frame for each group of writes, durable before any caller gets a reply, and begins a
+//! new segment when the old one is full or has failed.
 
 use std::io;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub(crate) struct Writer {
     store: StoreId,
     number: u64,
     file: Arc<dyn LogFile>,
-    /// Where the next frame begins, and the checksum of the one before.
+    /// The position of the next frame, and the checksum of the previous one.
     end: End,
-    /// What the file system has promised.
+    /// The size that the file system has reserved.
     limit: u64,
-    /// A write or a sync failed: nobody knows what is behind `end`. Nothing is written to this segment any more.
+    /// True after a failed write or sync: the bytes behind `end` are unknown. The segment gets no more writes.
     broken: bool,
-    /// It is broken only because an earlier process did not finish a frame, of which there are bytes up to this place.
+    /// The end of an earlier process's unfinished frame, if that is the only reason for `broken`.
     torn: Option<u64>,
     sequence: u64,
     next_revision: u64,
@@ -37,14 +37,14 @@ pub(crate) struct Writer {
     frame: Vec<u8>,
 }
 
-/// Memory that stays in use for frames between large ones.
+/// The capacity that the frame buffer keeps after a large frame.
 const FRAME_KEPT: usize = 1 << 20;
 
-/// Why a frame was not written.
+/// The error of a frame that was not written.
 enum Failed {
-    /// Before anything was written of it.
+    /// Nothing of the frame was written.
     Begin(io::Error),
-    /// The segment it was written to cannot be used any more.
+    /// The segment that it was written to is not usable any more.
     Write(io::Error),
 }
 
@@ -61,7 +61,7 @@ impl Failed {
 // === impl Writer ===
 
 impl Writer {
-    /// Makes a new log, or makes the end of one safe to go on from.
+    /// Creates a new log, or makes an existing one ready to be appended to.
     pub(crate) fn start(inner: &Inner, pending: Pending) -> io::Result<()> {
         for name in inner.files.list()? {
             if name.starts_with(PREFIX) || name == UNFINISHED {
@@ -76,7 +76,7 @@ impl Writer {
             let segment = begin(inner, &head)?;
             inner.table.write().segments.push(segment);
         } else {
-            // The process that gave files their names may have been killed before that was durable.
+            // The process that renamed files may have been killed before that was durable.
             inner.files.sync_dir()?;
         }
         for name in &pending.superseded {
@@ -109,8 +109,8 @@ impl Writer {
         if writer.broken {
             tracing::warn!(segment = writer.number, at = writer.end.at, "left out a write that was never finished");
         }
-        // They were read, but whether they are durable the process that wrote them did not live to see; and a sync that
-        // failed is not told again. So their bytes are written again, which needs no room, or else all of them elsewhere.
+        // These frames can be read, but may not be durable; and a failed sync is reported only once. So their bytes are
+        // written again, which needs no space, or else all of them in a new segment.
         let unconfirmed = &pending.tail.unconfirmed;
         match writer.write_again(unconfirmed) {
             Ok(()) => unconfirmed.iter().try_for_each(|(header, frame)| writer.adopt(inner, header, frame))?,
@@ -126,20 +126,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a group. The answer says that a segment was begun for it. Of errors those that [may pass](may_pass) leave
-    /// everything as it was; after another one nothing more can be written.
+    /// Writes a group. Returns true if a segment was begun for it. An error that [may pass](may_pass) changes nothing;
+    /// after another one nothing more can be written.
     pub(crate) fn commit(&mut self, inner: &Inner, batch: &Batch) -> io::Result<bool> {
         let before = self.number;
         match self.append(inner, batch) {
             Ok(()) => {}
             Err(Failed::Begin(error)) if may_pass(&error) => {
-                // Deletions are not to wait for room where there is some.
+                // Deletions must not wait for space as long as there is some.
                 if !self.wipe_torn(inner, batch) {
                     return Err(error);
                 }
                 self.append(inner, batch).map_err(Failed::error)?;
             }
-            // Once more in a new segment, and only once: a disk that fails twice in a row is not to be trusted.
+            // Retries in a new segment, once: a disk that fails twice in a row cannot be trusted.
             Err(Failed::Begin(error) | Failed::Write(error)) => {
                 inner.counters.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%error, segment = self.number, "writing failed, going on in a new segment");
@@ -149,14 +149,14 @@ impl Writer {
         Ok(self.number != before)
     }
 
-    /// Overwrites what an earlier process did not finish with zeros, so that the segment is as if that had never been
-    /// begun. It needs no room. True when a group can be written there.
+    /// Overwrites an unfinished frame of an earlier process with zeros, as if it had never been begun, which needs no
+    /// space. Returns true if a group can be written there.
     fn wipe_torn(&mut self, inner: &Inner, batch: &Batch) -> bool {
         let Some(end) = self.torn.filter(|_| self.end.at + batch_room(batch) <= self.limit) else { return false };
-        // Where a new segment has its name, that says that this one ends here.
+        // If the next segment has its name already, its head says that this one ends here.
         let next = Cover::one(self.number + 1).name();
         if inner.files.list().is_ok_and(|names| !names.contains(&next)) {
-            // Only once: if it fails, nobody knows what is there.
+            // Only once: if it fails, the bytes here are unknown.
             self.torn = None;
             let zeros = vec![0; end.saturating_sub(self.end.at) as usize];
             match write_all(&*self.file, &zeros, self.end.at).and_then(|()| self.file.sync_data()) {
@@ -189,7 +189,7 @@ impl Writer {
         let chain = builder.seal(self.store, Cover::one(self.number), at, self.sequence, self.end.chain);
         let started = Instant::now();
         if let Err(error) = write_all(&*self.file, &frame, at).and_then(|()| self.file.sync_data()) {
-            // What is on disk of it, or will be, nobody can say.
+            // It is not known which part of the frame is on disk, or will be.
             self.broken = true;
             return Err(Failed::Write(error));
         }
@@ -207,7 +207,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets readers find what is durable now.
+    /// Lets readers find the records that are now durable.
     fn publish(&self, inner: &Inner, at: u64, places: &[(u64, usize, &Bytes)], meta: &[(Bytes, Option<Bytes>)]) {
         if !meta.is_empty() {
             let mut notes = inner.notes.lock();
@@ -227,7 +227,7 @@ impl Writer {
         }
     }
 
-    /// It is only a lower bound of what is there, so that a failure harms nothing.
+    /// Notes the end of the log. It is only a lower bound, so a failure does no harm.
     fn note_acknowledged(&mut self) {
         let to = Acknowledged { sequence: self.sequence, revision: self.next_revision - 1, segment: self.number };
         if let Err(error) = self.head.advance(to) {
@@ -235,11 +235,11 @@ impl Writer {
         }
     }
 
-    /// Begins a segment. It cuts off what the one before has behind its end.
+    /// Begins a segment, which discards the bytes behind the end of the previous one.
     fn roll(&mut self, inner: &Inner, room: u64) -> io::Result<()> {
         let notes = inner.notes.lock().clone();
         let head = head_of(self.store, self.number + 1, self.next_revision, self.sequence, self.end, notes);
-        // From when the new segment may be found under its name, the old one ends where that says.
+        // As soon as the new segment may have its name, its head determines the end of the old one.
         let was_whole = !std::mem::replace(&mut self.broken, true);
         let segment = begin_with_room(inner, &head, room)?;
         self.number += 1;
@@ -250,7 +250,7 @@ impl Writer {
         let mut table = inner.table.write();
         if let Some(sealed) = table.segments.last_mut() {
             sealed.records.shrink();
-            // The room that it has no use for; a file that failed is not touched again.
+            // Frees the unused space; a file that failed is not changed again.
             if was_whole && old.set_len(old_end.at).is_ok() {
                 sealed.allocated = old_end.at;
             }
@@ -264,7 +264,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the same bytes to the same place, so that a sync has something to make durable.
+    /// Writes the same bytes to the same place, so that the sync writes them to the disk again.
     fn write_again(&self, frames: &[(FrameHeader, Bytes)]) -> io::Result<()> {
         if frames.is_empty() {
             return Ok(());
@@ -277,7 +277,7 @@ impl Writer {
         self.file.sync_data()
     }
 
-    /// Goes on behind a frame that is there.
+    /// Continues after an existing frame.
     fn adopt(&mut self, inner: &Inner, header: &FrameHeader, frame: &Bytes) -> io::Result<()> {
         let places =
             record_places(frame, header).ok_or_else(|| super::damaged("a frame that was whole is not".to_owned()))?;
@@ -296,7 +296,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what an earlier process wrote to a new place.
+    /// Writes a frame of an earlier process to a new place.
     fn rewrite(&mut self, inner: &Inner, header: &FrameHeader, frame: &Bytes) -> io::Result<()> {
         let damaged = || super::damaged("a frame that was whole is not".to_owned());
         let mut notes = frame.get(FRAME_HEADER..FRAME_HEADER + header.notes as usize).ok_or_else(damaged)?;
@@ -308,7 +308,7 @@ impl Writer {
     }
 }
 
-/// How many bytes the frame of a group takes at most.
+/// Returns the maximum length of a group's frame in bytes.
 fn batch_room(batch: &Batch) -> u64 {
     let note = |(name, value): &(Bytes, Option<Bytes>)| 8 + name.len() + value.as_ref().map_or(0, Bytes::len);
     let notes: usize = batch.meta.iter().map(note).sum();
@@ -324,7 +324,7 @@ fn begin(inner: &Inner, head: &Head) -> io::Result<Segment> {
     begin_with_room(inner, head, 0)
 }
 
-/// Makes a segment durable, with its name. A later attempt uses the same name.
+/// Begins a segment durably, with its name. A later attempt uses the same name.
 fn begin_with_room(inner: &Inner, head: &Head, room: u64) -> io::Result<Segment> {
     let spare = inner.spares.take(inner)?;
     let Spare { file, len, .. } = &spare;

@@ -1,4 +1,4 @@
-//! A model of the contract that is too simple to be wrong, random work for it, and files that fail when told to.
+//! A very simple model of the contract, random work for it, and files that fail on demand.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 

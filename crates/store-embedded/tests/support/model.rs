@@ -1,4 +1,4 @@
-//! What a store should hold, kept in the plainest way: every state it ever had.
+//! The expected contents of a store, stored in the simplest way: every state it ever had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -40,7 +40,7 @@ impl Model {
         &self.states[revision as usize - 1]
     }
 
-    /// Carries out a transaction; what the store must answer.
+    /// Executes a transaction; returns the store's expected response.
     pub(crate) fn txn(&mut self, txn: &Txn) -> Result<TxnResponse, StoreError> {
         let current = self.live().get(&txn.key).cloned();
         let met = match txn.expect {
@@ -84,7 +84,7 @@ impl Model {
         true
     }
 
-    /// The events of a range after a revision, one line each.
+    /// Returns the events of a range after a revision, one line each.
     pub(crate) fn events(&self, range: &Range<Bytes>, after: u64) -> Vec<String> {
         let mut events = Vec::new();
         for revision in after + 1..=self.revision() {
@@ -106,7 +106,7 @@ impl Model {
         events
     }
 
-    /// Compares all that can be seen of a store with what it should hold.
+    /// Compares everything that a store returns with the model.
     pub(crate) async fn check(&self, store: &dyn Store, context: &str) {
         assert_eq!(store.current_revision().await.expect("a revision").0, self.revision(), "{context}: revision");
         assert_eq!(store.compacted_revision().await.expect("a revision").0, self.compacted, "{context}: compaction");
@@ -145,7 +145,7 @@ pub(crate) async fn list(
     Ok(response.kvs)
 }
 
-/// The first `count` events of a watch.
+/// Returns the first `count` events of a watch.
 pub(crate) async fn events(store: &dyn Store, range: Range<Bytes>, after: u64, count: usize) -> Vec<String> {
     let mut watch = store.watch(range, Revision(after)).await.expect("a watch");
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! What a real process asked of the file system, and what a power cut at any point of that could have left.
+//! The file system calls of a real process, and the files that a power cut at any of these calls could leave.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -11,7 +11,7 @@ use super::seccomp;
 use super::work::Rng;
 
 const SCRIPT: &str = include_str!("recorder.py");
-/// What reaches the disk of a write that was not synced does so in pieces of this size.
+/// The unit in which unsynced bytes reach the disk.
 const PAGE: usize = 4096;
 
 /// The calls of a process in the order in which they were made.
@@ -58,13 +58,13 @@ enum What {
 // === impl Recording ===
 
 impl Recording {
-    /// True when processes can be recorded here. Says so when not: the test does without.
+    /// Returns true if processes can be recorded here; otherwise prints a message, and the test is skipped.
     pub(crate) fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         seccomp::available(&AVAILABLE, SCRIPT, &["/dev/null", "/"], "nothing can be recorded")
     }
 
-    /// The command with a recorder around it; to the system it is the same process.
+    /// Returns the command with a recorder around it; to the system it is the same process.
     pub(crate) fn around(command: &Command, record: &Path, dir: &Path) -> Command {
         let mut recorded = seccomp::command(SCRIPT);
         recorded.arg(record).arg(dir).arg(command.get_program()).args(command.get_args());
@@ -77,7 +77,7 @@ impl Recording {
         recorded
     }
 
-    /// Reads what a recorder wrote; an entry that is not whole ends it.
+    /// Reads a recorder's file up to the first incomplete entry.
     pub(crate) fn read(record: &Path) -> Self {
         let bytes = std::fs::read(record).expect("a record");
         let (mut calls, mut rest) = (Vec::new(), &bytes[..]);
@@ -96,7 +96,7 @@ impl Recording {
         self.calls.len()
     }
 
-    /// The lines that the process had said before a call.
+    /// Returns the lines that the process had printed before a call.
     pub(crate) fn said(&self, before: usize) -> impl Iterator<Item = &str> {
         self.calls[..before].iter().filter_map(|call| match &call.what {
             What::Say(text) => Some(text.as_str()),
@@ -104,11 +104,11 @@ impl Recording {
         })
     }
 
-    /// Fills an empty directory with what a power cut before a call could have left: all that was synced, and of the rest
-    /// what chance has it.
+    /// Fills an empty directory with files that a power cut before a call could have left: all synced changes, and a
+    /// random part of the others.
     pub(crate) fn cut(&self, before: usize, rng: &mut Rng, dir: &Path) {
         let calls = &self.calls[..before];
-        // A sync has done its work when its thread goes on.
+        // A sync is complete when its thread makes the next call.
         let newest: HashMap<u64, usize> = calls.iter().enumerate().map(|(at, call)| (call.thread, at)).collect();
         let done = |at: usize| newest[&calls[at].thread] > at;
         let mut files: BTreeMap<u64, Contents> = BTreeMap::new();
@@ -132,7 +132,7 @@ impl Recording {
                 }
             }
         }
-        // Changes of a directory reach a disk in their order.
+        // Changes of a directory reach the disk in order.
         let kept = names.durable + rng.below((names.changes.len() - names.durable + 1) as u64) as usize;
         for (name, file) in names.after(kept) {
             let contents = file.and_then(|file| files.get(&file)).map(|contents| contents.cut(rng)).unwrap_or_default();
@@ -145,7 +145,7 @@ impl Recording {
 struct Entry(HashMap<String, String>);
 
 impl Entry {
-    /// The recorder's lines are flat, and names have nothing in them that is escaped.
+    /// The recorder's lines are flat JSON, and names need no escapes.
     fn parse(line: &str) -> Self {
         let members = line.trim_matches(['{', '}']).split(", ").filter_map(|member| member.split_once(": "));
         let text = |text: &str| text.trim_matches('"').to_owned();
@@ -180,9 +180,9 @@ impl Entry {
 #[derive(Default)]
 struct Names {
     changes: Vec<Change>,
-    /// How many changes a power cut does not undo.
+    /// The number of durable changes.
     durable: usize,
-    /// Which file a creation made, by the place of the creation.
+    /// The number of the file that a creation made, by the index of the creation.
     made: HashMap<usize, u64>,
 }
 
@@ -197,7 +197,7 @@ impl Names {
         self.changes.push(change);
     }
 
-    /// The call that creates a file does not know its number yet; the first one that uses it does.
+    /// A creating call does not have the number of its file; the first call that uses the file does.
     fn learn(&mut self, name: &str, file: u64) {
         let place = self.places(self.changes.len()).remove(name);
         if let Some(place) = place {
@@ -205,7 +205,7 @@ impl Names {
         }
     }
 
-    /// By name, where its file was created.
+    /// Returns the index of the creating call for each name.
     fn places(&self, changes: usize) -> BTreeMap<String, usize> {
         let mut places = BTreeMap::new();
         for (at, change) in self.changes[..changes].iter().enumerate() {
@@ -227,10 +227,10 @@ impl Names {
     }
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Default)]
 struct Contents {
-    /// Ranges that were written, the newest last.
+    /// The written bytes, the newest last.
     written: Vec<(u64, Vec<u8>)>,
     size: u64,
     pending: Vec<Pending>,
@@ -258,7 +258,7 @@ impl Contents {
             Pending::Size(to, at_least) => {
                 self.size = if at_least { self.size.max(to) } else { to };
                 if !at_least {
-                    // What was cut off is gone, also when the file grows again.
+                    // Truncated bytes are lost, even when the file grows again.
                     self.written.retain_mut(|(at, bytes)| {
                         bytes.truncate(usize::try_from(to.saturating_sub(*at)).unwrap_or(usize::MAX));
                         !bytes.is_empty()
@@ -268,7 +268,7 @@ impl Contents {
         }
     }
 
-    /// With some of what was not synced, page by page.
+    /// Returns the contents with some of the unsynced bytes, page by page.
     fn cut(&self, rng: &mut Rng) -> Self {
         let mut left = Self { pending: Vec::new(), ..self.clone() };
         let everything = rng.below(4);

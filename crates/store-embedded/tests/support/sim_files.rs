@@ -1,5 +1,5 @@
-//! Files in memory that survive their users. What was not synced is lost, page by page and name by name, when the power
-//! goes; and any single operation can be made to fail.
+//! Files in memory that outlive their users. Unsynced changes are lost, page by page and name by name, when the power
+//! fails; and any single operation can be made to fail.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -23,15 +23,15 @@ struct Inner {
     changes: Vec<Change>,
     files: HashMap<u64, File>,
     next_file: u64,
-    /// Operations that change something, so far.
+    /// The number of operations so far that change something.
     operations: u64,
     plan: Option<(u64, Fault)>,
     dead: bool,
-    /// How many bytes all files may have.
+    /// The maximum bytes of all files.
     space: Option<u64>,
-    /// Files of the log get no names.
+    /// True when renames of files fail.
     renames_fail: bool,
-    /// Files of which an operation failed, and the name of a segment that was written to after that.
+    /// Files with a failed operation, and the name of a segment that was written to after its failure.
     failed: BTreeSet<u64>,
     written_after_failure: Option<String>,
 }
@@ -51,20 +51,20 @@ struct File {
     dirty: BTreeSet<usize>,
 }
 
-/// What happens at the chosen operation.
+/// The fault of the chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is refused with this error number, once.
+    /// It fails with this error number, once.
     Refused(i32),
-    /// It, and all after it.
+    /// It and all later ones fail with this error number.
     RefusedFromNowOn(i32),
-    /// A write is done in part and refused.
+    /// A write is done in part and fails.
     Short,
-    /// A sync fails, and what it should have made durable never will be, although it can be read.
+    /// A sync fails, and its bytes never become durable, although they can be read.
     Dropped,
-    /// Power goes before it; nothing answers any more.
+    /// Power fails before it; every later operation fails.
     CutBefore,
-    /// Power goes after it, before anybody is told.
+    /// Power fails after it, before the caller gets a result.
     CutAfter,
 }
 
@@ -72,14 +72,14 @@ pub(crate) const EIO: i32 = 5;
 pub(crate) const EMFILE: i32 = 24;
 pub(crate) const ENOSPC: i32 = 28;
 
-/// What of the unsynced is there after a restart.
+/// The unsynced changes that survive until a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survives {
-    /// The process was killed, the machine lives on.
+    /// The process was killed: all of them.
     Everything,
-    /// Power went: nothing that was not synced.
+    /// Power failed: none.
     Synced,
-    /// Power went: some pages and some names, by this seed.
+    /// Power failed: some pages and some names, chosen by this seed.
     Some(u64),
 }
 
@@ -93,7 +93,7 @@ struct Handle {
 // === impl SimFiles ===
 
 impl SimFiles {
-    /// Lets operation number `at` (from 0) go wrong.
+    /// Sets the fault of operation number `at` (from 0).
     pub(crate) fn plan(&self, at: u64, fault: Fault) {
         self.inner.lock().plan = Some((at, fault));
     }
@@ -106,7 +106,7 @@ impl SimFiles {
         self.inner.lock().space = space;
     }
 
-    /// A segment of which a write or a sync had failed when it was written to.
+    /// Returns a segment that was written to after one of its writes or syncs had failed.
     pub(crate) fn written_after_failure(&self) -> Option<String> {
         self.inner.lock().written_after_failure.clone()
     }
@@ -123,7 +123,7 @@ impl SimFiles {
         self.inner.lock().names.keys().cloned().collect()
     }
 
-    /// What the next process finds.
+    /// Returns the files as the next process finds them.
     pub(crate) fn restarted(&self, survives: Survives) -> Self {
         let mut inner = self.inner.lock().clone();
         (inner.operations, inner.plan, inner.dead) = (0, None, false);
@@ -149,7 +149,7 @@ impl SimFiles {
         Self { inner: Arc::new(Mutex::new(inner)) }
     }
 
-    /// Changes a file behind the store's back, durably.
+    /// Changes a file without the store, durably.
     pub(crate) fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut inner = self.inner.lock();
         let id = inner.names[name];
@@ -221,7 +221,7 @@ impl Files for SimFiles {
     fn sync_dir(&self) -> io::Result<()> {
         let mut inner = self.inner.lock();
         let fault = inner.begin()?;
-        // File systems keep names in a journal, which does not forget what it could not write.
+        // File systems keep names in a journal, which does not lose changes that it failed to write.
         if fault != Some(Fault::Dropped) {
             for change in std::mem::take(&mut inner.changes) {
                 change.apply(&mut inner.durable_names);
@@ -316,7 +316,7 @@ impl LogFile for Handle {
 // === impl Inner ===
 
 impl Inner {
-    /// Says what goes wrong with this operation, if it takes place at all.
+    /// Returns the fault of this operation, or fails if the operation does not take place at all.
     fn begin(&mut self) -> io::Result<Option<Fault>> {
         self.alive()?;
         let number = self.operations;
@@ -394,7 +394,7 @@ impl Change {
 
 impl File {
     fn lose_power(&mut self, coin: &mut impl FnMut() -> bool) {
-        // How long a file is, is written apart from its pages.
+        // The length of a file reaches the disk apart from its pages.
         if coin() {
             self.durable.resize(self.now.len(), 0);
         }

@@ -1,4 +1,4 @@
-//! A process that writes to a store and says what it does, and what must hold of the store after its end.
+//! A process that writes to a store and reports its work, and checks of the store after its end.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, Txn, TxnResponse, prefix_range};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 use super::model::list;
@@ -18,27 +18,27 @@ const DIR: &str = "BINNACLE_KILL_DIR";
 const CLIENTS: usize = 8;
 const KEYS: u64 = 5;
 
-/// True in the process that is to be ended: it has no tests to run.
+/// Returns true in the process to be killed, which runs no tests.
 pub(crate) fn is_running() -> bool {
     std::env::var(DIR).is_ok()
 }
 
-/// Starts this test program once more. It must have a test `victim` that calls [`run`].
+/// Returns the command that starts this test program again. It must have a test `victim` that calls [`run`].
 pub(crate) fn command(dir: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "victim", "--nocapture", "--test-threads=1"]).env(DIR, dir).stdout(Stdio::piped());
     command
 }
 
-/// The process that is ended: it writes until then, if it was started for that.
+/// Writes until the process is killed, if it was started for that.
 pub(crate) fn run() {
     let Ok(dir) = std::env::var(DIR) else { return };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let store = Arc::new(EmbeddedStore::open(Options::new(dir)).expect("the store opens"));
+        let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("the store opens"));
         say("open");
-        // Numbers go on from where the last process was, so that every value is written once.
+        // Numbers continue from the last process, so that every value is written once.
         let start = store.current_revision().await.expect("a revision").0 * 1000;
         let clients = (0..CLIENTS).map(|client| tokio::spawn(write(store.clone(), client, start)));
         let clients: Vec<_> = clients.collect();
@@ -50,7 +50,7 @@ pub(crate) fn run() {
     });
 }
 
-/// One line at once, so that a kill does not tear it.
+/// Prints one line at once, so that a kill does not tear it.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\n{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent listens");
@@ -75,7 +75,7 @@ async fn write(store: Arc<EmbeddedStore>, client: usize, start: u64) {
     }
 }
 
-/// Groups of keys that come into being one by one and go all at once.
+/// Creates groups of keys one by one, and deletes each group at once by its lease.
 async fn lease(store: Arc<EmbeddedStore>, start: u64) {
     for group in start.. {
         let lease = store.grant_lease(3600).await.expect("a lease");
@@ -102,12 +102,12 @@ async fn compact(store: Arc<EmbeddedStore>) {
     }
 }
 
-/// What the victims said, over all rounds.
+/// The reports of all victims.
 #[derive(Default)]
 pub(crate) struct Told {
-    /// By key: the newest acknowledged number and revision; `None` in place of the number when it was deleted.
+    /// By key: the newest acknowledged number and revision; the number is `None` after a deletion.
     keys: HashMap<String, (Option<u64>, u64)>,
-    /// By key: the number whose write was begun last.
+    /// By key: the number of the last write that was begun.
     begun: HashMap<String, u64>,
     /// Acknowledged puts by revision.
     puts: HashMap<u64, (String, u64)>,
@@ -163,7 +163,7 @@ impl Told {
             let begun = self.begun[key];
             match found {
                 Some((found, at)) if Some(found) == *number => assert_eq!(at, *acknowledged, "{context}: {key}"),
-                // The write that was under way may have been done.
+                // The write in progress may have been done.
                 Some((found, at)) => assert!(found == begun && at > *acknowledged, "{context}: {key} is {found}@{at}"),
                 None => assert!(number.is_none() || *number != Some(begun), "{context}: {key} is lost"),
             }
@@ -174,7 +174,7 @@ impl Told {
         }
         self.check_history(store, compacted, context).await;
         self.check_groups(store, context).await;
-        // What was under way is decided now.
+        // The results of the writes in progress are known now.
         for (key, kv) in live {
             self.keys.insert(key, (Some(number_of(&kv)), kv.mod_revision.0));
         }
@@ -182,7 +182,7 @@ impl Told {
         self.compacted = compacted;
     }
 
-    /// Every acknowledged put can be read at its revision, and only there.
+    /// Checks that every acknowledged put can be read at its revision, and only there.
     async fn check_history(&mut self, store: &EmbeddedStore, compacted: u64, context: &str) {
         self.puts.retain(|revision, _| *revision >= compacted);
         for (revision, (key, number)) in &self.puts {
@@ -193,7 +193,7 @@ impl Told {
         }
     }
 
-    /// A revocation takes all keys or none.
+    /// Checks that a revocation deletes all keys or none.
     async fn check_groups(&mut self, store: &EmbeddedStore, context: &str) {
         for (group, lease) in std::mem::take(&mut self.groups) {
             let left = list(store, &prefix_range(format!("/g/{group}/").as_bytes()), None).await.expect("a list").len();

@@ -1,11 +1,11 @@
-//! Random work: what to do next, decided by a seed and by what the model holds.
+//! Random work, chosen by a seed and by the contents of the model.
 
 use binnacle_store::{Expect, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use bytes::Bytes;
 
 use super::model::Model;
 
-/// A small generator (xorshift) whose run can be repeated from its seed.
+/// A small generator (xorshift) whose sequence can be repeated from its seed.
 pub(crate) struct Rng(u64);
 
 #[derive(Clone, Debug)]
@@ -70,8 +70,8 @@ impl Rng {
 }
 
 impl Work {
-    /// Does it to both and compares the answers. A refusal of the disk (or of a closed store) is handed
-    /// back, the model as it was.
+    /// Executes the work on both and compares the results. If the disk (or a closed store) refuses it, returns that
+    /// error and leaves the model unchanged.
     pub(crate) async fn run(&self, store: &dyn Store, model: &mut Model) -> Result<(), StoreError> {
         let mut next = model.clone();
         match self {
@@ -108,13 +108,13 @@ impl Work {
         Ok(())
     }
 
-    /// What the model would hold had this been done, answer or not.
+    /// Changes the model as this work would, with or without a response.
     pub(crate) fn apply(&self, model: &mut Model) {
         match self {
             Self::Txn(txn) => drop(model.txn(txn)),
             Self::Compact(revision) => model.compacted = *revision,
             Self::Revoke(lease) => drop(model.revoke(*lease)),
-            // Which lease it was nobody was told, and no key can belong to it.
+            // No client got the ID of the lease, so no key can belong to it.
             Self::Grant => {}
         }
     }

@@ -1,4 +1,4 @@
-//! etcd's history: events from before the window, read by a watch of their own, and the oldest revision that is left.
+//! etcd's history: events from before the window, read by a separate watch, and the oldest revision that is left.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::stream::{Ended, EventStream, Heard, Progress, first_key};
 use crate::watcher::{Ending, Watcher};
 
 impl Hub {
-    /// Gives a watcher the events that it missed, until it can join the others.
+    /// Sends a watcher the events that it missed, until it can join the hub.
     pub(super) async fn read_history(&self, watcher: &Arc<Watcher>, mut after: u64) {
         let mut pause = FIRST_PAUSE;
         while !self.join(watcher, after) {
@@ -36,7 +36,7 @@ impl Hub {
         }
     }
 
-    /// Reads history until the window has the rest.
+    /// Reads history until the window has the later events.
     async fn read_some_history(&self, watcher: &Watcher, after: &mut u64) -> Result<(), Ended> {
         let (mut stream, progress, _) = self.open(&watcher.range, *after).await?;
         let mut ask = interval(ASK_AGAIN / 2);
@@ -69,7 +69,7 @@ impl Hub {
         Ok(())
     }
 
-    /// A watch at some member, whose history is whole.
+    /// Opens a watch of a member, whose history is complete.
     pub(super) async fn open(
         &self,
         range: &Range<Bytes>,
@@ -89,8 +89,8 @@ impl Hub {
         })
     }
 
-    /// Checks that events after this revision can still be read. etcd would serve a watch from the very revision of a
-    /// compaction, but without the deletions that this revision may have had.
+    /// Checks that events after this revision can still be read. etcd would start a watch at the revision of a
+    /// compaction itself, but without the deletions of that revision.
     pub(crate) async fn reachable(&self, after: u64) -> Result<(), Ended> {
         let key = first_key(self.watched.start.clone());
         let revision = i64::try_from(after.max(1)).unwrap_or(i64::MAX);
@@ -102,7 +102,7 @@ impl Hub {
         }
     }
 
-    /// The revision of the latest compaction. etcd tells it only to a watch that it refuses.
+    /// Returns the revision of the last compaction. etcd reports it only when it refuses a watch.
     pub(crate) async fn compacted(&self) -> Result<u64, String> {
         let key = first_key(self.watched.start.clone());
         let revision = 1;

@@ -10,29 +10,29 @@ use bytes::Bytes;
 use crate::stream::Row;
 use crate::watcher::{Ending, Watcher};
 
-/// The limits on events that are kept.
+/// The limits on buffered events.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchLimits {
     /// The number of revisions that the hub keeps for watches that begin a little in the past.
     pub window_revisions: usize,
     pub window_bytes: usize,
-    /// The number of events that may wait for a watcher before it has to read them from history instead.
+    /// The number of events that a watcher may buffer before it has to read them from history instead.
     pub buffer_events: usize,
     pub buffer_bytes: usize,
 }
 
 #[derive(Default)]
 pub(super) struct State {
-    /// Everything up to here was offered to the watchers. 0 before the hub has begun.
+    /// All events up to this revision were offered to the watchers. 0 before the hub has begun.
     pub(super) position: u64,
-    /// The window has everything after this revision.
+    /// The window has all events after this revision.
     pub(super) floor: u64,
     pub(super) window: VecDeque<Row>,
     window_bytes: usize,
     pub(super) watchers: WatchedRanges<Watcher>,
-    /// The watchers that read history and have not joined the others yet.
+    /// The watchers that read history and have not joined yet.
     pub(super) readers: Vec<Arc<Watcher>>,
-    /// The number of times that all watches were ended; watches of older epochs know nothing of the present store.
+    /// The number of times that all watches were ended. Watches of older epochs do not match the present store.
     pub(super) epoch: u64,
     pub(super) closed: bool,
 }

@@ -21,38 +21,38 @@ pub(super) struct Write {
 pub(super) enum Attempt {
     /// The values are there, at this revision.
     LaidOut(Revision),
-    /// The next write to be carried out has this turn; etcd is at this revision.
+    /// The turn of the next write to be carried out, and etcd's revision.
     Reached { turn: u64, revision: Revision },
-    /// It is not known whether it was carried out, or will be.
+    /// Whether it was carried out, or will be, is unknown.
     Lost(String),
-    /// Nothing was laid out: a lease is over.
+    /// Nothing was laid out: a lease has expired.
     LeaseEnded,
-    /// The key whose turn it is went away after it was laid out, as with the end of a lease.
+    /// The key whose turn it is was deleted after it was laid out, for example by an expired lease.
     KeyGone,
     /// It will never be carried out.
     Refused(StoreError),
 }
 
-/// Takes requests to etcd.
+/// Sends requests to etcd.
 pub(super) trait Carrier {
     /// Puts values under their keys if the next turn is `first`.
     fn lay_out(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt>;
 
-    /// Carries out that of the writes whose turn it is; the first of them has the turn `first`.
+    /// Carries out the write whose turn it is; `first` is the turn of the first one.
     fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt>;
 
-    /// Turns to another member after an answer was lost.
+    /// Switches to another member after an answer was lost.
     fn turn_elsewhere(&mut self);
 }
 
-/// The writes that have not been carried out for certain.
+/// The writes that may not have been carried out.
 pub(super) struct Flight<C> {
     carrier: C,
     writes: VecDeque<Write>,
     /// The turn of the first of them.
     first: u64,
     bytes: usize,
-    /// The time since which nothing was answered.
+    /// The time since which there was no answer.
     silent_since: Option<Instant>,
     patience: Duration,
     revision: Revision,
@@ -61,7 +61,7 @@ pub(super) struct Flight<C> {
 /// The reason why the writes of a batch have to be laid out once more.
 enum LayoutRetry {
     Lost(String),
-    /// An answer has shown that other writes are to be laid out.
+    /// An answer has shown that the batch has changed.
     Again,
     Refused(StoreError),
 }
@@ -72,7 +72,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// The number of values, and of bytes, that one transaction lays out; etcd takes 128 and 1.5 MiB.
 const LAID_OUT: usize = 32;
 const LAID_OUT_BYTES: usize = 256 << 10;
-/// The number of concurrent requests to take a turn. Each holds as many writes: those before it may all have been
+/// The number of concurrent requests to take a turn. Each holds this many writes: those before it may all have been
 /// carried out when it arrives.
 const WINDOW: usize = 24;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 // === impl Flight ===
 
 impl<C: Carrier> Flight<C> {
-    /// Begins with turn 1.
+    /// Starts with turn 1.
     pub(super) fn new(carrier: C, revision: Revision, patience: Duration) -> Self {
         Self { carrier, writes: VecDeque::new(), first: 1, bytes: 0, silent_since: None, patience, revision }
     }
@@ -109,7 +109,7 @@ impl<C: Carrier> Flight<C> {
         self.writes.len()
     }
 
-    /// Brings over the first writes, as many as have different keys.
+    /// Carries out the first writes, as many as have different keys.
     async fn carry_out(&mut self) -> Result<(), StoreError> {
         let mut keys = HashSet::new();
         let count = self.writes.iter().take(BATCH).take_while(|write| keys.insert(write.key.clone())).count();
@@ -142,7 +142,7 @@ impl<C: Carrier> Flight<C> {
         let mut result = Ok(());
         for (group, answer) in groups.iter().zip(answers) {
             let learned = match answer {
-                // Laying them out one by one shows which of them has the ended lease.
+                // Laid out one by one, to find the write with the expired lease.
                 Attempt::LeaseEnded if result.is_ok() => self.lay_out_singly(group).await,
                 answer => self.learn(answer),
             };
@@ -186,7 +186,7 @@ impl<C: Carrier> Flight<C> {
         groups
     }
 
-    /// Carries out the writes before the turn `end`, which are laid out.
+    /// Takes the turns of the writes before the turn `end`, which are laid out.
     async fn take_turns(&mut self, end: u64) -> Result<(), LayoutRetry> {
         let mut running = FuturesUnordered::new();
         let mut result = Ok(());
@@ -196,7 +196,7 @@ impl<C: Carrier> Flight<C> {
                 running.push(self.carrier.take_turn(self.first, &writes));
             }
             match running.next().await {
-                // Even those that went wrong are waited for: they are not to compete with what comes after them.
+                // Failed requests are waited for too: they must not compete with later ones.
                 Some(attempt) => result = result.and(self.learn_turn(attempt)),
                 None => return result,
             }
@@ -213,7 +213,7 @@ impl<C: Carrier> Flight<C> {
         }
     }
 
-    /// From an answer to laying out.
+    /// Handles the outcome of laying out.
     fn learn(&mut self, attempt: Attempt) -> Result<(), LayoutRetry> {
         match attempt {
             Attempt::LaidOut(revision) => {
@@ -221,7 +221,7 @@ impl<C: Carrier> Flight<C> {
                 self.revision = self.revision.max(revision);
                 Ok(())
             }
-            // An answer was lost that said so.
+            // An earlier answer with this was lost.
             Attempt::Reached { turn, revision } => {
                 self.reached(turn, revision);
                 Err(LayoutRetry::Again)
@@ -232,7 +232,7 @@ impl<C: Carrier> Flight<C> {
         }
     }
 
-    /// All before this turn have been carried out.
+    /// Removes the writes before the turn `next`, which have been carried out.
     fn reached(&mut self, next: u64, revision: Revision) {
         self.silent_since = None;
         self.revision = self.revision.max(revision);

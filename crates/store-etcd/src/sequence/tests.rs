@@ -1,4 +1,4 @@
-//! Flights over an etcd that shuffles, forgets and repeats itself.
+//! Sequences on a simulated etcd that reorders, loses and repeats requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tokio::time::sleep;
 
 use super::flight::{Attempt, Carrier, Flight, Write};
 
-/// An etcd with a counter.
+/// The keys of a simulated etcd, and a counter.
 #[derive(Default)]
 struct Keys {
     values: HashMap<Bytes, Op>,
-    /// The writes that were carried out, in this order; the counter is one above their number.
+    /// The writes in the order in which they were carried out; the counter is one more than their number.
     done: Vec<(Bytes, Op)>,
 }
 
@@ -136,7 +136,7 @@ impl Carrier for Shuffler {
     fn turn_elsewhere(&mut self) {}
 }
 
-/// Keys that come again after some time, or soon.
+/// Returns a write of a key that later writes use again.
 fn put(n: usize) -> Write {
     let op = match n % 5 {
         3 => Op::Delete,
@@ -225,7 +225,7 @@ async fn patience_ends() {
         let (shuffler, _) = Shuffler::new(faults, 1);
         let mut flight = Flight::new(shuffler, Revision(1), Duration::from_secs(5));
         flight.add(put(0)).await.expect("there is room");
-        // Without an answer to anything it is not known that it was carried out.
+        // Without any answer, the writes are not known to be carried out.
         let error = flight.flush().await.expect_err("nothing is answered");
         assert!(matches!(&error, StoreError::Unavailable(reason) if reason == want), "{error}");
     }

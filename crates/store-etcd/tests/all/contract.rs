@@ -20,7 +20,7 @@ mod plain {
     binnacle_store::contract_tests!(store);
 }
 
-/// Every watch falls behind at once, and nothing of it is kept, so all of them live on etcd's history.
+/// With buffers this small, every watch falls behind at once and reads etcd's history.
 mod with_tiny_buffers {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Members that die, hang, change their roles or lose their data, while somebody writes and somebody watches.
+//! Members that die, hang, change roles or lose their data, during writes and watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ async fn change(store: &dyn Store, key: &str, op: Op) -> Result<Revision, StoreE
     }
 }
 
-/// Writes until it was acknowledged `count` times; failures in between are part of the story. Answers what was
-/// acknowledged, and how often it was not.
+/// Writes until `count` writes were acknowledged, ignoring failures. Returns the acknowledged revisions, and the number
+/// of failures.
 async fn write(store: Arc<dyn Store>, count: usize) -> (Vec<Revision>, usize) {
     let (mut acknowledged, mut failed) = (Vec::new(), 0);
     while acknowledged.len() < count {
@@ -50,7 +50,7 @@ async fn next(watch: &mut Watch) -> Vec<Event> {
     }
 }
 
-/// Reads up to a revision. Each write has one event, and every revision is a write.
+/// Reads events up to a revision. Each revision is one write with one event.
 async fn read_gapless(watch: &mut Watch, after: Revision, last: Revision) {
     let mut expected = after.0 + 1;
     while expected <= last.0 {
@@ -61,7 +61,7 @@ async fn read_gapless(watch: &mut Watch, after: Revision, last: Revision) {
     }
 }
 
-/// Runs `fault` while writers write and a watch listens, and checks that nothing is lost.
+/// Runs `fault` during writes and a watch, and checks that nothing is lost.
 async fn survives(endpoints: Vec<String>, fault: impl AsyncFnOnce()) -> usize {
     let store: Arc<dyn Store> = Arc::new(open(endpoints, WatchLimits::default()));
     let start = put(&*store, "/k/start").await.expect("a write");
@@ -101,7 +101,7 @@ async fn the_leader_dies() {
         tokio::task::block_in_place(|| {
             let leader = etcd.leader();
             etcd.kill(leader);
-            // The others find a new one, and later the old one comes back.
+            // The others elect a new leader, and later the old one returns.
             std::thread::sleep(Duration::from_millis(500));
             etcd.restart(leader);
         });
@@ -137,7 +137,7 @@ async fn the_only_member_dies_and_comes_back() {
     println!("{failed} writes were not acknowledged");
 }
 
-/// Two stores on one cluster: what one has acknowledged, the other knows.
+/// Two stores on one cluster: each sees the acknowledged writes of the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_stores_are_one() {
     let Some(etcd) = Etcd::available().then(|| Etcd::cluster(3)) else { return };
@@ -161,7 +161,7 @@ async fn two_stores_are_one() {
     }
 }
 
-/// The cluster's data is replaced by older: watches end rather than wait for revisions that were somebody else's.
+/// The cluster's data is replaced by older data: watches end instead of waiting for revisions of the replaced data.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_data_goes_back_in_time() {
     let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -186,11 +186,11 @@ async fn the_data_goes_back_in_time() {
     assert_eq!(next(&mut watch).await[0].revision(), written);
 }
 
-/// A watch that still reads history when the data is replaced by older has not joined the others: it ends as they do.
+/// The data is replaced by older data while a watch still reads history, outside of the hub: it ends like the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_data_goes_back_in_time_while_history_is_read() {
     let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
-    // The hub drops its events at once, and a buffer is full with a few events.
+    // The window keeps one event, and a few events fill a buffer.
     let limits = WatchLimits { window_revisions: 1, window_bytes: 1, buffer_events: 4, buffer_bytes: 1 << 20 };
     let store = open(etcd.endpoints(), limits);
     let before = store.current_revision().await.expect("a revision");
@@ -199,12 +199,12 @@ async fn the_data_goes_back_in_time_while_history_is_read() {
     }
     let mut live = store.watch(prefix_range(b"/"), Revision(before.0 + 50)).await.expect("a watch");
     live.control.barrier().await.expect("a barrier");
-    // It has events to read, and nobody reads them.
+    // It has unread events.
     let mut late = store.watch(prefix_range(b"/"), before).await.expect("a watch");
     assert_eq!(next(&mut late).await[0].revision(), Revision(before.0 + 1));
     tokio::task::block_in_place(|| etcd.wipe(0));
     let ended = tokio::time::timeout(PATIENCE, async {
-        // Only the reader asks; the hub finds out by itself.
+        // The reader sends no requests; the hub notices by itself.
         loop {
             match late.messages.next().await {
                 Some(Ok(_)) => {}
@@ -218,8 +218,8 @@ async fn the_data_goes_back_in_time_while_history_is_read() {
     ended.expect("the other watch ends");
 }
 
-/// While nobody was connected older data took the place of the cluster's, and somebody wrote more than there had been: the
-/// revision says nothing, what was written last does.
+/// While the hub is not connected, older data replaces the cluster's, and others write beyond the previous revision:
+/// only the last written value shows the difference.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_data_goes_back_in_time_and_others_write() {
     let Some(mut etcd) = Etcd::available().then(Etcd::forgetful) else { return };

@@ -1,4 +1,4 @@
-//! The engine against real etcd; without one on the PATH everything here is skipped.
+//! The engine on a real etcd; without one on the PATH, everything here is skipped.
 
 mod contract;
 mod faults;

@@ -1,7 +1,8 @@
-//! Clients of watch caches while etcd and the servers that hold the caches die at any moment: in the end each of them knows
-//! what there is. A watch that ends is opened again where it ended; one that is silent or leaves something out is found.
+//! Clients of watch caches while etcd and the servers with the caches are killed at any moment: in the end each client
+//! has all objects. A watch that ends is opened again at its last revision; one that hangs or skips events is a
+//! failure.
 //!
-//! `BINNACLE_OUTAGES` says how often it happens.
+//! `BINNACLE_OUTAGES` is the number of rounds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::support::open;
 
 const KINDS: usize = 4;
 const CLIENTS: usize = 6;
-/// The time limit for a client to catch up when everything is well again.
+/// The time limit for a client to catch up after the outages.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Plain;
@@ -57,14 +58,14 @@ fn prefix(kind: usize) -> String {
     format!("/k{kind}/")
 }
 
-/// The server that clients find: another one after a restart.
+/// The server that clients use, replaced at a restart.
 type Place = Arc<Mutex<Arc<Server>>>;
 
 fn soon() -> tokio::time::Instant {
     tokio::time::Instant::now() + Duration::from_secs(3)
 }
 
-/// Lists, watches, goes on where it was when the watch ends or the server is another one.
+/// Lists and watches; continues at its last revision when the watch ends or the server is replaced.
 async fn follow(place: Place, kind: usize, doing: Arc<Mutex<String>>, copy: Objects) {
     let mut from: Option<Revision> = None;
     loop {
@@ -170,7 +171,7 @@ async fn no_watch_is_silent() {
         }
     }
     let (quiet, writing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    // There are writes all the time, not of every kind.
+    // There are always writes, but not of every kind.
     for (number, place) in places.iter().enumerate() {
         let (place, quiet, writing) = (place.clone(), quiet.clone(), writing.clone());
         tasks.spawn(async move {
@@ -198,7 +199,7 @@ async fn no_watch_is_silent() {
         dice % end
     };
     for round in 0..rounds {
-        // Servers and etcd die in any order, close together.
+        // Servers and etcd are killed in any order, close together.
         for place in &places {
             if roll(4) > 0 {
                 *place.lock() = Server::start(&endpoints);

@@ -1,4 +1,4 @@
-//! Writes that must be carried out in their order, on members that die meanwhile.
+//! Ordered writes, while members are killed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use futures::StreamExt;
 
 use crate::support::open;
 
-/// Keys that come again: put, put and deleted.
+/// Returns a write of a key that is used again: put, put and deleted.
 fn write(n: usize) -> (Bytes, Op) {
     let op = match n % 3 {
         2 => Op::Delete,
-        // Some are larger than what one transaction takes.
+        // Some are larger than the limit of one transaction.
         _ if n.is_multiple_of(97) => Op::Put { value: Bytes::from(format!("{n}{}", "x".repeat(300_000))), lease: None },
         _ => Op::Put { value: Bytes::from(format!("{n}{}", "x".repeat(n % 7 * 1000))), lease: None },
     };
@@ -27,7 +27,7 @@ async fn begin(store: &Arc<EtcdStore>) -> Sequence {
     Sequence::begin(Arc::clone(store), Bytes::from_static(b"counter"), PATIENCE).await.expect("it begins")
 }
 
-/// Asserts that the last changes of the keys have the order of the writes, each its own revision.
+/// Asserts that the last changes of the keys are in the order of the writes, each with its own revision.
 async fn assert_order(store: &dyn Store, after: Revision, writes: &[(Bytes, Op)]) {
     let mut last = HashMap::new();
     for (at, (key, op)) in writes.iter().enumerate() {

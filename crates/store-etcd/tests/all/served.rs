@@ -1,4 +1,4 @@
-//! An embedded store read through its socket tells what it tells itself.
+//! An embedded store, read through its socket, returns the same as directly.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ async fn put(store: &dyn Store, key: &str, value: usize) {
     write(store, key, Op::Put { value: Bytes::from(value.to_string()), lease: None }).await;
 }
 
-/// All events up to what the store has at this moment.
+/// Returns all events up to the store's present revision.
 async fn events(watch: &mut Watch) -> Vec<Event> {
     let last = watch.control.barrier().await.expect("a barrier").last_event;
     let mut events: Vec<Event> = Vec::new();

@@ -1,13 +1,13 @@
-//! Stores on an etcd of the test's own.
+//! Stores on a test's own etcd.
 
 use binnacle_store::prefix_range;
-use binnacle_store_etcd::{EtcdStore, Metrics, Options, TlsPaths, WatchLimits};
+use binnacle_store_etcd::{EtcdOptions, EtcdStore, Metrics, TlsPaths, WatchLimits};
 use prometheus::Registry;
 
 /// Options for members without TLS, all keys watched.
-pub(crate) fn options(endpoints: Vec<String>) -> Options {
+pub(crate) fn options(endpoints: Vec<String>) -> EtcdOptions {
     let metrics = Metrics::new(&Registry::new(), Vec::new()).expect("a new registry takes them");
-    Options { endpoints, tls: TlsPaths::default(), watched: prefix_range(b""), metrics, dialer: None }
+    EtcdOptions { endpoints, tls: TlsPaths::default(), watched: prefix_range(b""), metrics, dialer: None }
 }
 
 pub(crate) fn open(endpoints: Vec<String>, limits: WatchLimits) -> EtcdStore {

@@ -1,4 +1,4 @@
-//! Reads of the past, and where it ends.
+//! Reads at earlier revisions, and the effect of compaction on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ async fn value_at(store: &dyn Store, key: &str, revision: Revision) -> Option<St
     kv.map(|kv| text(&kv.value))
 }
 
-/// Every revision shows what the store held then.
+/// A read at a revision returns the contents at that revision.
 pub async fn reads_at_revisions(store: Arc<dyn Store>) {
     let start = store.current_revision().await.expect("a revision");
     let one = put(&*store, "/h/a", "1").await;
@@ -43,7 +43,7 @@ pub async fn reads_at_revisions(store: Arc<dyn Store>) {
     assert!(matches!(store.get(bytes("/h/a"), Some(future)).await, Err(StoreError::FutureRevision { .. })));
 }
 
-/// Reads before a compaction fail, those from it on see what they saw.
+/// Reads before a compaction fail; later ones return the same as before.
 pub async fn compaction_forgets(store: Arc<dyn Store>) {
     assert_eq!(store.compacted_revision().await.expect("a revision"), Revision(0));
     let one = put(&*store, "/h/a", "1").await;
@@ -72,7 +72,7 @@ pub async fn compaction_forgets(store: Arc<dyn Store>) {
     assert_eq!(put(&*store, "/h/gone", "back").await, Revision(three.0 + 1));
 }
 
-/// Backwards and into the future.
+/// A compaction to an earlier or a future revision is refused.
 pub async fn compaction_is_refused_where_it_makes_no_sense(store: Arc<dyn Store>) {
     put(&*store, "/h/a", "1").await;
     let two = put(&*store, "/h/a", "2").await;
@@ -85,7 +85,7 @@ pub async fn compaction_is_refused_where_it_makes_no_sense(store: Arc<dyn Store>
     }
 }
 
-/// The compactor forgets what was history one turn ago, and no more. Its owner is told, and so is that of another.
+/// The compactor compacts to the revision of the previous turn, and every server's compactor reports it.
 pub async fn compactor_follows_at_a_distance(store: Arc<dyn Store>) {
     let told: [Arc<AtomicU64>; 2] = Default::default();
     let _compactors = told.clone().map(|told| {

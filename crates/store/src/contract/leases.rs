@@ -1,4 +1,4 @@
-//! Keys that go with their lease.
+//! Keys that are deleted with their lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Reader, bytes, delete, get, list, pairs, put, put_with_lease};
 use crate::{Event, Expect, LeaseId, Op, Store, StoreError, Txn};
 
-/// All keys at once, with events like any other deletion.
+/// Revoking deletes all keys at once, with events like those of other deletions.
 pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
     let lease = store.grant_lease(3600).await.expect("a lease");
     put_with_lease(&*store, "/l/a", lease).await;
@@ -33,7 +33,7 @@ pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
     assert!(matches!(store.revoke_lease(lease).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// When its time is over, a lease ends by itself.
+/// A lease expires by itself at the end of its time.
 pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
     let short = store.grant_lease(1).await.expect("a lease");
     let long = store.grant_lease(3600).await.expect("a lease");
@@ -51,7 +51,7 @@ pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
     assert!(get(&*store, "/l/long").await.is_some());
 }
 
-/// A lease that was never granted.
+/// A lease that was never granted is an error.
 pub async fn unknown_leases(store: Arc<dyn Store>) {
     let op = Op::Put { value: bytes("x"), lease: Some(LeaseId(4711)) };
     let answer = store.txn(Txn { key: bytes("/l/a"), expect: Expect::Anything, op }).await;
@@ -60,7 +60,7 @@ pub async fn unknown_leases(store: Arc<dyn Store>) {
     assert!(matches!(store.revoke_lease(LeaseId(4711)).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// A lease tells how long it has left, until it is gone.
+/// A lease has a remaining time until it ends.
 pub async fn what_is_left_of_a_lease(store: Arc<dyn Store>) {
     let lease = store.grant_lease(3600).await.expect("a lease");
     let left = store.lease_remaining(lease).await.expect("what is left");
@@ -70,7 +70,7 @@ pub async fn what_is_left_of_a_lease(store: Arc<dyn Store>) {
     assert!(matches!(store.lease_remaining(lease).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// The lease of the newest put counts, or none.
+/// Only the lease of the newest put counts, or none.
 pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
     let first = store.grant_lease(3600).await.expect("a lease");
     let second = store.grant_lease(3600).await.expect("a lease");
@@ -90,7 +90,7 @@ pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
     assert_eq!(get(&*store, "/l/moved").await, None);
 }
 
-/// Whoever puts a key while its lease ends either comes too late or loses it.
+/// A put during the end of the key's lease either fails or is deleted with it.
 pub async fn puts_race_with_the_end_of_their_lease(store: Arc<dyn Store>) {
     for round in 0..20 {
         let lease = store.grant_lease(3600).await.expect("a lease");

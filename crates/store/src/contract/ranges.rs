@@ -15,7 +15,7 @@ async fn keys(store: &dyn Store, range: std::ops::Range<Bytes>) -> Vec<String> {
     response.kvs.iter().map(|kv| text(&kv.key)).collect()
 }
 
-/// Byte order; the start belongs to the range, the end does not.
+/// Keys are in byte order; a range includes its start but not its end.
 pub async fn order_and_bounds(store: Arc<dyn Store>) {
     for key in ["/r/b", "/r/a/1", "/r/a", "/r/a0", "/r/c", "/s"] {
         put(&*store, key, key).await;
@@ -36,7 +36,7 @@ pub async fn order_and_bounds(store: Arc<dyn Store>) {
     assert_eq!(keys(&*store, bytes("/r/a")..bytes("/r/b")).await, ["/r/a", "/r/a0"]);
 }
 
-/// `more` says that some were left out.
+/// `more` is true if keys were left out.
 pub async fn limits(store: Arc<dyn Store>) {
     for n in 0..10 {
         put(&*store, &format!("/r/{n}"), "x").await;
@@ -53,7 +53,7 @@ pub async fn limits(store: Arc<dyn Store>) {
     assert_eq!((response.kvs.len(), response.more, response.count), (0, false, 0));
 }
 
-/// `count` counts all, also those that were left out.
+/// `count` is the number of all keys, including those left out.
 pub async fn counts(store: Arc<dyn Store>) {
     for n in 0..10 {
         put(&*store, &format!("/r/{n}"), "x").await;
@@ -64,7 +64,7 @@ pub async fn counts(store: Arc<dyn Store>) {
     }
 }
 
-/// A list in pages sees one state however much is written meanwhile.
+/// A list in pages shows one state, whatever is written meanwhile.
 pub async fn pages_at_one_revision(store: Arc<dyn Store>) {
     for n in 0..7 {
         put(&*store, &format!("/r/{n}"), "old").await;
@@ -92,7 +92,7 @@ pub async fn pages_at_one_revision(store: Arc<dyn Store>) {
     assert_eq!(seen, expected);
 }
 
-/// The end of a prefix.
+/// The range of a prefix contains exactly the keys with the prefix.
 pub async fn prefixes(store: Arc<dyn Store>) {
     for (prefix, end) in [(&b"/a/"[..], &b"/a0"[..]), (b"a\xff", b"b"), (b"a\xfe\xff\xff", b"a\xff")] {
         assert_eq!(&prefix_end(prefix)[..], end, "{prefix:?}");

@@ -1,4 +1,4 @@
-//! Writes: revisions and expectations.
+//! Writes: their revisions and expectations.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{bytes, delete, delete_if, done, get, put, put_if, text, unmet};
 use crate::{Expect, Op, Revision, Store, Txn, TxnResponse};
 
-/// Each write has the next revision, whatever its key.
+/// Each write gets the next revision, for any key.
 pub async fn revisions_count_up(store: Arc<dyn Store>) {
     let start = store.current_revision().await.expect("a revision");
     assert!(start >= Revision(1), "0 stands for none");
@@ -20,7 +20,7 @@ pub async fn revisions_count_up(store: Arc<dyn Store>) {
     assert_eq!(revision, Revision(start.0 + 5));
 }
 
-/// When a key came into being and when it was last written.
+/// A key has the revisions of its creation and of its last write.
 pub async fn revisions_of_a_key(store: Arc<dyn Store>) {
     let created = put(&*store, "/t/a", "1").await;
     let updated = put(&*store, "/t/a", "2").await;
@@ -34,7 +34,7 @@ pub async fn revisions_of_a_key(store: Arc<dyn Store>) {
     assert_eq!((kv.create_revision, kv.mod_revision), (again, again));
 }
 
-/// Compare and set.
+/// Expectations decide whether a write is done.
 pub async fn expectations(store: Arc<dyn Store>) {
     let (first, previous) = done(put_if(&*store, "/t/a", Expect::Absent, "1").await);
     assert_eq!(previous, None);
@@ -64,7 +64,7 @@ pub async fn expectations(store: Arc<dyn Store>) {
     done(put_if(&*store, "/t/a", Expect::Absent, "3").await);
 }
 
-/// Deleting what is not there changes nothing, not even the revision.
+/// Deleting an absent key changes nothing, not even the revision.
 pub async fn deleting_what_is_absent(store: Arc<dyn Store>) {
     let before = put(&*store, "/t/a", "1").await;
     for expect in [Expect::Anything, Expect::Absent] {
@@ -74,7 +74,7 @@ pub async fn deleting_what_is_absent(store: Arc<dyn Store>) {
     assert_eq!(store.current_revision().await.expect("a revision"), before);
 }
 
-/// Empty values, binary keys, and an object of the largest usual size.
+/// Empty values, binary keys, and an object of the maximum usual size.
 pub async fn large_and_odd_values(store: Arc<dyn Store>) {
     let large = Bytes::from(vec![0xa5; 1 << 20]);
     let cases = [
@@ -130,7 +130,7 @@ pub async fn many_writers_on_one_counter(store: Arc<dyn Store>) {
     assert_eq!(text(&counter.value), (WRITERS * INCREMENTS).to_string());
 }
 
-/// Of those who create the same key, one does, and the others see what it wrote.
+/// Of several creates of one key exactly one succeeds, and the others get its value.
 pub async fn concurrent_creates_have_one_winner(store: Arc<dyn Store>) {
     for round in 0..20 {
         let key = format!("/t/{round}");

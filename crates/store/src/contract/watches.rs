@@ -1,4 +1,4 @@
-//! Hearing of changes: all of them, in order, once.
+//! Watches deliver every change, in order, once.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ async fn now(store: &Arc<dyn Store>) -> Revision {
     store.current_revision().await.expect("a revision")
 }
 
-/// What happened and what was there before.
+/// Events have the key, the revision, the value and the previous value.
 pub async fn events_with_previous_values(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
@@ -25,12 +25,12 @@ pub async fn events_with_previous_values(store: Arc<dyn Store>) {
         format!("put /w/a 3@{again} was -"),
     ];
     assert_eq!(reader.take(4).await, expected);
-    // The same from history.
+    // From history the events are the same.
     let mut reader = Reader::open(&store, "/w/", start).await;
     assert_eq!(reader.take(4).await, expected);
 }
 
-/// From after a revision on: past first, then what comes.
+/// A watch from an older revision delivers history first, then new changes.
 pub async fn from_an_older_revision(store: Arc<dyn Store>) {
     let mut revisions = Vec::new();
     for n in 0..5 {
@@ -43,7 +43,7 @@ pub async fn from_an_older_revision(store: Arc<dyn Store>) {
     assert_eq!(reader.take(4).await, expected);
 }
 
-/// Nothing of other keys, whatever their neighbourhood.
+/// A watch delivers no changes of keys outside its range.
 pub async fn only_the_range(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut inner = Reader::open(&store, "/w/a/", start).await;
@@ -61,7 +61,7 @@ pub async fn only_the_range(store: Arc<dyn Store>) {
     assert_eq!(keys(other.take(1).await), ["/w/b/1"]);
 }
 
-/// A watch from before a compaction is refused, with the revision from which one is possible.
+/// A watch from before a compaction is refused, with the oldest possible revision.
 pub async fn compacted_history(store: Arc<dyn Store>) {
     let one = put(&*store, "/w/a", "1").await;
     for n in 2..6 {
@@ -72,7 +72,7 @@ pub async fn compacted_history(store: Arc<dyn Store>) {
     store.compact(compacted).await.expect("a compaction");
     let refused = match store.watch(prefix_range(b"/w/"), one).await {
         Err(error) => error,
-        // An engine may only notice once it is asked for events.
+        // An engine may return the error with the first events.
         Ok(mut watch) => match watch.messages.next().await {
             Some(Err(error)) => error,
             other => panic!("the watch goes on: {other:?}"),
@@ -83,7 +83,7 @@ pub async fn compacted_history(store: Arc<dyn Store>) {
     assert_eq!(reader.take(1).await, [format!("put /w/a 6@{} was 5@{}", last.0, compacted.0)]);
 }
 
-/// Who has read up to a barrier knows of every write that was acknowledged before it was asked for.
+/// A watcher that has read up to a barrier has every write that was acknowledged before the barrier was requested.
 pub async fn barrier_covers_what_was_acknowledged(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
@@ -100,7 +100,7 @@ pub async fn barrier_covers_what_was_acknowledged(store: Arc<dyn Store>) {
     }
 }
 
-/// The same for a watch whose first events are history.
+/// The same for a watch whose first events come from history.
 pub async fn barrier_of_a_watch_from_the_past(store: Arc<dyn Store>) {
     let start = now(&store).await;
     put(&*store, "/w/a", "1").await;
@@ -115,7 +115,7 @@ pub async fn barrier_of_a_watch_from_the_past(store: Arc<dyn Store>) {
     assert_eq!(event_revision(&reader.next().await), last);
 }
 
-/// Many writers, several watchers that join at any time: each sees all, in order, once.
+/// Many writers, and watchers that join at any time: each gets all events, in order, once.
 pub async fn order_under_load(store: Arc<dyn Store>) {
     const WRITERS: u64 = 8;
     const WRITES: u64 = 100;
@@ -131,7 +131,7 @@ pub async fn order_under_load(store: Arc<dyn Store>) {
     let watchers = (0..4).map(|n| {
         let store = store.clone();
         tokio::spawn(async move {
-            // Join once some of it is history.
+            // Join when some events are already history.
             while now(&store).await.0 < start.0 + n * 50 {
                 tokio::task::yield_now().await;
             }
@@ -147,7 +147,7 @@ pub async fn order_under_load(store: Arc<dyn Store>) {
     }
 }
 
-/// A watcher that does not read delays nobody and gets everything when it does.
+/// A watcher that does not read blocks no writer, and gets all events later.
 pub async fn a_slow_reader_misses_nothing(store: Arc<dyn Store>) {
     const WRITES: u64 = 2000;
     let start = now(&store).await;
@@ -176,7 +176,7 @@ pub async fn a_slow_reader_misses_nothing(store: Arc<dyn Store>) {
     }
 }
 
-/// A watch may wait for what is yet to come.
+/// A watch may start at a future revision.
 pub async fn from_a_future_revision(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", Revision(start.0 + 2)).await;

@@ -1,13 +1,13 @@
-//! The texts of single formats, each as Go's registry takes it, oddities included.
+//! Checks for single formats, with the oddities of Go's registry.
 
 use binnacle_validation::url::Url;
 
-/// An absolute URI, or an absolute path.
+/// Returns true for an absolute URI or an absolute path.
 pub(super) fn request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return false;
     }
-    // A fragment is not looked for: it is part of what stands before it, which cannot be a host.
+    // A fragment is not split off: it stays part of the text before it, which is then no valid host.
     let before_query = text.split('?').next().unwrap_or_default();
     let authority = before_query.split_once("//").filter(|(scheme, _)| !scheme.contains('/')).map(|(_, rest)| rest);
     if authority.is_some_and(|rest| rest.split('/').next().unwrap_or_default().contains('#')) {
@@ -20,7 +20,7 @@ pub(super) fn request_uri(text: &str) -> bool {
     }
 }
 
-/// One address, with or without a name, as Go's `net/mail` reads it.
+/// Returns true for one address, with or without a name, as Go's `net/mail` parses it.
 pub(super) fn email(text: &str) -> bool {
     let text = text.trim_matches([' ', '\t']);
     if let Some(open) = text.rfind('<').filter(|_| text.ends_with('>')) {
@@ -31,7 +31,7 @@ pub(super) fn email(text: &str) -> bool {
     address_spec(text)
 }
 
-/// A comment may follow an address.
+/// Removes the comment that may follow an address.
 fn strip_comment(text: &str) -> &str {
     match text.split_once('(') {
         Some((before, comment)) if comment.ends_with(')') => before.trim_end(),
@@ -81,7 +81,7 @@ fn is_atext(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || (!c.is_ascii() && !c.is_control())
 }
 
-/// Labels of letters, digits and symbols; where there are several, the last has two letters or more and no digits.
+/// Returns true for labels of letters, digits and symbols; the last of several has at least two letters and no digits.
 pub(super) fn hostname(text: &str) -> bool {
     if text.len() > 255 || text.split('.').any(|label| label.len() > 63) {
         return false;
@@ -92,7 +92,7 @@ pub(super) fn hostname(text: &str) -> bool {
         inner && !label.starts_with('-') && !label.ends_with('-') && !label.is_empty()
     };
     match text.rsplit_once('.') {
-        // A dash is passed in one place only.
+        // A dash is accepted in one position only.
         None => {
             text.chars().next().is_some_and(letter) && {
                 let rest = &text[text.chars().next().map_or(0, char::len_utf8)..];
@@ -107,15 +107,15 @@ pub(super) fn hostname(text: &str) -> bool {
     }
 }
 
-/// The symbols of Unicode: currency, mathematics, modifiers and pictures. Blocks that hold hardly anything else stand
-/// for the categories.
+/// Returns true for Unicode symbols: currency, mathematics, modifiers and pictures. The categories are approximated by
+/// blocks that contain hardly anything else.
 fn is_symbol(c: char) -> bool {
     matches!(c, '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~' | '¢'..='©' | '¬' | '®'..='±' | '´' | '¸' | '×' | '÷')
         || matches!(c as u32, 0x20a0..=0x20cf | 0x2100..=0x214f | 0x2190..=0x23ff | 0x2400..=0x27bf | 0x27c0..=0x2bff)
         || matches!(c as u32, 0x1f000..=0x1faff)
 }
 
-/// Six, eight or twenty bytes between colons or dashes, or pairs of them between dots.
+/// Returns true for six, eight or twenty bytes between colons or dashes, or pairs of them between dots.
 pub(super) fn mac(text: &str) -> bool {
     let hex = |group: &str, len: usize| group.len() == len && group.bytes().all(|b| b.is_ascii_hexdigit());
     let separator = match (text.as_bytes().get(2), text.as_bytes().get(4)) {
@@ -129,7 +129,7 @@ pub(super) fn mac(text: &str) -> bool {
     [6, 8, 20].contains(&(groups.len() * len / 2)) && groups.iter().all(|group| hex(group, len))
 }
 
-/// Hexadecimal digits with dashes or without, of a version or of any.
+/// Returns true for hexadecimal digits with or without dashes, of one version or any.
 pub(super) fn uuid(text: &str, version: Option<char>) -> bool {
     let mut rest = text;
     let mut groups = Vec::with_capacity(5);
@@ -145,7 +145,7 @@ pub(super) fn uuid(text: &str, version: Option<char>) -> bool {
         rest = after;
     }
     let of_version = version.is_none_or(|version| groups[2].starts_with(version));
-    // The third version says nothing of the variant.
+    // Version three does not check the variant.
     let of_variant = matches!(version, None | Some('3')) || groups[3].starts_with(['8', '9', 'a', 'b', 'A', 'B']);
     rest.is_empty() && of_version && of_variant
 }
@@ -178,7 +178,8 @@ pub(super) fn isbn13(text: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// The numbers of known issuers whose last digit is right; what is no digit may stand between.
+/// Returns true for numbers of known issuers with a correct check digit; other characters between the digits are
+/// ignored.
 pub(super) fn credit_card(text: &str) -> bool {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();
     let starts = |prefixes: &[&[u8]]| prefixes.iter().any(|prefix| digits.starts_with(prefix));
@@ -205,7 +206,7 @@ pub(super) fn credit_card(text: &str) -> bool {
 
 pub(super) fn ssn(text: &str) -> bool {
     let bytes = text.as_bytes();
-    // With eleven bytes both separators are there.
+    // With eleven bytes there are both separators.
     bytes.len() == 11
         && bytes.iter().enumerate().all(|(i, b)| match i {
             3 | 6 => matches!(b, b'-' | b' '),
@@ -230,7 +231,7 @@ pub(super) fn rgb_color(text: &str) -> bool {
         })
 }
 
-/// Not empty, padded, of the standard alphabet.
+/// Returns true for padded, non-empty text of the standard alphabet.
 pub(super) fn base64(text: &str) -> bool {
     let data = text.trim_end_matches('=');
     let padding = text.len() - data.len();
@@ -240,7 +241,7 @@ pub(super) fn base64(text: &str) -> bool {
         && data.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }
 
-/// `2006-01-02`, a day that there is.
+/// Returns true for an existing day such as `2006-01-02`.
 pub(super) fn date(text: &str) -> bool {
     let bytes = text.as_bytes();
     let shape = bytes.len() == 10
@@ -261,7 +262,7 @@ pub(super) fn date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// A date, a `t` and a time of day with a zone. What stands before the fraction can be any character.
+/// Returns true for a date, a `t` and a time of day with a zone. Any character can separate the fraction.
 pub(super) fn date_time(text: &str) -> bool {
     let text = text.to_lowercase();
     let mut parts = text.split('t');
@@ -295,7 +296,7 @@ fn time_of_day(text: &str) -> bool {
     zone(rest) || (1..=digits).any(|end| zone(&fraction[end..]))
 }
 
-/// Small letters, digits and dashes, no dash at either end.
+/// Returns true for lower-case letters, digits and dashes, without a dash at either end.
 pub(super) fn dns_segment(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with('-')

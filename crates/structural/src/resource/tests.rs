@@ -51,7 +51,7 @@ fn objects_are_read() {
         error.to_string(),
         "json: cannot unmarshal array into Go struct field ObjectMeta.labels of type map[string]string"
     );
-    // What is stored must be readable.
+    // Stored objects must be readable.
     resource.read(&mut bad, Reading { from_store: true, ..Reading::default() }).unwrap();
     assert_eq!(bad, value!({"metadata": {"name": "n", "generation": 1i64}, "template": {}}));
 }
@@ -86,11 +86,11 @@ fn objects_are_judged() {
         judge(&value!({"spec": {"n": 0i64}}), None, Part::Whole),
         ["spec: Invalid value: failed rule: self.n > 0"]
     );
-    // Duplicates pass where there were some.
+    // Duplicates are accepted if the old list has some.
     let doubled = value!({"spec": {"n": 1i64, "set": [1i64, 1i64]}});
     assert_eq!(judge(&doubled, None, Part::Whole), ["spec.set[1]: Duplicate value: 1"]);
     assert!(judge(&doubled, Some(&doubled), Part::Whole).is_empty());
-    // Through the status, only that is held against the schema.
+    // Through `/status`, only the status is validated against the schema.
     let odd = value!({"spec": {"n": 1i64}, "status": {"n": "x"}, "template": {}});
     assert_eq!(
         judge(&odd, Some(&value!({})), Part::Status)[0],
@@ -133,7 +133,7 @@ fn defaults_fit_their_schemas() {
         let mut errors = FieldErrors::new();
         let rules = DefaultRules { object_meta: &meta, pruned: true };
         defaults::validate(&schema, rules, &FieldPath::new("s"), &mut errors);
-        // A value of a schema is named by its place in it.
+        // Errors name the path of a value.
         let texts: Vec<String> = texts(&errors);
         assert_eq!(texts.len(), want.len(), "{texts:?}");
         for (text, want) in texts.iter().zip(want) {
@@ -146,7 +146,7 @@ fn defaults_fit_their_schemas() {
     assert!(defaults::has_unpruned(&unpruned, &meta));
 }
 
-/// What is put into objects is what could stand there: also within metadata of embedded resources, which no schema lists.
+/// Defaults are pruned like objects, also within metadata of embedded resources, which schemas do not list.
 #[test]
 fn defaults_are_pruned() {
     let meta = object_meta();

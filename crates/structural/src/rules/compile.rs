@@ -1,4 +1,4 @@
-//! Rules made ready to be evaluated, with what they can cost at most.
+//! Compiled rules with their maximum costs.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,49 +16,49 @@ pub struct Rules {
     pub(super) root: Node,
 }
 
-/// The rules for values of one schema, and the schemas below that have some.
+/// The rules of one schema, and the schemas with rules below it.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) schema: Arc<Structural>,
-    /// The type that expressions see. `None` where there are no rules, and where values of no type have some.
+    /// The type of `self` in expressions. `None` without rules, or if the schema has rules but no type.
     pub(super) ty: Option<DeclType>,
     pub(super) rules: Vec<(Rule, Compiled)>,
     pub(super) items: Option<Box<Node>>,
     pub(super) additional: Option<Box<Node>>,
-    /// In the order of the names.
+    /// Sorted by name.
     pub(super) properties: Vec<(Text, Node)>,
 }
 
-/// One rule after it was compiled.
+/// A compiled rule.
 #[derive(Debug, Default)]
 pub struct Compiled {
-    /// `None` for a rule that says nothing, and where there is an error.
+    /// `None` for an empty rule and for errors.
     pub program: Option<Program>,
     pub error: Option<String>,
-    /// True where the rule speaks of the old value.
+    /// True if the rule refers to the old value.
     pub uses_old_self: bool,
-    /// The most that one evaluation can cost.
+    /// The maximum cost of one evaluation.
     pub max_cost: u64,
     pub message_expression: Option<MessageExpression>,
     pub message_expression_error: Option<String>,
-    /// The `fieldPath` of the rule in one way of writing, empty for none.
+    /// The `fieldPath` of the rule in canonical form, empty for none.
     pub field_path: String,
 }
 
-/// An expression that says what is wrong.
+/// An expression that returns an error message.
 #[derive(Debug)]
 pub struct MessageExpression {
     pub program: Program,
     pub max_cost: u64,
 }
 
-/// The value that is judged, and the one it takes the place of, as activations number them.
+/// The numbers of the value and of the old value in activations.
 pub(super) const SELF: usize = 0;
 pub(super) const OLD_SELF: usize = 1;
 
 impl Rules {
-    /// Compiles the rules of a schema as those of stored definitions are: with everything that this server knows.
-    /// `None` where there are none.
+    /// Compiles the rules of a schema as for stored definitions: with all features of this server. `None` if there are
+    /// none.
     pub fn new(schema: &Arc<Structural>, is_root: bool) -> Option<Self> {
         if !schema.has_rules() {
             return None;
@@ -66,7 +66,7 @@ impl Rules {
         if decl_type(schema, is_root).is_some() {
             return Some(Self { root: Node::new(schema, is_root)? });
         }
-        // Rules for values of no type cannot be run, which is told of each value; those below are not looked at.
+        // Rules on a schema without a type cannot run, which is reported for each value; rules below do not run either.
         let node = Node {
             schema: schema.clone(),
             ty: None,
@@ -80,8 +80,7 @@ impl Rules {
 }
 
 impl Node {
-    /// `None` where no rules can be run. `is_resource` is true for schemas of resources, which have members that are
-    /// not named.
+    /// Returns `None` if no rules can run. `is_resource` is true for schemas of resources, which have unlisted members.
     fn new(schema: &Arc<Structural>, is_resource: bool) -> Option<Self> {
         let below = |schema: Option<&Arc<Structural>>| {
             let schema = schema.filter(|schema| schema.has_rules())?;
@@ -104,8 +103,8 @@ impl Node {
     }
 }
 
-/// Compiles the rules of one schema, without those below. `version` says for an expression, which may be one that makes
-/// a message, what it can use.
+/// Compiles the rules of one schema, without those below. `version` returns the library version for an expression; its
+/// flag is true for message expressions.
 pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) -> Version) -> Vec<Compiled> {
     let begun = Instant::now();
     let mut environments = Environments { ty, made: Vec::new() };
@@ -114,7 +113,7 @@ pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) 
     rules
 }
 
-/// Environments are alike for most rules.
+/// Environments, which most rules share.
 struct Environments<'t> {
     ty: &'t DeclType,
     made: Vec<((Version, bool), Environment)>,

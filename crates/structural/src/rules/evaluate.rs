@@ -1,4 +1,4 @@
-//! Objects before their rules.
+//! Evaluation of rules for objects.
 
 use std::time::Instant;
 
@@ -11,26 +11,27 @@ use crate::correlation::{Correlated, MapList};
 use crate::metrics;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Kind, Rule};
+use crate::structural::{Rule, SchemaType};
 
-/// The cost that all rules for one object may have together.
+/// The maximum cost of all rules for one object.
 pub const RUNTIME_BUDGET: i64 = 10_000_000;
 
-/// The longest message that an expression may make.
+/// The maximum length of a message from an expression.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// The findings of the rules about an object.
+/// The result of the rules for an object.
 #[derive(Debug, Default)]
 pub struct Judgement {
     pub errors: FieldErrors,
-    /// Errors that a change is forgiven, because what is wrong was there before.
+    /// Errors that do not prevent a change, because the old object has them.
     pub warnings: Vec<String>,
 }
 
 impl Rules {
-    /// Judges an object. `old` is what it takes the place of; `change` is given where what did not change passes.
+    /// Evaluates the rules for an object. `old` is the object that it replaces; with `change`, errors of unchanged
+    /// values are ignored.
     ///
-    /// Returns what is left of the budget, less than nothing where it did not suffice.
+    /// Returns the rest of the budget, negative if it was exceeded.
     pub fn evaluate(
         &self,
         new: &Value,
@@ -42,7 +43,7 @@ impl Rules {
     ) -> i64 {
         let begun = Instant::now();
         let mut run = Run { base, budget, judgement };
-        // Running out of budget is told by the budget.
+        // A negative budget reports that it was exceeded.
         let _ = run.node(&self.root, new, old, Ratchet { current: change, nearest: None }, &Path::Root);
         let left = run.budget;
         metrics::evaluated(begun.elapsed());
@@ -56,10 +57,10 @@ struct Run<'r> {
     judgement: &'r mut Judgement,
 }
 
-/// The budget is spent, or an evaluation was given up: no further rules are run.
+/// The budget is exceeded, or an evaluation was aborted: no further rules run.
 struct OutOfBudget;
 
-/// The old value of a value, or that of the nearest value around it which has one.
+/// The old value of a value, and that of the nearest enclosing value which has one.
 #[derive(Clone, Copy)]
 struct Ratchet<'v> {
     current: Option<Correlated<'v>>,
@@ -67,7 +68,7 @@ struct Ratchet<'v> {
 }
 
 impl Ratchet<'_> {
-    /// True where an error is forgiven.
+    /// Returns true if an error is ignored, as the value is unchanged.
     fn forgives(&self) -> bool {
         self.current.or(self.nearest).is_some_and(|correlated| correlated.is_unchanged())
     }
@@ -75,7 +76,7 @@ impl Ratchet<'_> {
     fn key(self, name: &str) -> Self {
         match self.current {
             None => self,
-            // Both were converted to the same version, so that a change of it does not show.
+            // Both were converted to the same version, so a change of it does not show.
             Some(_) if self.nearest.is_none() && matches!(name, "apiVersion" | "kind") => {
                 Self { current: None, nearest: None }
             }
@@ -133,7 +134,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The rules of one value.
+    /// Evaluates the rules of one value.
     fn rules(
         &mut self,
         node: &Node,
@@ -200,7 +201,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tells that a rule does not hold.
+    /// Reports a rule that does not hold.
     #[expect(clippy::too_many_arguments, reason = "all of them are of the one rule")]
     fn refuse(
         &mut self,
@@ -229,7 +230,7 @@ impl Run<'_> {
             true => format!("failed rule: {}", named(rule)),
             false => rule.message.trim().to_owned(),
         });
-        let structured = matches!(node.schema.kind, Some(Kind::Object | Kind::Array));
+        let structured = matches!(node.schema.kind, Some(SchemaType::Object | SchemaType::Array));
         let error = match rule.reason.as_str() {
             "FieldValueForbidden" => FieldError::forbidden(&at, detail),
             "FieldValueRequired" => FieldError::required(&at, detail),
@@ -242,7 +243,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The message that an expression makes, `None` where it makes none that can be shown.
+    /// Returns the message from an expression; `None` if it is unusable.
     fn message(
         &mut self,
         expression: &MessageExpression,
@@ -282,19 +283,19 @@ impl Run<'_> {
     }
 }
 
-/// The values of `self` and `oldSelf`: as they are, and for rules that take the old value as optional.
+/// The values of `self` and `oldSelf`: plain, and for rules with an optional old value.
 struct Values<'v> {
     plain: Activation<'v>,
     optional: Activation<'v>,
 }
 
 impl<'v> Values<'v> {
-    /// A value that is not of its type is an error to the rules that look at it.
+    /// A value of a wrong type is an error in rules that use it.
     fn new(node: &'v Node, ty: &'v DeclType, new: &'v Value, old: Option<&'v Value>) -> Self {
         let mut plain = Activation::for_variables(2);
         plain.set_or_fail(SELF, Val::typed(new, ty));
         let mut optional = plain.clone();
-        // Without rules that speak of it, messages cannot either.
+        // If no rule uses the old value, messages cannot use it either.
         if node.rules.iter().any(|(_, compiled)| compiled.uses_old_self) {
             let old = old.map(|old| Val::typed(old, ty));
             optional.set_or_fail(OLD_SELF, old.clone().map_or(Ok(Val::Optional(None)), |old| old.map(Val::some)));
@@ -319,7 +320,7 @@ fn failure(error: &Error, rule: &Rule) -> String {
     }
 }
 
-/// The name of a rule in messages: its own message, or its text.
+/// Returns the name of a rule in messages: its own message, or its text.
 fn named(rule: &Rule) -> &str {
     let name = if rule.message.is_empty() { &rule.rule } else { &rule.message };
     name.trim()

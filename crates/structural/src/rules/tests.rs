@@ -19,7 +19,7 @@ fn texts(errors: &FieldErrors) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// A schema with one property, `x`.
+/// Returns a schema with one property, `x`.
 fn of(x: Value) -> Value {
     let mut schema = value!({"type": "object"});
     schema.make_at(&["properties"]).insert("x", x);
@@ -61,7 +61,7 @@ fn failures() {
                 "x: Invalid value: \"\": 'no such overload': call arguments did not match a supported operator, function or macro signature for rule: self.startsWith('a')",
             ],
         ),
-        // Where the other side decides, it does not matter that the value is not of its type.
+        // The other operand decides, so a value of a wrong type does not matter.
         (
             value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self == 1 && false"}, {"rule": "self == 1"}]}),
             value!(1.5),

@@ -1,4 +1,4 @@
-//! The types that rules see: from schemas to declarations of the language.
+//! Conversion of schemas to CEL type declarations.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,20 +9,20 @@ use binnacle_meta::Text;
 use binnacle_schema::Value;
 
 use crate::format::Format;
-use crate::structural::{Kind, ListType, Size, Structural, Values};
+use crate::structural::{ListType, SchemaType, Size, Structural, Values};
 
-/// The size of the largest request, which bounds all that is in it.
+/// The size of the largest request, which bounds the size of all values in it.
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 
-/// The type of values of a schema. `None` where rules cannot see them: values that are preserved without a type, and
-/// lists and maps of such.
+/// Returns the CEL type of values of a schema. `None` if rules cannot access them: preserved values without a type, and
+/// lists and maps of those.
 ///
-/// The root of a resource and embedded resources have a kind, an apiVersion and names whatever the schema says.
+/// Resources and embedded resources have a kind, an apiVersion and names, independent of the schema.
 pub fn decl_type(schema: &Structural, is_root: bool) -> Option<DeclType> {
     convert(schema, is_root, Name(None))
 }
 
-/// Where an object stands: its type is called by the way to it.
+/// The path of an object, which is the name of its type.
 #[derive(Clone, Copy)]
 struct Name<'n>(Option<(&'n Name<'n>, &'n str)>);
 
@@ -51,7 +51,7 @@ fn shape_of(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<De
     }
     let schema = if is_resource { with_resource_fields(schema) } else { Cow::Borrowed(schema) };
     match schema.kind.as_ref()? {
-        Kind::Array => {
+        SchemaType::Array => {
             let items = schema.items.as_deref()?;
             let element = convert(items, items.embedded, Name(Some((&name, "@idx"))))?;
             let max = values
@@ -65,21 +65,21 @@ fn shape_of(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<De
             let list = DeclType::new(Shape::List { element: Arc::new(element), kind });
             Some(DeclType { max_elements: Some(max), ..list })
         }
-        Kind::Object => match schema.additional_schema() {
+        SchemaType::Object => match schema.additional_schema() {
             Some(additional) => {
                 let value = convert(additional, additional.embedded, Name(Some((&name, "@elem"))))?;
-                // Two bytes of a key, its quotes, a colon and a comma are the least around a value.
+                // A value takes at least two bytes of a key, its quotes, a colon and a comma.
                 let fits = || (MAX_REQUEST - 2) / (value.min_serialized_size + 6);
                 let max = values.size(Size::MaxProperties).map_or_else(fits, count);
                 Some(DeclType { max_elements: Some(max), ..DeclType::map(value) })
             }
             None => Some(object(&schema, name)),
         },
-        Kind::String => Some(text(values)),
-        Kind::Boolean => Some(DeclType::new(Shape::Bool)),
-        Kind::Number => Some(DeclType::new(Shape::Double)),
-        Kind::Integer => Some(DeclType::new(Shape::Int)),
-        Kind::Other(_) => None,
+        SchemaType::String => Some(text(values)),
+        SchemaType::Boolean => Some(DeclType::new(Shape::Bool)),
+        SchemaType::Number => Some(DeclType::new(Shape::Double)),
+        SchemaType::Integer => Some(DeclType::new(Shape::Int)),
+        SchemaType::Other(_) => None,
     }
 }
 
@@ -129,22 +129,22 @@ fn text(values: &Values) -> DeclType {
     DeclType { max_elements: Some(max), min_serialized_size: min, ..DeclType::new(shape) }
 }
 
-/// The schema of a resource with the members that every resource has.
+/// Returns the schema of a resource with the members that every resource has.
 fn with_resource_fields(schema: &Structural) -> Cow<'_, Structural> {
-    let is = |schema: Option<&Arc<Structural>>, kind: Kind| schema.is_some_and(|schema| schema.is(&kind));
+    let is = |schema: Option<&Arc<Structural>>, kind: SchemaType| schema.is_some_and(|schema| schema.is(&kind));
     let metadata = schema.property("metadata");
     let name = |name: &str| metadata.and_then(|metadata| metadata.property(name));
-    let complete = is(schema.property("kind"), Kind::String)
-        && is(schema.property("apiVersion"), Kind::String)
-        && is(metadata, Kind::Object)
-        && is(name("name"), Kind::String)
-        && is(name("generateName"), Kind::String);
+    let complete = is(schema.property("kind"), SchemaType::String)
+        && is(schema.property("apiVersion"), SchemaType::String)
+        && is(metadata, SchemaType::Object)
+        && is(name("name"), SchemaType::String)
+        && is(name("generateName"), SchemaType::String);
     if complete {
         return Cow::Borrowed(schema);
     }
-    let text = Arc::new(Structural { kind: Some(Kind::String), ..Structural::default() });
+    let text = Arc::new(Structural { kind: Some(SchemaType::String), ..Structural::default() });
     let names = ["name", "generateName"].map(|name| (Text::new_static(name), text.clone()));
-    let metadata = Structural { kind: Some(Kind::Object), ..Structural::default() }.with_properties(names.into());
+    let metadata = Structural { kind: Some(SchemaType::Object), ..Structural::default() }.with_properties(names.into());
     let mut properties: Vec<_> = schema.properties().map(|(name, schema)| (name.clone(), schema.clone())).collect();
     properties.retain(|(name, _)| !matches!(name.as_str(), "kind" | "apiVersion" | "metadata"));
     properties.extend(["kind", "apiVersion"].map(|name| (Text::new_static(name), text.clone())));

@@ -1,4 +1,4 @@
-//! Numbers and their bounds. Bounds are floats; whole numbers are compared with what Go makes of them as integers.
+//! Numbers and their bounds. Bounds are floats; whole numbers are compared with Go's conversions of these to integers.
 
 use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;
@@ -8,12 +8,12 @@ use super::{Check, Outcome, Types};
 use crate::format::Format;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Kind, Structural, Values};
+use crate::structural::{SchemaType, Structural, Values};
 
-/// The largest whole number up to which all are floats.
+/// The largest integer up to which all integers are exact as floats.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
 
-/// True for a float that is a whole number, or so near to one that the difference is that of rounding.
+/// Returns true for a float that is a whole number, except for rounding.
 pub(super) fn is_whole(n: f64) -> bool {
     if !n.is_finite() || n.abs() > MAX_SAFE {
         return false;
@@ -22,10 +22,10 @@ pub(super) fn is_whole(n: f64) -> bool {
     n == rounded || rounded != 0.0 && (n - rounded).abs() < 1e-9 * rounded.abs()
 }
 
-/// Integers are below this, and no less than its opposite.
+/// Integers are below this, and not below its negative.
 const INTEGERS: f64 = 9_223_372_036_854_775_808.0;
 
-/// A float as an integer; what does not fit becomes the smallest one, as on the machines that Go servers run on.
+/// Converts a float to an integer; if it does not fit, to the smallest one, as on the platforms of Go servers.
 pub(super) fn go_int(n: f64) -> i64 {
     if (-INTEGERS..INTEGERS).contains(&n) { n as i64 } else { i64::MIN }
 }
@@ -36,14 +36,14 @@ enum Bound {
     Minimum,
 }
 
-/// The type and format that a number is held to.
+/// The type and format that a number must have.
 struct Range<'s> {
     kind: &'s str,
     format: &'s str,
 }
 
 impl Range<'_> {
-    /// True for a number that fits into the type.
+    /// Returns true if a number fits the type.
     fn holds(&self, n: &Value) -> bool {
         match (self.kind, self.format, n) {
             ("integer", "int32", Value::Int(n)) => i32::try_from(*n).is_ok(),
@@ -65,8 +65,8 @@ impl Check<'_> {
         outcome: &mut Outcome,
     ) {
         let kind = match self.types(schema) {
-            Types::One(Kind::Integer) => "integer",
-            Types::One(Kind::Number) => "number",
+            Types::One(SchemaType::Integer) => "integer",
+            Types::One(SchemaType::Number) => "number",
             _ => "",
         };
         let format = format.map(Format::as_str).filter(|format| match kind {
@@ -88,7 +88,7 @@ impl Check<'_> {
         }
     }
 
-    /// True for a number that fits into the type; the error names no path otherwise.
+    /// Returns true if a number fits the type; otherwise adds an error without a path.
     fn fits(&self, n: &Value, range: &Range<'_>, what: &str, path: &Path<'_>, outcome: &mut Outcome) -> bool {
         let fits = range.holds(n);
         if !fits {

@@ -1,4 +1,4 @@
-//! Texts, and values that a schema lists.
+//! Validation of texts, and of enumerated values.
 
 use binnacle_meta::{ErrorValue, FieldError};
 use binnacle_schema::{Value, canonical, json};
@@ -8,11 +8,11 @@ use crate::path::Path;
 use crate::structural::{Size, Values};
 
 impl Check<'_> {
-    /// Only the first thing that is wrong with a text is told.
+    /// Reports only the first error of a text.
     pub(super) fn text(&self, text: &str, values: Option<&Values>, path: &Path<'_>, outcome: &mut Outcome) {
         let Some(values) = values else { return };
         let length = || text.chars().count() as i64;
-        // Bytes are no fewer than characters: most texts need not be counted.
+        // The number of bytes is at least that of characters, so most texts need not be counted.
         if let Some(max) = values.size(Size::MaxLength)
             && text.len() as i64 > max
             && length() > max
@@ -44,8 +44,8 @@ fn too_long(check: &Check<'_>, path: &Path<'_>, max: i64) -> FieldError {
     }
 }
 
-/// True where a value equals a listed one after Go's conversion to the type of that one: a number loses its
-/// fraction, and a whole number is the text of the character that it stands for.
+/// Returns true if a value equals an enumerated one after Go's conversion to the type of the latter: a number loses its
+/// fraction, and an integer becomes the text of that character.
 pub(super) fn is_listed(value: &Value, known: &Value) -> bool {
     match (value, known) {
         (_, Value::Null) => false,
@@ -59,7 +59,7 @@ pub(super) fn is_listed(value: &Value, known: &Value) -> bool {
     }
 }
 
-/// A value as a list of what is supported shows it.
+/// Formats a value for a list of supported values.
 pub(super) fn listed(value: &Value) -> String {
     match value {
         Value::Str(text) => text.to_string(),

@@ -5,7 +5,7 @@ use super::{validate, validate_update};
 use crate::correlation::{Correlated, Known};
 use crate::{Interner, Structural};
 
-/// Errors of a value `x` of a schema.
+/// Checks the errors of a value `x` of a schema.
 fn check(schema: Value, x: Value, want: &[&str]) {
     let mut root = value!({"type": "object"});
     root.make_at(&["properties"]).insert("x", schema);
@@ -47,7 +47,7 @@ fn types() {
         value!(1.5),
         &["x: Invalid value: \"number\": x in body must be of type integer,string: \"number\""],
     );
-    // A list passes for a text of any format.
+    // A list is accepted for a text with any format.
     check(value!({"type": "string", "format": "date"}), value!([1i64]), &[]);
     check(
         value!({"type": "string", "format": "date"}),
@@ -84,7 +84,7 @@ fn numbers() {
         value!(3_000_000_000i64),
         &["<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in x"],
     );
-    // A bound that is no integer is said to be none, whatever the value.
+    // A bound that is not an integer is reported for any value.
     check(
         value!({"type": "integer", "maximum": 1.5}),
         value!(1i64),
@@ -191,7 +191,7 @@ fn alternatives() {
         value!("a"),
         &["<nil>: Invalid value: \"\": \"x\" must not validate the schema (not)"],
     );
-    // Of two that fail, the one that fits better is told.
+    // If both fail, the better match is reported.
     check(
         value!({"type": "object", "anyOf": [
             {"required": ["z"]},

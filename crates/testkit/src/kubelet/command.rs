@@ -54,7 +54,7 @@ pub(super) async fn serve(
     let stderr = tokio::spawn(pump(child.stderr.take().unwrap(), pumped("stderr"), frames.clone(), false));
     let ended = async {
         if stdout.await.unwrap() {
-            // Processes that the command started may hold this pipe open, and with it the connection.
+            // Processes that the command started may keep this pipe open, and so the connection.
             stderr.abort();
             return None;
         }
@@ -63,7 +63,7 @@ pub(super) async fn serve(
     };
     tokio::pin!(ended);
     let status = loop {
-        // Reading goes on to its end before the next frame is asked for, so nothing is lost between the two.
+        // A frame is read completely before the next one is awaited, so nothing is lost between the two.
         tokio::select! {
             status = &mut ended => match status {
                 Some(status) => break status,
@@ -84,7 +84,7 @@ pub(super) async fn serve(
                 }
                 Ok(Some(Frame::Ping(id))) => drop(frames.send(Frame::Ping(id)).await),
                 Ok(Some(Frame::GoAway)) | Ok(None) | Err(_) => {
-                    // The client is gone: so is the command, with the process handle.
+                    // The client has disconnected: dropping the process handle kills the command.
                     shared.saw("client gone".to_owned());
                     return;
                 }
@@ -103,7 +103,7 @@ pub(super) async fn serve(
     finish(&frames, &streams, &status, &mut reader).await;
 }
 
-/// Sends the outcome, ends all streams, and waits for the other side to go.
+/// Sends the outcome, ends all streams, and waits for the client to disconnect.
 async fn finish<R: AsyncRead + Unpin>(
     frames: &mpsc::Sender<Frame>,
     streams: &HashMap<String, u32>,
@@ -118,7 +118,7 @@ async fn finish<R: AsyncRead + Unpin>(
     let _ = tokio::time::timeout(FAREWELL, gone).await;
 }
 
-/// Passes on what a process writes; returns true if the session is to be broken off.
+/// Forwards the output of a process; returns true if the session is to be broken.
 async fn pump(
     mut output: impl AsyncRead + Unpin,
     stream: Option<u32>,
@@ -139,7 +139,7 @@ async fn pump(
     false
 }
 
-/// One task writes, so that frames of several streams do not mix.
+/// Starts a task that writes all frames, so that those of several streams do not mix.
 pub(super) fn write_frames<W: AsyncWrite + Unpin + Send + 'static>(mut writer: Writer<W>) -> mpsc::Sender<Frame> {
     let (sender, mut frames) = mpsc::channel(8);
     tokio::spawn(async move {

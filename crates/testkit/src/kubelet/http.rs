@@ -1,4 +1,4 @@
-//! The kubelet's HTTP: logs, and upgrades to sessions.
+//! The kubelet's HTTP server: logs, and upgrades to sessions.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) async fn serve(listener: std::net::TcpListener, config: Arc<ServerCon
     }
 }
 
-/// An error ends the connection without an answer.
+/// Answers a request. An error closes the connection without a response.
 async fn answer(mut request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Body>, std::io::Error> {
     shared.saw(format!("{} {}", request.method(), request.uri()));
     let path = request.uri().path().to_owned();
@@ -55,7 +55,7 @@ async fn answer(mut request: Request<Incoming>, shared: Arc<Shared>) -> Result<R
         Some(Misbehavior::Lies) => {
             let pieces = stream::iter([Ok(BodyFrame::data(Bytes::from_static(b"half")))]);
             let broken = stream::once(async {
-                // A body that is still waiting is sent; one that breaks at once is not even begun.
+                // If the body failed at once, the response would not even begin.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 Err(std::io::Error::other("on purpose"))
             });
@@ -94,7 +94,7 @@ async fn answer(mut request: Request<Incoming>, shared: Arc<Shared>) -> Result<R
     Ok(response)
 }
 
-/// Returns the log so far, and with `follow` all later lines.
+/// Returns the log so far, and with `follow` later lines.
 fn logs(query: &Query, shared: &Shared) -> Response<Body> {
     let lines = shared.log.subscribe();
     let tail = query.get("tailLines").and_then(|lines| lines.parse().ok()).unwrap_or(usize::MAX);
@@ -120,7 +120,7 @@ fn text_answer(code: u16, text: &str) -> Response<Body> {
     response
 }
 
-/// The time for which a session waits for the other side to go once everything is said.
+/// The time for which a session waits for the client to disconnect at the end.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A decoded query string.

@@ -1,6 +1,6 @@
-//! Binding a pod to a node: what a scheduler sends, to the pod's own path or to the collection of bindings.
+//! Bindings of pods to nodes, which a scheduler sends to the pod's own path or to the collection of bindings.
 //!
-//! It goes past the rules for updates of pods, as its own are stricter: only a pod that is waiting for a node is bound.
+//! They bypass the rules for updates of pods, as their own are stricter: only a pod without a node can be bound.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 use super::conditions;
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind::new("", "v1", "Binding");
+const KIND: ExpectedKind = ExpectedKind::new("", "v1", "Binding");
 
 pub(crate) struct Binding {
-    kind: Kind,
+    kind: ExpectedKind,
     resources: Catalog,
     admission: Arc<dyn Admission>,
 }
@@ -25,10 +25,10 @@ pub(crate) struct Binding {
 impl Binding {
     /// `POST .../pods/NAME/binding`: a uid in the binding must be the pod's.
     pub(crate) fn subresource(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
-        Self { kind: Kind { keeps_uid: true, ..KIND }, resources, admission }
+        Self { kind: ExpectedKind { keeps_uid: true, ..KIND }, resources, admission }
     }
 
-    /// `POST .../bindings`: the binding's name is the pod's, and its uid says nothing.
+    /// `POST .../bindings`: the binding's name is the pod's, and its uid is ignored.
     pub(crate) fn collection(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
         Self { kind: KIND, resources, admission }
     }
@@ -68,7 +68,7 @@ fn validate(binding: &Value) -> FieldErrors {
     errors
 }
 
-/// Writes the node into the pod.
+/// Writes the node to the pod.
 async fn assign(pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
     let name = object::name(binding);
     let now = rfc3339(context.now);
@@ -107,7 +107,7 @@ fn bind(pod: &mut Value, binding: &Value, now: &str) {
         }
     }
     let status = pod.make_at(&["status"]);
-    // A hint where the pod might go says nothing once it has gone.
+    // The nominated node does not matter after the binding.
     status.remove("nominatedNodeName");
     let scheduled: Object = [("type", "PodScheduled"), ("status", "True")].into_iter().collect();
     conditions::set(status, scheduled, now);

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: which guard a pod, and how an eviction is taken off one.
+//! PodDisruptionBudgets of a pod, and evictions that use them.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ use binnacle_validation::selectors;
 
 use super::conditions;
 
-/// The most evictions that wait for the disruption controller to notice them.
+/// The most evictions that the disruption controller has not processed.
 const MAX_DISRUPTED: usize = 2000;
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
@@ -30,7 +30,7 @@ pub(super) async fn of_pod(budgets: &Resource, pod: &Value) -> Result<Vec<Value>
     Ok(found)
 }
 
-/// Takes one disruption off a budget and notes the pod, or refuses. A dry run writes nothing.
+/// Uses one disruption of a budget and records the pod, or refuses. A dry run writes nothing.
 pub(super) async fn take(budgets: &Resource, budget: &Value, pod: &Value, dry_run: bool) -> Result<(), Status> {
     let name = object::name(budget);
     if dry_run {
@@ -50,13 +50,13 @@ pub(super) async fn take(budgets: &Resource, budget: &Value, pod: &Value, dry_ru
     budgets.update(&context, name, &options, &mut change).await.map(|_| ())
 }
 
-/// The answer to an eviction that may be tried again in a while.
+/// Returns the error for an eviction that may be tried again later.
 pub(super) fn try_again(name: &str) -> Status {
     let cause = format!("The disruption budget {name} is still being processed by the server.");
     Status::too_many_requests(VIOLATION, 10).with_cause("DisruptionBudget", &cause, "")
 }
 
-/// Returns true if the budget selects the pod. One with a broken selector selects none.
+/// Returns true if the budget selects the pod; false for an invalid selector.
 fn selects(budget: &Value, pod: &Value) -> bool {
     let Ok(selector) = selectors::parse(budget.at(&["spec", "selector"])) else { return false };
     selector.matches(|key| pod.at(&["metadata", "labels", key]).and_then(Value::as_str))
@@ -66,7 +66,7 @@ fn selects(budget: &Value, pod: &Value) -> bool {
 fn check(budget: &Value) -> Result<(), Status> {
     let name = object::name(budget);
     let number = |member: &str| budget.int_at(&["status", member]).unwrap_or(0);
-    // The status is that of an older spec.
+    // The status is of an older spec.
     if number("observedGeneration") < object::generation(budget) {
         return Err(try_again(name));
     }
@@ -88,7 +88,7 @@ fn check(budget: &Value) -> Result<(), Status> {
         .map(|condition| (condition.str_at(&["reason"]), condition.str_at(&["message"])))
         .filter(|(_, message)| !message.is_empty());
     let cause = match why {
-        // Numbers of a failed sync are not to be trusted.
+        // After a failed sync, the numbers may be wrong.
         Some(("SyncFailed", message)) => {
             format!(
                 "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
@@ -105,7 +105,7 @@ fn check(budget: &Value) -> Result<(), Status> {
     Err(Status::too_many_requests(VIOLATION, 0).with_cause("DisruptionBudget", &cause, ""))
 }
 
-/// One disruption less. The controller, which counts healthy pods, is told not to count this one.
+/// Decrements the disruptions, and records the pod for the controller, which then does not count it as healthy.
 fn decrement(budget: &mut Value, pod: &str, now: &str) {
     let left = budget.int_at(&["status", "disruptionsAllowed"]).unwrap_or(0) - 1;
     let observed = budget.int_at(&["status", "observedGeneration"]).unwrap_or(0);

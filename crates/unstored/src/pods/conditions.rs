@@ -1,8 +1,8 @@
-//! The conditions of a status, set as kube-apiserver's helpers do.
+//! Conditions of a status, as kube-apiserver's helpers set them.
 
 use binnacle_schema::{Object, Value};
 
-/// Sets a condition of a pod: it replaces that of its type, and keeps the time of its last transition unless its status
+/// Sets a condition of a pod: it replaces that of its type, and keeps the time of the last transition unless the status
 /// changes.
 pub(super) fn set(status: &mut Object, mut condition: Object, now: &str) {
     let of_type = condition.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
@@ -22,7 +22,7 @@ pub(super) fn set(status: &mut Object, mut condition: Object, now: &str) {
     }
 }
 
-/// Sets a `metav1.Condition`: as above, but the condition stays where it is and has no time of a probe.
+/// Sets a `metav1.Condition`: as [`set`], but in place and without the time of a probe.
 pub(super) fn set_meta(status: &mut Object, mut condition: Object, now: &str) {
     let of_type = condition.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
     let conditions = list(status);
@@ -52,7 +52,7 @@ fn list(status: &mut Object) -> &mut Vec<Value> {
     }
 }
 
-/// The condition of a type.
+/// Returns the condition of a type.
 pub(super) fn find<'a>(object: &'a Value, of_type: &str) -> Option<&'a Value> {
     object.list_at(&["status", "conditions"]).iter().find(|condition| condition.str_at(&["type"]) == of_type)
 }

@@ -1,4 +1,4 @@
-//! Eviction: a delete of a pod that asks its disruption budget first (KEP-85).
+//! Eviction: a delete of a pod, limited by its disruption budget (KEP-85).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 use super::{budgets, conditions};
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind { also: &["v1beta1"], ..Kind::new("policy", "v1", "Eviction") };
-/// The most attempts of a delete that lost a race, and the pause between them.
+const KIND: ExpectedKind = ExpectedKind { also: &["v1beta1"], ..ExpectedKind::new("policy", "v1", "Eviction") };
+/// The most attempts of a delete after conflicts, and the pause between them.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -36,7 +36,7 @@ impl Eviction {
         }
         let options = options(&posted, name)?;
         posted.validate(&self.admission).await?;
-        // The eviction was admitted as a whole.
+        // The eviction itself was admitted.
         let pods = self.resources.require("", "v1", "pods")?.with_admission(Arc::new(AdmitAll));
         let dry_run = !options.dry_run.is_empty();
         let context = Context::new(posted.context.user.clone(), posted.context.namespace.clone(), dry_run);
@@ -85,7 +85,7 @@ fn options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
     })
 }
 
-/// One eviction under way.
+/// An eviction in progress.
 struct Order {
     pods: Resource,
     context: Context,
@@ -93,7 +93,7 @@ struct Order {
 }
 
 impl Order {
-    /// Deletes a pod that no budget counts: one that has ended or not begun, or is being deleted. Gives any other back.
+    /// Deletes a pod that counts for no budget: it has ended or not begun, or is being deleted. Returns any other pod.
     async fn delete_unguarded(&self, name: &str) -> Result<Option<Value>, Status> {
         let mut attempt = 1;
         loop {
@@ -104,7 +104,7 @@ impl Order {
                 return Ok(Some(pod));
             }
             let mut options = self.options.clone();
-            // It may begin, and count, while we look.
+            // The delete must fail if the pod begins meanwhile.
             if !has_ended && options.resource_version.is_none() {
                 options.resource_version = Some(object::resource_version(&pod).into());
             }
@@ -122,7 +122,7 @@ impl Order {
         }
     }
 
-    /// Deletes a pod that a budget may count, if that allows it.
+    /// Deletes a pod that may count for a budget, if that allows it.
     async fn delete_guarded(&self, budgets: &Resource, pod: &Value) -> Result<(), Status> {
         let name = object::name(pod);
         let mut found = budgets::of_pod(budgets, pod).await?;
@@ -136,7 +136,7 @@ impl Order {
             }
         };
         if !is_ready(pod) && spares_unready(&budget) {
-            // It must not have become ready since.
+            // The delete must fail if the pod has become ready.
             let mut options = self.options.clone();
             let is_ours = options.resource_version.is_none();
             options.resource_version = Some(object::resource_version(pod).into());
@@ -151,7 +151,7 @@ impl Order {
         self.delete(name, self.options.clone()).await
     }
 
-    /// Sets the reason as a condition of the pod, and deletes it.
+    /// Sets the condition with the reason, and deletes the pod.
     async fn delete(&self, name: &str, mut options: DeleteOptions) -> Result<(), Status> {
         if !self.context.dry_run {
             let update = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
@@ -171,7 +171,7 @@ impl Order {
                 Ok(pod.into())
             };
             let updated = self.pods.update(&self.context, name, &update, &mut change).await?;
-            // The version is now the one that we have written.
+            // The precondition must match our own update of the status.
             if options.resource_version.is_some() {
                 options.resource_version = Some(updated.stored.revision.0.to_string().into());
             }
@@ -206,8 +206,8 @@ fn is_ready(pod: &Value) -> bool {
     conditions::find(pod, "Ready").is_some_and(|ready| ready.str_at(&["status"]) == "True")
 }
 
-/// Returns true if a pod that is not ready may go without being taken off the budget (KEP-3017): always, or while there
-/// are enough others.
+/// Returns true if a pod that is not ready does not use the budget (KEP-3017): always, or while there are enough
+/// healthy ones.
 fn spares_unready(budget: &Value) -> bool {
     let number = |member: &str| budget.int_at(&["status", member]).unwrap_or(0);
     budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"

@@ -8,10 +8,10 @@ use rustls::ClientConfig;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Location<'a> {
-    /// `http`, `https`, or nothing.
+    /// `http`, `https`, or empty.
     pub(super) scheme: &'a str,
     pub(super) name: &'a str,
-    /// A number or a name; nothing where none was given.
+    /// A number or a name; empty if not given.
     pub(super) port: &'a str,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Location<'a> {
         (self.scheme == "https").then(|| config.clone())
     }
 
-    /// A port that must be a number to be dialed.
+    /// Returns the port, which must be a number.
     pub(super) fn numeric_port(&self) -> Result<Option<u16>, Status> {
         if self.port.is_empty() {
             return Ok(None);
@@ -44,7 +44,7 @@ impl<'a> Location<'a> {
     }
 }
 
-/// A server in the cluster, dialed at one address.
+/// Returns the target of a server in the cluster, with one address.
 pub(super) fn at(ip: &str, port: Option<u16>, tls: Option<Arc<ClientConfig>>) -> Target {
     Target { host: ip.to_owned(), port, tls, addresses: None, server_name: None, way: Way::default() }
 }

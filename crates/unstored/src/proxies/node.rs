@@ -1,4 +1,4 @@
-//! A node: its kubelet, or another port of the same host.
+//! Proxy of a node: its kubelet, or another port of the host.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
         return Err(Status::bad_request("address not allowed"));
     }
     let own_port = kubelet.port.map(|port| port.to_string()).unwrap_or_default();
-    // The addresses that were checked are dialed: a name may resolve to something else a moment later.
+    // The checked addresses are dialed, as the name may resolve differently a moment later.
     let addresses = Some(addresses);
     if location.port.is_empty() || location.port == own_port {
         return Ok(Target { addresses, ..kubelet });

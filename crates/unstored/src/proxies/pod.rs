@@ -1,4 +1,4 @@
-//! A pod by its own address.
+//! Proxy of a pod, by the pod's address.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
 
 fn target(location: &Location<'_>, pod: &Value, tls: &Arc<ClientConfig>) -> Result<Target, Status> {
     let ip = pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
-    // A pod's status may have been written by anyone who may write it: it must not lead into this machine.
+    // A pod's status may be forged: its address must not be of this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Err(Status::bad_request("address not allowed"));
     }
@@ -31,7 +31,7 @@ fn target(location: &Location<'_>, pod: &Value, tls: &Arc<ClientConfig>) -> Resu
     Ok(at(ip, port, location.tls(tls)))
 }
 
-/// The first port that any of the containers names.
+/// Returns the first port of any container.
 fn first_port(pod: &Value) -> Option<u16> {
     let containers = pod.list_at(&["spec", "containers"]);
     let port = containers.iter().find_map(|container| container.list_at(&["ports"]).first())?;

@@ -1,4 +1,4 @@
-//! A service: one of its endpoints, which must be the address of a pod.
+//! Proxy of a service: one of its endpoints, which must be the address of a pod.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -43,13 +43,13 @@ fn name_of_port(service: &Value, number: i64) -> Result<String, Status> {
     Ok(port.ok_or_else(none)?.str_at(&["name"]).to_owned())
 }
 
-/// An endpoint that has the port.
+/// An endpoint with the requested port.
 struct Candidate<'a> {
     address: &'a Value,
     port: i64,
 }
 
-/// All endpoints that are ready and have the port, begun with at a random place.
+/// Returns all ready endpoints with the port, starting at a random one.
 fn candidates<'a>(endpoints: &'a Value, port_name: &str, random: usize) -> Vec<Candidate<'a>> {
     let subsets = endpoints.list_at(&["subsets"]);
     let mut found = Vec::new();
@@ -63,11 +63,12 @@ fn candidates<'a>(endpoints: &'a Value, port_name: &str, random: usize) -> Vec<C
     found
 }
 
-/// Endpoints can be written by who may not write pods: only what a pod of the same namespace has is believed.
+/// Returns true if the address is that of a pod in the same namespace, as callers who may not write pods may write
+/// endpoints.
 async fn is_of_pod(nodes: &Nodes, info: &RequestInfo, address: &Value) -> Result<bool, Status> {
     let ip = address.str_at(&["ip"]);
     let pod_name = address.str_at(&["targetRef", "name"]);
-    // A pod's status may have been written by anyone who may write it: it must not lead into this machine.
+    // A pod's status may be forged: its address must not be of this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Ok(false);
     }
@@ -86,7 +87,7 @@ fn rotated(list: &[Value], by: usize) -> impl Iterator<Item = &Value> {
     list[start..].iter().chain(&list[..start])
 }
 
-/// Any number: each hasher of the standard library has keys of its own.
+/// Returns a random number: each hasher of the standard library has its own keys.
 fn random() -> usize {
     RandomState::new().hash_one(0u8) as usize
 }

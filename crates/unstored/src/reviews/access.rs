@@ -1,4 +1,4 @@
-//! SubjectAccessReview and its relatives: may somebody do something.
+//! SubjectAccessReview and its variants: whether a user may do an action.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use binnacle_request::{BoxFuture, Decision};
 use binnacle_schema::{Object, Value, canonical, json};
 
 use super::{attributes, selectors, user};
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
 const GROUP: &str = "authorization.k8s.io";
 
@@ -20,7 +20,7 @@ const GROUP: &str = "authorization.k8s.io";
 pub(crate) enum Subject {
     /// The user of the spec.
     Named,
-    /// The same, for actions in the review's own namespace.
+    /// The user of the spec, for actions in the review's namespace.
     NamedIn,
     /// The caller.
     Caller,
@@ -37,8 +37,8 @@ impl AccessReview {
         Self { subject, admission, authorizer }
     }
 
-    fn kind(&self) -> Kind {
-        Kind::new(
+    fn kind(&self) -> ExpectedKind {
+        ExpectedKind::new(
             GROUP,
             "v1",
             match self.subject {
@@ -53,7 +53,7 @@ impl AccessReview {
         let posted = PostedObject::read(call, &self.kind(), &self.admission).await?;
         let errors = validate(self.subject, &posted.object, posted.message);
         if !errors.is_empty() {
-            // kube-apiserver asks the object for its kind, which by then is not said there any more.
+            // kube-apiserver reads the kind from the object, where it is already empty.
             return Err(Status::invalid(&GroupKind::new(GROUP, ""), "", &errors));
         }
         let namespace = &posted.context.namespace;
@@ -157,7 +157,7 @@ fn validate(subject: Subject, review: &Value, message: &binnacle_schema::Message
     errors
 }
 
-/// The attributes of a path as kube-apiserver's internal type shows them.
+/// Returns the attributes of a path as kube-apiserver's internal type prints them.
 fn shown_path(attributes: Option<&Value>) -> ErrorValue {
     let Some(attributes) = attributes else { return ErrorValue::raw("null") };
     let mut shown = Object::new();
@@ -220,7 +220,7 @@ mod tests {
                 ],
             ),
         ];
-        let message = Kind::new(GROUP, "v1", "SubjectAccessReview").message().unwrap();
+        let message = ExpectedKind::new(GROUP, "v1", "SubjectAccessReview").message().unwrap();
         for (subject, review, want) in cases {
             let errors: Vec<_> = validate(subject, &review, message).iter().map(ToString::to_string).collect();
             assert_eq!(errors, want);

@@ -1,4 +1,4 @@
-//! The action that a review asks about, as authorizers see it.
+//! The action of a review, as attributes for authorizers.
 
 use binnacle_authz::Attributes;
 use binnacle_request::User;
@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 
 use super::selectors::{self, Selected};
 
-/// An action, and what of it could not be understood.
+/// An action, with the errors of its selectors.
 pub(super) struct ReviewedAction<'a> {
     resource: Option<&'a Value>,
     path: Option<&'a Value>,
@@ -26,12 +26,12 @@ impl<'a> ReviewedAction<'a> {
         }
     }
 
-    /// Returns the attributes with which an authorizer is asked about `user`.
+    /// Returns the attributes for the authorization of `user`.
     pub(super) fn attributes<'b>(&'b self, user: &'b User) -> Attributes<'b> {
         let source = self.resource.or(self.path).unwrap_or(&Value::Null);
         let text = |member: &str| source.str_at(&[member]);
         let of_resource = |member: &str| if self.resource.is_some() { text(member) } else { "" };
-        // A review that does not say which version is about all of them.
+        // A review without a version is about all versions.
         let version = match of_resource("version") {
             "" if self.resource.is_some() => "*",
             version => version,
@@ -52,8 +52,7 @@ impl<'a> ReviewedAction<'a> {
         }
     }
 
-    /// Returns messages about selectors that were not used as they stand. Leaving a requirement out asks for more,
-    /// never for less.
+    /// Returns messages about ignored selectors or requirements. To ignore one asks for more rights, never for less.
     pub(super) fn ignored(&self) -> impl Iterator<Item = &'static str> {
         let fields = self.fields.failed.then_some(if self.fields.text.is_empty() {
             "spec.resourceAttributes.fieldSelector ignored due to parse error"

@@ -1,4 +1,4 @@
-//! SelfSubjectRulesReview: all that the caller may do in a namespace, as far as that can be listed.
+//! SelfSubjectRulesReview: the actions that the caller may do in a namespace, as far as they can be listed.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use binnacle_registry::admission::Admission;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value, value};
 
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind::new("authorization.k8s.io", "v1", "SelfSubjectRulesReview");
+const KIND: ExpectedKind = ExpectedKind::new("authorization.k8s.io", "v1", "SelfSubjectRulesReview");
 
 pub(crate) struct RulesReview {
     admission: Arc<dyn Admission>,

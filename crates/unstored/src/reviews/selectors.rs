@@ -1,4 +1,4 @@
-//! The selectors in a review (KEP-4601): their rules, and their text.
+//! The selectors of a review (KEP-4601): their validation, and their text.
 
 use binnacle_meta::{
     FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, LabelSelector, Operator, Requirement, Text,
@@ -6,14 +6,14 @@ use binnacle_meta::{
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
-/// A selector as text; what could not be understood is left out.
+/// The text of a selector, without requirements that could not be parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Selected {
     pub(super) text: String,
     pub(super) failed: bool,
 }
 
-/// The rules of `fieldSelector` and `labelSelector`.
+/// Validates `fieldSelector` and `labelSelector`.
 pub(super) fn validate(resource: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     for (member, of_requirement) in [
         ("fieldSelector", field_requirement as fn(&Value, &FieldPath, &mut FieldErrors)),
@@ -36,7 +36,7 @@ pub(super) fn validate(resource: &Value, path: &FieldPath, errors: &mut FieldErr
     }
 }
 
-/// Operators that only newer servers know are let through: what is not understood is left out of the question.
+/// Validates an operator. Unknown ones, perhaps of newer servers, are allowed: their requirements are ignored.
 fn operator(requirement: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let values = requirement.list_at(&["values"]);
     match requirement.str_at(&["operator"]) {
@@ -69,7 +69,7 @@ fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
     operator(requirement, path, errors);
 }
 
-/// `labelSelector` as text.
+/// Returns the text of `labelSelector`.
 pub(super) fn labels(resource: &Value) -> Selected {
     let selector = resource.get("labelSelector").unwrap_or(&Value::Null);
     let requirements = selector.list_at(&["requirements"]);
@@ -99,7 +99,7 @@ pub(super) fn labels(resource: &Value) -> Selected {
     Selected { text, failed }
 }
 
-/// `fieldSelector` as text.
+/// Returns the text of `fieldSelector`.
 pub(super) fn fields(resource: &Value) -> Selected {
     let selector = resource.get("fieldSelector").unwrap_or(&Value::Null);
     let requirements = selector.list_at(&["requirements"]);
@@ -115,7 +115,7 @@ pub(super) fn fields(resource: &Value) -> Selected {
         let negated = match requirement.str_at(&["operator"]) {
             "In" => Some(false),
             "NotIn" => Some(true),
-            // Field selectors know no other.
+            // Field selectors have no other operators.
             _ => None,
         };
         match (negated, requirement.list_at(&["values"])) {

@@ -1,4 +1,4 @@
-//! SelfSubjectReview: who the caller is (KEP-3325).
+//! SelfSubjectReview: the user that the caller is (KEP-3325).
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::value;
 
 use super::user;
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind::new("authentication.k8s.io", "v1", "SelfSubjectReview");
+const KIND: ExpectedKind = ExpectedKind::new("authentication.k8s.io", "v1", "SelfSubjectReview");
 
 pub(crate) struct SelfReview {
     admission: Arc<dyn Admission>,
@@ -25,7 +25,7 @@ impl SelfReview {
     async fn review(&self, call: UnstoredCall) -> Answer {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
         posted.validate(&self.admission).await?;
-        // The answer contains nothing of the request's object.
+        // The response has nothing of the request's object.
         let review = value!({
             "kind": (KIND.kind), "apiVersion": "authentication.k8s.io/v1",
             "metadata": {"creationTimestamp": (rfc3339(posted.context.now))},

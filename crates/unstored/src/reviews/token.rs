@@ -1,4 +1,4 @@
-//! TokenReview: whose token something is, asked by whoever was handed it.
+//! TokenReview: the user of a token that another server has received.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use binnacle_schema::{Object, Value};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::user;
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind::new("authentication.k8s.io", "v1", "TokenReview");
-/// The error of the authenticator for an unknown token.
+const KIND: ExpectedKind = ExpectedKind::new("authentication.k8s.io", "v1", "TokenReview");
+/// The authenticators' error for an unknown token.
 const INVALID: &str = "invalid bearer token";
 
 pub(crate) struct TokenReview {
@@ -49,11 +49,11 @@ impl TokenReview {
         posted.respond(review)
     }
 
-    /// Returns the outcome of the server's own authenticators for a request with nothing but the token.
+    /// Returns the outcome of the server's own authenticators for a request with only the token.
     async fn status(&self, token: &str, wanted: &[Text]) -> Result<Object, Status> {
         let mut status = Object::new();
         status.insert("user", Object::new());
-        // A token that cannot stand in a header is nobody's.
+        // A token that is no valid header is unknown.
         let Ok(header) = HeaderValue::from_str(&format!("Bearer {token}")) else {
             status.insert("error", INVALID);
             return Ok(status);

@@ -1,10 +1,10 @@
-//! Users as reviews show and name them.
+//! Users in the specs and statuses of reviews.
 
 use binnacle_meta::Text;
 use binnacle_request::User;
 use binnacle_schema::{Object, Value};
 
-/// `authentication.k8s.io` UserInfo.
+/// Returns the UserInfo of `authentication.k8s.io`.
 pub(super) fn info(user: &User) -> Value {
     let mut info = Object::new();
     for (member, text) in [("username", &user.name), ("uid", &user.uid)] {
@@ -22,7 +22,7 @@ pub(super) fn info(user: &User) -> Value {
     Value::Object(info)
 }
 
-/// The user that a spec names.
+/// Returns the user of a spec.
 pub(super) fn named(spec: &Value) -> User {
     let texts = |value: &Value| -> Vec<Text> {
         value.as_list().unwrap_or(&[]).iter().filter_map(Value::as_str).map(Text::from).collect()

@@ -1,10 +1,10 @@
-//! The container of a pod that a request is about.
+//! The container of a stream.
 
 use binnacle_meta::Status;
 use binnacle_registry::object;
 use binnacle_schema::Value;
 
-/// The container that was asked for, or the only one.
+/// Returns the requested container, or the pod's only one.
 pub(super) fn choose<'a>(asked: &'a str, pod: &'a Value) -> Result<&'a str, Status> {
     let pod_name = object::name(pod);
     let all = || {

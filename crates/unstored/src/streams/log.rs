@@ -1,4 +1,4 @@
-//! The log of a container, from its kubelet, as it comes.
+//! The log of a container, streamed from its kubelet.
 
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
 use binnacle_meta::{GroupResource, Status};
@@ -12,7 +12,7 @@ use super::log_options::LogOptions;
 use super::{Nodes, StreamMetrics, container};
 use crate::connect::unless_stopped;
 
-/// The most bytes of a kubelet's error that are passed on.
+/// The most bytes of a kubelet's error that are shown.
 const MAX_COMPLAINT: usize = 50_000;
 
 pub(crate) struct Log {
@@ -39,7 +39,7 @@ impl Log {
         let container = container::choose(&options.container, &pod)?;
         let node = pod.str_at(&["spec", "nodeName"]);
         if node.is_empty() {
-            // Without a node the pod does not run, and has no log.
+            // A pod without a node does not run, and has no log.
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             return Ok(response);
@@ -98,7 +98,7 @@ impl UnstoredHandler for Log {
     }
 }
 
-/// The first bytes of a body, as text.
+/// Returns the first bytes of a body, as text.
 async fn beginning(mut body: Body) -> Result<String, Status> {
     use http_body_util::BodyExt;
     let mut bytes = Vec::new();

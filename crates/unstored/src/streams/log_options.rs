@@ -1,4 +1,4 @@
-//! `PodLogOptions`, as they stand in the query.
+//! `PodLogOptions` in the query.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, Time, go_quote, int_error};
 use binnacle_request::Query;
@@ -20,8 +20,8 @@ pub(super) struct LogOptions {
 }
 
 impl LogOptions {
-    /// Reads and judges the options; `pod` is whom refusals name. With `splits` (`PodLogsQuerySplitStreams`) one of the
-    /// container's streams can be asked for.
+    /// Parses and validates the options; `pod` is the name for errors. With `splits` (`PodLogsQuerySplitStreams`) one
+    /// of the container's streams can be requested.
     pub(super) fn of(query: &Query, pod: &str, splits: bool) -> Result<Self, Status> {
         let since_time = match query.get("sinceTime") {
             None | Some("" | "null") => query.contains("sinceTime").then(|| Time::from_unix(ZERO_TIME, 0)),
@@ -58,7 +58,7 @@ impl LogOptions {
         }
         match (self.since_seconds, &self.since_time) {
             (Some(_), Some(_)) => {
-                // kube-apiserver's path has one nameless element.
+                // kube-apiserver's path has an element without a name.
                 let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
                 errors.push(FieldError::forbidden(&at("[]"), why));
             }
@@ -110,7 +110,7 @@ impl LogOptions {
 
 const STREAMS: [&str; 3] = ["All", "Stderr", "Stdout"];
 
-/// Go's zero time, year 1: what an empty time stands for.
+/// Go's zero time, year 1: the value of an empty time.
 const ZERO_TIME: i64 = -62_135_596_800;
 
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {

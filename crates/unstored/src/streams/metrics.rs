@@ -3,7 +3,7 @@
 use binnacle_metrics::keep;
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
-/// Counts what streams do; clones count together.
+/// Metrics of streams, shared by clones.
 #[derive(Clone)]
 pub(crate) struct StreamMetrics {
     pub(super) logs_usage: IntCounterVec,

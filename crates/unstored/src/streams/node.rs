@@ -1,4 +1,4 @@
-//! Pods, and the kubelets that run them.
+//! Look-up of pods and of their nodes' kubelets.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use binnacle_registry::{Catalog, Context, Match};
 use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 
-/// The way from a pod to the kubelet of its node.
+/// Looks up pods, nodes and kubelets.
 #[derive(Clone)]
 pub(crate) struct Nodes {
     pub(crate) resources: Catalog,
@@ -16,8 +16,8 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// An object that a request is about, or that what it is about refers to. One that is missing is reported as of the
-    /// request's own resource, whatever it is: so does kube-apiserver.
+    /// Returns the object of a request, or one that it refers to. As in kube-apiserver, the error for a missing one has
+    /// the resource of the request.
     pub(crate) async fn find(&self, info: &RequestInfo, plural: &str, name: &str) -> Result<Value, Status> {
         let resource = self.resources.require("", "v1", plural)?;
         let namespace = if resource.description.namespaced { info.namespace.as_str() } else { "" };
@@ -29,12 +29,12 @@ impl Nodes {
         }
     }
 
-    /// The pod that a request names.
+    /// Returns the pod of a request.
     pub(super) async fn pod(&self, info: &RequestInfo) -> Result<Value, Status> {
         self.find(info, "pods", &info.name).await
     }
 
-    /// The kubelet of a node.
+    /// Returns the kubelet of a node.
     pub(crate) async fn kubelet(&self, info: &RequestInfo, node: &str) -> Result<Kubelet, Status> {
         let node = self.find(info, "nodes", node).await?;
         self.kubelets.of_node(&node).map_err(|why| Status::unknown(500, &why))

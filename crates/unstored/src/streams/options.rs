@@ -1,13 +1,13 @@
-//! The options of exec, attach and port-forward, as they stand in the query.
+//! The options of exec, attach and port-forward in the query.
 
 use binnacle_meta::{Status, go_quote};
 use binnacle_proxy::encode_query;
 use binnacle_request::Query;
 use binnacle_schema::{Object, Value};
 
-/// `PodExecOptions`, `PodAttachOptions`, `PodPortForwardOptions`: what does not belong to a kind stays empty.
+/// `PodExecOptions`, `PodAttachOptions` or `PodPortForwardOptions`; fields of the other kinds are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct StreamOptions {
     pub(crate) stdin: bool,
     pub(crate) stdout: bool,
     pub(crate) stderr: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     pub(crate) ports: Vec<u16>,
 }
 
-impl Options {
+impl StreamOptions {
     pub(super) fn of_command(query: &Query, with_command: bool) -> Self {
         Self {
             stdin: query.flag("stdin"),
@@ -60,7 +60,7 @@ impl Options {
         encode(&pairs)
     }
 
-    /// As an object, for admission.
+    /// Returns the options as an object, for admission.
     pub(super) fn object(&self, kind: &str) -> Value {
         let mut object = Object::new();
         object.insert("kind", kind);
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// A query string, sorted by key, with what introduces it; nothing for no pairs.
+/// Returns a query string with its `?`, sorted by key; empty without pairs.
 pub(super) fn encode(pairs: &[(&str, String)]) -> String {
     encode_query(pairs.iter().map(|(key, value)| (*key, value.as_str())).collect())
 }
@@ -104,7 +104,7 @@ mod tests {
             ),
             ("container=c&stdout=true", "?output=1"),
         ] {
-            assert_eq!(Options::of_command(&Query::parse(query), true).query(), want, "{query}");
+            assert_eq!(StreamOptions::of_command(&Query::parse(query), true).query(), want, "{query}");
         }
     }
 
@@ -121,7 +121,7 @@ mod tests {
                 Err(r#"cannot convert to []int32: strconv.ParseUint: parsing "65536": value out of range"#),
             ),
         ] {
-            let got = Options::of_ports(&Query::parse(query)).map(|options| options.query());
+            let got = StreamOptions::of_ports(&Query::parse(query)).map(|options| options.query());
             assert_eq!(got.as_deref().map_err(Status::message), want, "{query}");
         }
     }

@@ -1,4 +1,4 @@
-//! `exec`, `attach` and `portforward`: a client's connection, upgraded, becomes one to the kubelet.
+//! `exec`, `attach` and `portforward`: a client's upgraded connection is connected to the kubelet.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use binnacle_registry::admission::Admission;
 use binnacle_registry::object;
 use binnacle_request::{BoxFuture, Request, RequestInfo};
 
-use super::{Nodes, Options, StreamMetrics, container};
+use super::{Nodes, StreamMetrics, StreamOptions, container};
 use crate::connect::{Caller, may_create, unless_stopped};
 
 /// The subresource of a session.
@@ -44,9 +44,9 @@ impl Remote {
     async fn connect(&self, call: UnstoredCall) -> Answer {
         let UnstoredCall { request, warnings, .. } = call;
         let options = match self.session {
-            Session::Exec => Options::of_command(&request.query, true),
-            Session::Attach => Options::of_command(&request.query, false),
-            Session::PortForward => Options::of_ports(&request.query)?,
+            Session::Exec => StreamOptions::of_command(&request.query, true),
+            Session::Attach => StreamOptions::of_command(&request.query, false),
+            Session::PortForward => StreamOptions::of_ports(&request.query)?,
         };
         let caller = Caller::of(&request, warnings)?;
         caller.admit(&self.admission, options.object(self.session.options_kind())).await?;
@@ -55,8 +55,8 @@ impl Remote {
         self.stream(request, kubelet, path_and_query, &options).await
     }
 
-    /// Returns the kubelet of the session, and the path there.
-    async fn locate(&self, info: &RequestInfo, options: &Options) -> Result<(Kubelet, String), Status> {
+    /// Returns the kubelet of the session, and the path of its request.
+    async fn locate(&self, info: &RequestInfo, options: &StreamOptions) -> Result<(Kubelet, String), Status> {
         let pod = self.nodes.pod(info).await?;
         let container = match self.session {
             Session::PortForward => String::new(),
@@ -72,7 +72,13 @@ impl Remote {
         Ok((kubelet, path))
     }
 
-    async fn stream(&self, request: Request, kubelet: Kubelet, path_and_query: String, options: &Options) -> Answer {
+    async fn stream(
+        &self,
+        request: Request,
+        kubelet: Kubelet,
+        path_and_query: String,
+        options: &StreamOptions,
+    ) -> Answer {
         let headers = &request.headers;
         let (gate, features) = (self.session.gate(), self.nodes.resources.features());
         if features.enabled(gate) {
@@ -88,7 +94,7 @@ impl Remote {
         }
         match self.session {
             Session::Exec | Session::Attach if features.enabled(gate) && wants_translation(headers) => {
-                let Options { stdin, stdout, stderr, tty, .. } = *options;
+                let StreamOptions { stdin, stdout, stderr, tty, .. } = *options;
                 let streams = Streams { stdin, stdout, stderr, tty };
                 let counter = self.metrics.translated.clone();
                 let ended = move |code: u16| counter.with_label_values(&[code.to_string().as_str()]).inc();
@@ -141,7 +147,7 @@ impl Session {
         }
     }
 
-    /// The first segment of the kubelet's path.
+    /// Returns the first segment of the kubelet's path.
     fn path(self) -> &'static str {
         match self {
             Self::Exec => "exec",

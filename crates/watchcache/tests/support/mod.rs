@@ -1,4 +1,4 @@
-//! A resource of small text objects, a store that breaks on demand, and a checker of watch streams.
+//! A resource of small text objects, a store that fails on demand, and a checker of watch streams.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -22,13 +22,13 @@ use tokio::time::Instant;
 
 pub(crate) const PREFIX: &str = "/registry/things/";
 
-/// A value that the indexer panics at.
+/// A value that makes the indexer panic.
 pub(crate) const PANIC: &str = "panic";
 
-/// Values look like `app=web,tier=back|node-1,Running|anything`.
+/// The indexer of values of the form `app=web,tier=back|node-1,Running|anything`.
 pub(crate) struct Things {
     fields: Vec<Text>,
-    /// How often an object was looked at.
+    /// The number of indexed objects.
     pub(crate) indexed: AtomicUsize,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// The key of a thing; what begins with a slash is a key of something else.
+/// Returns the key of a thing; a path that begins with a slash is a complete key outside the range.
 pub(crate) fn key(path: &str) -> Bytes {
     if path.starts_with('/') { path.to_owned().into() } else { format!("{PREFIX}{path}").into() }
 }
@@ -88,7 +88,7 @@ pub(crate) fn interest(namespace: &str, labels: &str, fields: &str) -> Interest 
     }
 }
 
-/// What a list of this interest holds: path, revision and value of each object.
+/// The contents of a list: path, revision and value of each object.
 pub(crate) type Listing = BTreeMap<String, (u64, String)>;
 
 pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listing) {
@@ -101,7 +101,7 @@ pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listin
     (snapshot.revision(), listing.collect())
 }
 
-/// One item of a watch in words: what, which object, at which revision, showing which value.
+/// One item of a watch: its type, object, revision and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) change: Change,
@@ -120,12 +120,12 @@ pub(crate) fn seen(item: &WatchItem) -> Option<Seen> {
     })
 }
 
-/// Reads until everything up to `revision` was delivered.
+/// Reads until everything up to `revision` has been delivered.
 pub(crate) async fn read_until(watcher: &mut Watcher, revision: Revision) -> Vec<WatchItem> {
     try_read_until(watcher, revision).await.unwrap()
 }
 
-/// As [`read_until`], of a watch that may end.
+/// Like [`read_until`], for a watch that may end.
 pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) -> Result<Vec<WatchItem>, WatchError> {
     let mut items = Vec::new();
     while watcher.progress() < revision {
@@ -137,9 +137,9 @@ pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) ->
     Ok(items)
 }
 
-/// The whole history of the things as the store's own watch tells it, up to `revision`.
+/// Returns the whole history of the things up to `revision`, from the store's own watch.
 pub(crate) async fn history(store: &dyn Store, revision: Revision) -> Vec<binnacle_store::Event> {
-    // The first write gets a revision above 1.
+    // The first write has a revision above 1.
     let start = Revision(1).max(store.compacted_revision().await.unwrap());
     let mut watch = store.watch(binnacle_store::prefix_range(PREFIX.as_bytes()), start).await.unwrap();
     let last = watch.control.barrier().await.unwrap().last_event.min(revision);
@@ -169,7 +169,7 @@ pub(crate) fn revision_of(event: &binnacle_store::Event) -> Revision {
     }
 }
 
-/// What a watcher that takes `wants(path, value)` must see of `history` after `from`.
+/// Returns the items that a watcher of `wants(path, value)` must receive for `history` after `from`.
 pub(crate) fn expected(
     history: &[binnacle_store::Event],
     from: Revision,
@@ -203,7 +203,7 @@ pub(crate) fn expected(
     out
 }
 
-/// Replays a stream upon a listing; panics where the stream contradicts itself.
+/// Applies a stream to a listing; panics if the stream contradicts itself.
 pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
     let mut newest = 0;
     for item in items {
@@ -219,15 +219,15 @@ pub(crate) fn replay(mut listing: Listing, items: &[Seen]) -> Listing {
     listing
 }
 
-/// A store whose watches can be broken and whose answers can be refused.
+/// A store whose watches can be broken and whose methods can fail.
 pub(crate) struct Faulty {
     me: Weak<Self>,
     pub(crate) inner: EmbeddedStore,
-    /// Watches end at once and no new ones begin.
+    /// True when watches end at once and no new ones can start.
     pub(crate) down: AtomicBool,
-    /// No value can be read.
+    /// True when no value can be read.
     pub(crate) sealed: AtomicBool,
-    /// The next watch panics.
+    /// True when the next watch panics.
     pub(crate) panics: AtomicBool,
     cut: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
     pub(crate) ranges: AtomicUsize,
@@ -246,7 +246,7 @@ impl Faulty {
         })
     }
 
-    /// Ends all watches that run.
+    /// Ends all open watches.
     pub(crate) fn cut(&self) {
         for cut in self.cut.lock().drain(..) {
             let _ = cut.send(());
@@ -304,7 +304,7 @@ impl Store for Faulty {
     }
 }
 
-/// Numbers that look random and are the same every time.
+/// A generator of pseudorandom numbers, the same in every run.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

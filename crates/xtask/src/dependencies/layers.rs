@@ -1,4 +1,4 @@
-//! Which crate leans on which: the table of crates in ARCHITECTURE.md, held against their manifests.
+//! The layers of crates: ARCHITECTURE.md's table of crates, held against their manifests.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::Findings;
 
-/// Crates that provide kinds. Only programs, tools and tests name them: what serves resources sees the catalog alone.
+/// Crates that provide kinds. Only programs, tools and tests name them: crates that serve resources see the catalog
+/// alone.
 const PROVIDERS: [&str; 4] = ["binnacle-kinds", "binnacle-resources", "binnacle-columns", "binnacle-builtin"];
 /// Crates that must not name a provider.
 const SERVING: [&str; 6] = [
@@ -18,7 +19,8 @@ const SERVING: [&str; 6] = [
     "binnacle-controlplane",
 ];
 
-/// Every crate of the workspace stands in the table, below all that it leans on; development dependencies do not count.
+/// Checks that every crate of the workspace stands in the table, below all that it leans on; development dependencies
+/// do not count.
 pub(super) fn check(architecture: &str, packages: &[Value]) -> Findings {
     let rows = rows(architecture);
     let place: HashMap<&str, usize> = rows.iter().enumerate().map(|(at, name)| (*name, at)).collect();

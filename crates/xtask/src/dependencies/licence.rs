@@ -1,6 +1,6 @@
 //! Licence expressions: names joined by AND and OR, with parentheses.
 
-/// True when one may use what is under this licence when one may use what is under these.
+/// True when the allowed licences permit code under this licence expression.
 pub(super) fn permits(expression: &str, allowed: &[String]) -> bool {
     // The slash is how OR was written once.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
@@ -9,7 +9,7 @@ pub(super) fn permits(expression: &str, allowed: &[String]) -> bool {
     either(&mut rest, allowed).is_some_and(|permitted| permitted && rest.is_empty())
 }
 
-/// `None` where the expression is none.
+/// `None` where the expression is invalid.
 fn either(rest: &mut &[&str], allowed: &[String]) -> Option<bool> {
     let mut permitted = both(rest, allowed)?;
     while take(rest, "OR") {

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::Findings;
 
-/// Dependencies for the sake of a feature of theirs, which code need not name: kube is told so which version to speak.
+/// Dependencies for the sake of a feature of theirs, which code need not name: kube gets its API version so.
 const FEATURES_ONLY: &[&str] = &["k8s-openapi"];
 
-/// What members of the workspace declare without using it.
+/// The dependencies that members of the workspace declare without using them.
 pub(super) fn of_members(packages: &[Value]) -> Findings {
     let mut findings = Findings::new();
     for package in packages.iter().filter(|package| package["source"].is_null()) {
@@ -30,7 +30,7 @@ pub(super) fn of_members(packages: &[Value]) -> Findings {
     findings
 }
 
-/// What the workspace declares and no member takes.
+/// The dependencies that the workspace declares and no member takes.
 pub(super) fn of_workspace(manifest: &str, packages: &[Value]) -> Findings {
     let taken: BTreeSet<&str> = packages
         .iter()

@@ -1,4 +1,4 @@
-//! Whether a field's type is what OpenAPI and protobuf say of it, and the type that follows from the two.
+//! Comparison of a field's type with OpenAPI and protobuf, and the type that follows from the two.
 
 use binnacle_tables::Ty;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::openapi::reference;
 use super::protobuf::{Messages, ProtoTy};
 use super::special::{definition_of, special};
 
-/// Compares a type with a property of a definition; the error says what is expected.
+/// Compares a type with a property of a definition; the error names the expected one.
 pub(crate) fn with_openapi(ty: &Ty, schema: &Value) -> Result<(), String> {
     let is = |ty: &str, format: Option<&str>| {
         schema.get("type").and_then(Value::as_str) == Some(ty)

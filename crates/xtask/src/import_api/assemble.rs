@@ -13,7 +13,7 @@ use super::openapi::{Definition, Definitions};
 use super::protobuf::{Messages, ProtoField, ProtoTy};
 use super::special::special;
 
-/// Everything that is known.
+/// The sources of the tables.
 pub(crate) struct Sources<'a> {
     pub(crate) openapi: &'a Definitions,
     pub(crate) protobuf: &'a Messages,
@@ -88,7 +88,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// The head of a package's table; what it registers as kinds goes to `claims`.
+    /// The head of a package's table; the kinds that it registers go to `claims`.
     fn package_facts(&mut self, package: &str, claims: &mut BTreeMap<String, Vec<KindOf>>) -> Result<Table, String> {
         let mut table = Table { package: package.into(), api_version: None, options: false, messages: Vec::new() };
         let mut claim = |definition: String, kind: KindOf| {
@@ -125,7 +125,7 @@ impl Assembler<'_> {
                 }
             }
         }
-        // Whatever is new must say so in its documents.
+        // New definitions take their kinds from the documents.
         for (name, definition) in self.openapi.iter() {
             if name.rsplit_once('.').is_none_or(|(owner, _)| owner != package) {
                 continue;
@@ -189,7 +189,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// The fields with what Go says of them.
+    /// The fields with Go's facts.
     fn fields(&mut self, name: &str) -> Result<Vec<Field>, String> {
         if let Some(go) = &mut self.go {
             return go.fields(name)?.ok_or("the Go sources do not have it".into());
@@ -300,7 +300,7 @@ impl Assembler<'_> {
         fields.iter().find(|field| field.number == tag)
     }
 
-    /// Adds what OpenAPI says of the fields and compares the rest with it.
+    /// Adds OpenAPI's facts to the fields and compares the rest with it.
     fn overlay(&mut self, name: &str, definition: &Definition, fields: &mut [Field]) {
         let required = definition.required();
         for field in fields.iter_mut() {
@@ -383,7 +383,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// What OpenAPI lists as kinds must be claimed.
+    /// Checks that the kinds of OpenAPI are claimed.
     fn check_kinds(&mut self, name: &str, short: &str, definition: &Definition) {
         let Some((package, _)) = name.rsplit_once('.') else { return };
         let Some(table) = self.tables.get(package) else { return };
@@ -424,7 +424,8 @@ fn in_declared_order(fields: &mut [Field], required: &[&str]) {
     }
 }
 
-/// JSON and protobuf names may differ in case, `$ref` and `x-kubernetes-...` also in what protobuf cannot spell.
+/// JSON and protobuf names may differ in case, `$ref` and `x-kubernetes-...` also in characters that protobuf names
+/// cannot have.
 fn same_name(json: &str, proto: &str) -> bool {
     let plain = |name: &str| name.replace(['-', '$', '_'], "").to_ascii_lowercase();
     plain(json) == plain(proto)

@@ -1,11 +1,11 @@
-//! What OpenAPI alone knows: required, list types, patch strategies, defaults, enums, unions.
+//! The facts that OpenAPI alone has: required, list types, patch strategies, defaults, enums, unions.
 
 use binnacle_tables::{DefaultValue, Field, ListType, Patch, Ty, Union};
 use serde_json::Value;
 
 use super::openapi::strings;
 
-/// Adds what OpenAPI alone says of a field.
+/// Adds the facts of a field that OpenAPI alone has.
 pub(crate) fn add_openapi(field: &mut Field, schema: &Value, required: &[&str]) -> Result<(), String> {
     field.required = required.contains(&field.name.as_str());
     let text = |name: &str| schema.get(name).and_then(Value::as_str);
@@ -73,7 +73,7 @@ fn enum_of(schema: &Value) -> Vec<&str> {
     Vec::new()
 }
 
-/// What Go's zero value is as a `default`.
+/// Go's zero value as a `default`.
 pub(crate) fn zero(ty: &Ty) -> Value {
     match ty {
         Ty::String | Ty::Duration => "".into(),

@@ -1,5 +1,5 @@
-//! Go sources of API packages, read line by line: struct fields with their tags, named types, constants, and what a
-//! package registers as its kinds. Nothing is type-checked; only what such packages contain is understood.
+//! Go sources of API packages, read line by line: struct fields with their tags, named types, constants, and the kinds
+//! that a package registers. Nothing is type-checked; only the syntax of such packages is understood.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -28,11 +28,11 @@ pub(crate) enum GoType {
     Opaque(String),
 }
 
-/// What is known of one package, its files taken together.
+/// The facts of one package, its files taken together.
 #[derive(Debug, Default)]
 pub(crate) struct Package {
     pub(crate) types: BTreeMap<String, GoType>,
-    /// Of each type, in which file it stands: import names are per file.
+    /// The file of each type: import names are per file.
     homes: HashMap<String, usize>,
     imports: Vec<HashMap<String, String>>,
     /// Types marked `+enum`.
@@ -44,7 +44,7 @@ pub(crate) struct Package {
     pub(crate) unversioned: Vec<String>,
     /// Types registered in every group version (meta only).
     pub(crate) everywhere: Vec<String>,
-    /// Whether the package registers the kinds that exist everywhere.
+    /// True when the package registers the kinds that exist everywhere.
     pub(crate) options: bool,
     group: Option<String>,
     version: Option<String>,
@@ -143,7 +143,7 @@ fn read_package(folder: &Path) -> Result<Package, String> {
     Ok(package)
 }
 
-/// In which kind of block a line stands.
+/// The block of a line.
 enum Block {
     None,
     Imports,

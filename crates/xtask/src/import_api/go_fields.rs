@@ -9,11 +9,11 @@ use super::go::{Constant, GoField, GoType, Package, Tree};
 use super::protobuf::Messages;
 use super::special::special;
 
-/// `runtime.Unknown`, in audit events alone: any object in JSON, the storage envelope in protobuf, in which nobody sends
-/// audit events.
+/// `runtime.Unknown`, in audit events alone: any object in JSON, the storage envelope in protobuf, in which audit
+/// events are never sent.
 pub(crate) const UNKNOWN: &str = "io.k8s.apimachinery.pkg.runtime.Unknown";
 
-/// How Go's JSON encoder sees a type, for what `omitempty` means.
+/// The class of a type to Go's JSON encoder, which decides the meaning of `omitempty`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Scalar,
@@ -33,7 +33,7 @@ struct Resolved {
     json_only: bool,
 }
 
-/// Reads structs of a checkout. `messages` tells which named lists are messages in protobuf.
+/// Reads structs of a checkout. `messages` decides which named lists are messages in protobuf.
 pub(crate) struct GoFields<'a> {
     pub(crate) tree: Tree,
     pub(crate) messages: &'a Messages,
@@ -337,7 +337,7 @@ fn proto_number(declared: &GoField) -> Result<Option<u32>, String> {
     number.map(Some).ok_or(format!("{}: not understood: protobuf:{tag:?}", declared.name))
 }
 
-/// What becomes of the zero value: see `Presence` of the schema crate.
+/// The treatment of the zero value: see `Presence` of the schema crate.
 fn presence(class: Class, options: &[&str]) -> Result<Presence, String> {
     let omit_empty = options.contains(&"omitempty");
     let omit_zero = options.contains(&"omitzero");

@@ -16,7 +16,7 @@ pub(crate) struct Definition {
 
 pub(crate) type Definitions = BTreeMap<String, Definition>;
 
-/// All definitions of all JSON files of the folders. Documents may differ in what they list as kinds, and in enums,
+/// All definitions of all JSON files of the folders. Documents may differ in the kinds that they list, and in enums,
 /// which are absent from the specifications of a checkout but not from served documents; nothing else.
 pub(crate) fn read(folders: &[PathBuf]) -> Result<Definitions, String> {
     let mut all = Definitions::new();

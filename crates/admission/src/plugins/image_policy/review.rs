@@ -1,4 +1,4 @@
-//! ImageReview (`imagepolicy.k8s.io/v1alpha1`) as it travels: the question and the answer.
+//! ImageReview (`imagepolicy.k8s.io/v1alpha1`) in requests to the webhook and in its answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -11,16 +11,16 @@ use crate::lookup::Lookup;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
-/// Where kube-apiserver registers its kinds.
+/// The place where kube-apiserver registers its kinds, which is part of messages.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
-/// Annotations of pods that are for the webhook have this in their keys.
+/// Part of the keys of pod annotations that are passed to the webhook.
 const FOR_WEBHOOK: &str = ".image-policy.k8s.io/";
 
-/// A question: the spec of a review.
+/// The spec of a review: the request to the webhook.
 pub(super) struct Review(Value);
 
 impl Review {
-    /// Asks about the ephemeral containers of a pod or about all others.
+    /// Returns the review of a pod's ephemeral containers, or of all other containers.
     pub(super) fn of(pod: &Value, namespace: &str, ephemeral: bool) -> Self {
         let lists: &[&str] = if ephemeral { &["ephemeralContainers"] } else { &["containers", "initContainers"] };
         let containers = lists.iter().flat_map(|list| pod.list_at(&["spec", list]));
@@ -50,12 +50,12 @@ impl Review {
         Self(Value::Object(spec))
     }
 
-    /// The question as JSON, by which its answer is remembered.
+    /// Returns the spec as JSON, the key under which its answer is cached.
     pub(super) fn spec(&self) -> Bytes {
         Bytes::from(json::to_string(&self.0))
     }
 
-    /// What is posted.
+    /// Returns the body of the request to the webhook.
     pub(super) fn document(&self) -> Bytes {
         let spec = self.0.clone();
         let review = value!({
@@ -65,7 +65,7 @@ impl Review {
     }
 }
 
-/// An answer: the status of a review.
+/// The status of a review: the answer of the webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) allowed: bool,
@@ -73,7 +73,7 @@ pub(super) struct Answer {
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// An ImageReview as far as its answer goes, by kube-apiserver's names, which are part of messages.
+/// The schema of an answer: the status of an ImageReview, with kube-apiserver's names, which are part of messages.
 static REVIEW: LazyLock<Message> = LazyLock::new(|| {
     let status = Message::new(
         "ImageReviewStatus",
@@ -88,7 +88,7 @@ static REVIEW: LazyLock<Message> = LazyLock::new(|| {
 });
 
 impl Answer {
-    /// Reads an answer, which may leave out what kind of document it is, but not say that it is another.
+    /// Reads an answer. It may omit kind and version, but other values are an error.
     pub(super) fn read(answer: &binnacle_webhook::Answer, kinds: &dyn Lookup) -> Result<Self, WebhookError> {
         let malformed = |why: String| WebhookError::Malformed(why);
         if answer.body.is_empty() {
@@ -120,7 +120,7 @@ impl Answer {
     }
 }
 
-/// What is wrong with an answer of another kind.
+/// Returns the error for an answer of another kind.
 fn other(kinds: &dyn Lookup, kind: &str, api_version: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if kind == "Status" || kinds.is_known(group, version, kind) {

@@ -1,4 +1,4 @@
-//! The plugin's part of the configuration file, which is no API object: members that it does not know are passed over.
+//! ImagePolicyWebhook's part of the configuration file, which is not an API object: unknown members are ignored.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use binnacle_meta::GoDuration;
 use binnacle_schema::{Field, Limits, Message, MessageRef, Ty, Value, decode, yaml};
 use binnacle_webhook::{Client, load, parse};
 
-/// The time for one call, its answer read to the end.
+/// The timeout of one call, including reading the answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1000 * MILLISECOND;
 const MINUTE: i64 = 60 * SECOND;
 
-/// Who says which images may be used, and how long that counts.
+/// The webhook that decides on images, and the times for which its answers are cached.
 #[derive(Clone, Debug)]
 pub struct ImagePolicySettings {
     pub(super) client: Client,
     pub(super) allow_ttl: Duration,
     pub(super) deny_ttl: Duration,
     pub(super) retry_backoff: Duration,
-    /// Whether images are allowed that nobody could be asked about.
+    /// True if images are allowed when the webhook fails.
     pub(super) default_allow: bool,
 }
 
 impl ImagePolicySettings {
-    /// From the text of the file. Errors are worded as kube-apiserver's.
+    /// Reads the text of the file. Errors are worded as kube-apiserver's.
     pub fn read(text: Option<&[u8]>) -> Result<Self, String> {
         let text = text.ok_or("no config specified")?;
         let (tree, _) = yaml::parse(text, &Limits::default()).map_err(|error| error.to_string())?;
@@ -56,7 +56,7 @@ fn message() -> Message {
     Message::new("AdmissionConfig", vec![Field::new("imagePolicy", policy)])
 }
 
-/// A number of `unit`s: -1 is none at all, 0 the default. Least, most and default are in nanoseconds.
+/// Converts a number of `unit`s: -1 means zero, 0 the default. Least, most and default are in nanoseconds.
 fn duration(said: i64, unit: i64, [least, most, default]: [i64; 3]) -> Result<Duration, String> {
     let nanos = match said {
         -1 => 0,

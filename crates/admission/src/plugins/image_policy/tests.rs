@@ -1,4 +1,4 @@
-//! The plugin over real HTTPS servers that answer, refuse, lie, are slow, and are not there.
+//! The plugin with real HTTPS servers that allow, refuse, send malformed answers, are slow, or are absent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,7 +36,7 @@ fn settings(kubeconfig: &str, default_allow: bool) -> ImagePolicySettings {
 }
 
 impl Rig {
-    /// A server that gives these answers one after the other, the last one from then on.
+    /// Starts a server that gives these answers one after the other, and repeats the last one.
     async fn answering(answers: &[(u16, &str)], pause: Duration, default_allow: bool) -> Self {
         let (calls, bodies) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
         let answers: Vec<(u16, Vec<u8>)> =
@@ -63,7 +63,7 @@ impl Rig {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether a pod with this image is let in, and what audit events tell of it.
+    /// Returns the verdict on a pod with this image, and its audit annotations.
     async fn ask(&self, image: &str) -> (Result<(), String>, Vec<String>) {
         let attributes = pods(Operation::Create);
         assert!(self.plugin.handles(Stage::Validate, &attributes));
@@ -110,7 +110,7 @@ async fn answers() {
     }
 }
 
-/// kube-apiserver does not wrap a refusal in another.
+/// kube-apiserver does not wrap the webhook's refusal in another one.
 #[tokio::test]
 async fn who_may_not_ask_is_told_so() {
     let told =
@@ -137,7 +137,7 @@ async fn what_is_allowed_is_remembered() {
     assert_eq!(rig.calls(), 2);
     let spec = r#""spec":{"containers":[{"image":"b"}],"namespace":"ns"},"status":{"allowed":false}}"#;
     assert!(rig.bodies.lock()[1].trim_end().ends_with(spec));
-    // Refusals are not, with the time that they are given here.
+    // Refusals are not cached, since their TTL is zero here.
     let rig = Rig::answering(&[(200, "{}")], Duration::ZERO, false).await;
     assert!(rig.ask("a").await.0.is_err() && rig.ask("a").await.0.is_err());
     assert_eq!(rig.calls(), 2);
@@ -146,7 +146,7 @@ async fn what_is_allowed_is_remembered() {
 #[tokio::test]
 async fn failures() {
     let allowed = (200, r#"{"status":{"allowed":true}}"#);
-    // Passing trouble is waited out, for a while.
+    // Transient failures are retried for a while.
     let rig = Rig::answering(&[(500, "busy"), (429, ""), allowed], Duration::ZERO, false).await;
     assert_eq!((rig.ask("a").await.0, rig.calls()), (Ok(()), 3));
     let rig = Rig::answering(&[(500, "busy")], Duration::ZERO, false).await;
@@ -156,7 +156,7 @@ async fn failures() {
     let open = vec![format!("{PREFIX}failed-open=true")];
     let rig = Rig::answering(&[(404, "")], Duration::ZERO, true).await;
     assert_eq!(rig.ask("a").await, (Ok(()), open.clone()));
-    // What was not answered is not remembered.
+    // Failed calls are not cached.
     assert_eq!(rig.ask("a").await, (Ok(()), open.clone()));
     assert_eq!(rig.calls(), 2);
 

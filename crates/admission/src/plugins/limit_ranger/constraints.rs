@@ -1,4 +1,4 @@
-//! The rules of a limit range's item.
+//! The constraints of a limit range's item.
 
 use binnacle_meta::{Format, Quantity};
 
@@ -9,7 +9,7 @@ pub(super) enum Constraint {
     Min,
     Max,
     MaxLimitRequestRatio,
-    /// [`Constraint::Max`] of what has requests only.
+    /// [`Constraint::Max`] for objects that have requests only.
     MaxRequest,
 }
 
@@ -17,7 +17,7 @@ impl Constraint {
     pub(super) const ALL: &'static [Self] = &[Self::Min, Self::Max, Self::MaxLimitRequestRatio];
     pub(super) const OF_CLAIMS: &'static [Self] = &[Self::Min, Self::MaxRequest];
 
-    /// Where the item has the amounts of the rule.
+    /// Returns the item's member with the amounts of the constraint.
     pub(super) fn member(self) -> &'static str {
         match self {
             Self::Min => "min",
@@ -26,7 +26,7 @@ impl Constraint {
         }
     }
 
-    /// What is wrong, if anything.
+    /// Returns the error if the constraint is violated.
     pub(super) fn broken(
         self,
         what: &str,

@@ -1,4 +1,4 @@
-//! A node's own object, and the status of claims that it resizes.
+//! Restrictions of a node's own Node object, and of the status of claims that it resizes.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use binnacle_schema::{Object, Value};
 
 use super::{NodeRequest, Verdict, no, shown};
 
-/// Labels of Kubernetes' own that kubelets set.
+/// Kubernetes' own labels that kubelets set.
 const KUBELET_LABELS: [&str; 11] = [
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
@@ -24,7 +24,7 @@ const KUBELET_LABELS: [&str; 11] = [
     "beta.kubernetes.io/arch",
 ];
 const KUBELET_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// For labels by which workloads are kept from nodes.
+/// The domain of labels that keep workloads off nodes.
 const RESTRICTION: &str = "node-restriction.kubernetes.io";
 
 pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
@@ -35,7 +35,7 @@ pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
     let source = |of: &Value| of.at(&["spec", "configSource"]).filter(|source| !source.is_null()).cloned();
     match (asked.attributes.operation, asked.old) {
         (Operation::Create, _) => {
-            // By what it says here a node would be given rights.
+            // A `configSource` would give the node rights.
             if source(asked.object).is_some() {
                 return no(format!("node {node} is not allowed to create pods with a non-nil configSource"));
             }
@@ -53,7 +53,7 @@ pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
             if new.list_at(&["spec", "taints"]) != old.list_at(&["spec", "taints"]) {
                 return no(format!("node {node} is not allowed to modify taints"));
             }
-            // An owner that is gone takes the node with it, which then comes again with other taints (CVE-2025-5187).
+            // A node whose owner is gone is deleted, and then registers with other taints (CVE-2025-5187).
             if new.list_at(&["metadata", "ownerReferences"]) != old.list_at(&["metadata", "ownerReferences"]) {
                 return no(format!("node {node} is not allowed to modify ownerReferences"));
             }
@@ -67,7 +67,7 @@ pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
     Ok(())
 }
 
-/// The labels that differ and that are not for kubelets to change, in order.
+/// Returns the changed labels that kubelets must not change, sorted.
 fn forbidden_labels(new: &Value, old: Option<&Value>) -> String {
     let labels = |of: Option<&'_ Value>| -> BTreeSet<(String, String)> {
         let labels = of.and_then(|of| of.object_at(&["metadata", "labels"])).into_iter().flat_map(Object::iter);
@@ -89,7 +89,7 @@ fn is_within(namespace: &str, domain: &str) -> bool {
     namespace.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// A kubelet that resizes a volume says how large it is now.
+/// Checks a kubelet's update of a claim's status after it has resized the volume.
 pub(super) fn claim_status(features: &Features, asked: NodeRequest<'_>) -> Verdict {
     let Some(old) = asked.old.filter(|_| asked.attributes.operation == Operation::Update) else {
         return no(format!("unexpected operation {}", go_quote(shown(asked.attributes.operation))));
@@ -121,7 +121,7 @@ pub(super) fn claim_status(features: &Features, asked: NodeRequest<'_>) -> Verdi
     ))
 }
 
-/// Where two trees differ. Nothing is the same as an empty object.
+/// Appends the paths of the differences of two trees. An absent object equals an empty one.
 fn compare(path: &str, old: &Value, new: &Value, differences: &mut Vec<String>) {
     let empty = Object::new();
     let members = |value: &'_ Value| match value {

@@ -1,4 +1,4 @@
-//! PodCertificateRequests (KEP-4317): a node asks for certificates of the pods that run on it.
+//! Restrictions of PodCertificateRequests (KEP-4317): a node requests certificates only for the pods that run on it.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use binnacle_schema::Value;
 
 use super::pods::is_bound_to;
 use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, not_yet, shown};
-use crate::lookup::Kind;
+use crate::lookup::LookupKind;
 
 impl NodeRestriction {
-    /// What may only be unknown here yet is no refusal.
+    /// Checks a request for a pod's certificate. An object missing in the cache is a transient error, not a refusal.
     pub(super) async fn pod_certificate(&self, asked: NodeRequest<'_>) -> Verdict {
         let attributes = asked.attributes;
         if !self.features.enabled("PodCertificateRequest") {
@@ -36,14 +36,14 @@ impl NodeRestriction {
                 "PodCertificateRequest.Spec.NodeName={named}, which is not the requesting node {asking}"
             ));
         }
-        let found = self.named(Kind::Node, "node", "", node, &format!("node {}", go_quote(node))).await?;
+        let found = self.named(LookupKind::Node, "node", "", node, &format!("node {}", go_quote(node))).await?;
         if uid(&found) != spec("nodeUID") {
             let (said, known) = (go_quote(spec("nodeUID")), go_quote(&uid(&found)));
             return Err(not_yet(format!(
                 "PodCertificateRequest for pod {pod_shown} names node UID {said}, inconsistent with the running node ({known})"
             )));
         }
-        let pod = self.named(Kind::Pod, "pod", namespace, spec("podName"), &format!("pod {pod_shown}")).await?;
+        let pod = self.named(LookupKind::Pod, "pod", namespace, spec("podName"), &format!("pod {pod_shown}")).await?;
         if uid(&pod) != spec("podUID") {
             let (said, known) = (go_quote(spec("podUID")), go_quote(&uid(&pod)));
             return Err(not_yet(format!(
@@ -66,7 +66,7 @@ impl NodeRestriction {
             ));
         }
         let what = format!("service account {}", qualified(account));
-        let found = self.named(Kind::ServiceAccount, "serviceaccount", namespace, account, &what).await?;
+        let found = self.named(LookupKind::ServiceAccount, "serviceaccount", namespace, account, &what).await?;
         if uid(&found) != spec("serviceAccountUID") {
             let (said, known) = (go_quote(spec("serviceAccountUID")), go_quote(&uid(&found)));
             return Err(not_yet(format!(
@@ -77,10 +77,10 @@ impl NodeRestriction {
         Ok(())
     }
 
-    /// An object that the request names, as `what`.
+    /// Returns an object that the request names; `what` describes it in errors.
     async fn named(
         &self,
-        kind: Kind,
+        kind: LookupKind,
         singular: &str,
         namespace: &str,
         name: &str,
@@ -88,7 +88,7 @@ impl NodeRestriction {
     ) -> Result<Arc<Value>, Refusal> {
         self.known(kind, singular, namespace, name).await.map_err(|status| {
             let why = format!("while retrieving {what} named in the PodCertificateRequest: {}", status.message());
-            // It may be on its way.
+            // The cache may not have it yet.
             if status.is(StatusReason::NotFound) { not_yet(why) } else { why.into() }
         })
     }

@@ -1,4 +1,4 @@
-//! Pods: a node mirrors those that it runs by itself, deletes and evicts its own, and tells their status.
+//! Restrictions of pods: a node creates mirror pods, deletes and evicts its own pods, and writes their status.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value};
 
 use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, shown};
-use crate::lookup::Kind;
+use crate::lookup::LookupKind;
 
-/// Volumes of whatever a node has, or that nobody else can be reached by. All are sources by their JSON names.
+/// Volume sources that refer to no API objects, by their JSON names.
 const HARMLESS_VOLUMES: [&str; 22] = [
     "awsElasticBlockStore",
     "azureDisk",
@@ -34,7 +34,7 @@ const HARMLESS_VOLUMES: [&str; 22] = [
     "storageos",
     "vsphereVolume",
 ];
-/// Volumes that come from objects of the API, and what these are called.
+/// Volume sources that refer to API objects, with the names of these in errors.
 const API_VOLUMES: [(&str, &str); 7] = [
     ("configMap", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
@@ -95,7 +95,7 @@ impl NodeRestriction {
         if owner.bool_at(&["blockOwnerDeletion"]) {
             return no(format!("node {node} must not set blockOwnerDeletion on an owner reference"));
         }
-        let found = match self.known(Kind::Node, "node", "", asked.node).await {
+        let found = match self.known(LookupKind::Node, "node", "", asked.node).await {
             Ok(found) => found,
             Err(status) if status.is(StatusReason::NotFound) => return Err(Refusal::Status(status)),
             Err(status) => {
@@ -132,7 +132,7 @@ impl NodeRestriction {
     }
 
     pub(super) async fn known_pod(&self, namespace: &str, name: &str) -> Result<Arc<Value>, Refusal> {
-        self.known(Kind::Pod, "pod", namespace, name).await.map_err(absent_or_forbidden)
+        self.known(LookupKind::Pod, "pod", namespace, name).await.map_err(absent_or_forbidden)
     }
 }
 
@@ -165,7 +165,7 @@ pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
     if labels(old) != labels(asked.object) {
         return no(format!("node {node} cannot update labels through pod status"));
     }
-    // By these claims a node could read what is not its own (CVE-2025-4563).
+    // Through these claims a node could read objects of others (CVE-2025-4563).
     let claims = |pod: &Value| -> Vec<(Option<Value>, Option<Value>)> {
         let claims = pod.list_at(&["status", "resourceClaimStatuses"]).iter();
         claims.map(|claim| (claim.get("name").cloned(), claim.get("resourceClaimName").cloned())).collect()
@@ -184,7 +184,7 @@ pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
     Ok(())
 }
 
-/// What of the API a pod refers to, if anything. An error is a volume that nobody knows.
+/// Returns the resource of an API object that a pod refers to, if any. A volume of an unknown kind is an error.
 fn api_reference(pod: &Value) -> Result<Option<&'static str>, String> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let is_there = |value: &Value, member: &str| value.get(member).is_some_and(|source| !source.is_null());
@@ -249,7 +249,7 @@ fn projected(volume: &Value) -> impl Iterator<Item = &Value> {
     volume.list_at(&["projected", "sources"]).iter()
 }
 
-/// Whether the environment of any container comes from something by these references.
+/// Returns true if any container refers to an object by `whole` in `envFrom` or `one` in `env`.
 fn any_container(spec: &Value, whole: &str, one: &str) -> bool {
     let containers = ["initContainers", "containers", "ephemeralContainers"].into_iter();
     containers.flat_map(|member| spec.list_at(&[member])).any(|container| {

@@ -1,4 +1,4 @@
-//! What nodes may write, request by request.
+//! The allowed and refused writes of nodes.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use super::*;
 use crate::lookup::{Labels, Mapping, NamespaceState};
 
-/// Objects by kind and name, wherever they are.
-struct Objects(Vec<(Kind, Value)>);
+/// A lookup of objects by kind and name, in any namespace.
+struct Objects(Vec<(LookupKind, Value)>);
 
 impl Lookup for Objects {
     fn namespace<'a>(&'a self, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>> {
@@ -25,19 +25,19 @@ impl Lookup for Objects {
 
     fn get<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         _: &'a str,
         name: &'a str,
         _: Freshness,
     ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>> {
-        let named = |(of, object): &&(Kind, Value)| *of == kind && object.str_at(&["metadata", "name"]) == name;
+        let named = |(of, object): &&(LookupKind, Value)| *of == kind && object.str_at(&["metadata", "name"]) == name;
         let found = self.0.iter().find(named).map(|(_, object)| Arc::new(object.clone()));
         Box::pin(async { Ok(found) })
     }
 
     fn labels<'a>(
         &'a self,
-        _: Kind,
+        _: LookupKind,
         _: &'a str,
         _: &'a str,
         _: Freshness,
@@ -45,7 +45,7 @@ impl Lookup for Objects {
         Box::pin(async { Ok(None) })
     }
 
-    fn list<'a>(&'a self, _: Kind, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
+    fn list<'a>(&'a self, _: LookupKind, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
@@ -66,7 +66,7 @@ impl Lookup for Objects {
     }
 }
 
-/// Lets nodes ask for tokens for one audience.
+/// An authorizer that allows nodes to request tokens for one audience.
 struct Allows(&'static str);
 
 impl Authorizer for Allows {
@@ -91,22 +91,25 @@ fn objects() -> Objects {
         {"name": "claim", "persistentVolumeClaim": {"claimName": "claim"}}, {"name": "old", "azureFile": {"secretName": "s"}}
     ]);
     Objects(vec![
-        (Kind::Node, value!({"metadata": {"name": "n1", "uid": "n1-uid"}})),
-        (Kind::Pod, pod("mine", "n1", &token("vault"))),
-        (Kind::Pod, pod("stored", "n1", &volumes)),
-        (Kind::Pod, pod("lost", "n1", &value!([{"persistentVolumeClaim": {"claimName": "none"}}]))),
-        (Kind::Pod, pod("other", "n2", &token("vault"))),
-        (Kind::PersistentVolumeClaim, value!({"metadata": {"name": "claim"}, "spec": {"volumeName": "volume"}})),
-        (Kind::PersistentVolume, value!({"metadata": {"name": "volume"}, "spec": {"csi": {"driver": "d.test"}}})),
-        (Kind::CsiDriver, value!({"metadata": {"name": "d.test"}, "spec": {"tokenRequests": [{"audience": "disk"}]}})),
+        (LookupKind::Node, value!({"metadata": {"name": "n1", "uid": "n1-uid"}})),
+        (LookupKind::Pod, pod("mine", "n1", &token("vault"))),
+        (LookupKind::Pod, pod("stored", "n1", &volumes)),
+        (LookupKind::Pod, pod("lost", "n1", &value!([{"persistentVolumeClaim": {"claimName": "none"}}]))),
+        (LookupKind::Pod, pod("other", "n2", &token("vault"))),
+        (LookupKind::PersistentVolumeClaim, value!({"metadata": {"name": "claim"}, "spec": {"volumeName": "volume"}})),
+        (LookupKind::PersistentVolume, value!({"metadata": {"name": "volume"}, "spec": {"csi": {"driver": "d.test"}}})),
         (
-            Kind::CsiDriver,
+            LookupKind::CsiDriver,
+            value!({"metadata": {"name": "d.test"}, "spec": {"tokenRequests": [{"audience": "disk"}]}}),
+        ),
+        (
+            LookupKind::CsiDriver,
             value!({"metadata": {"name": "file.csi.azure.com"}, "spec": {"tokenRequests": [{"audience": "azure"}]}}),
         ),
     ])
 }
 
-/// A request: what it is for, as `group/plural/subresource`, and the name in its path.
+/// A request for `about` (`group/plural/subresource`), with the name in its path.
 struct Case<'a> {
     operation: Operation,
     about: &'a str,
@@ -148,7 +151,7 @@ async fn check(cases: Vec<(Case<'_>, Result<(), &str>)>) {
             why.unwrap_or(message)
         });
         assert_eq!(got, want.map_err(str::to_owned), "{:?} {about} {object:?}", case.operation);
-        // Nobody else is held to this.
+        // Other users are not restricted.
         assert_eq!(ask_as(&somebody, &case).await, Ok(()), "{about}");
     }
 }
@@ -235,7 +238,7 @@ async fn mirror_pods() {
             Err(refers("secrets")),
         ),
         (with("initContainers", value!([{"envFrom": [{"configMapRef": {"name": "c"}}]}])), Err(refers("configmaps"))),
-        // CVE-2025-4563: claims of a pod that a node made up.
+        // CVE-2025-4563: resource claims in a mirror pod.
         (with("resourceClaims", value!([{"name": "c", "resourceClaimName": "theirs"}])), Err(refers("resourceclaims"))),
         (volume(value!({"name": "v", "hostPath": {"path": "/"}})), Ok(())),
         (volume(value!({"name": "v", "secret": {"secretName": "s"}})), Err(refers("secrets"))),

@@ -1,4 +1,4 @@
-//! Service account tokens: a node asks for those of its pods, for whom these pods say that they need them.
+//! Restrictions of service account tokens: a node requests tokens for its pods, with audiences that these pods need.
 
 use binnacle_authz::Attributes as Access;
 use binnacle_meta::{Status, aggregate, go_quote};
@@ -8,9 +8,9 @@ use binnacle_schema::Value;
 
 use super::pods::is_bound_to;
 use super::{NodeRequest, NodeRestriction, Verdict, no};
-use crate::lookup::Kind;
+use crate::lookup::LookupKind;
 
-/// The drivers that stand in for volumes of former days, by the member of the volume.
+/// The CSI drivers that replace in-tree volumes, by the member of the volume.
 const MIGRATED: [(&str, &str); 7] = [
     ("awsElasticBlockStore", "ebs.csi.aws.com"),
     ("azureDisk", "disk.csi.azure.com"),
@@ -51,7 +51,7 @@ impl NodeRestriction {
         Ok(())
     }
 
-    /// KEP-4412: a token is for whom the pod says, or for whom somebody lets nodes ask.
+    /// Checks the audience of a token (KEP-4412): a volume of the pod names it, or the node is authorized for it.
     async fn audience(&self, asked: NodeRequest<'_>, pod: &Value) -> Verdict {
         let audience = match asked.object.list_at(&["spec", "audiences"]) {
             [] => "",
@@ -88,7 +88,7 @@ impl NodeRestriction {
         }
     }
 
-    /// Whether a volume of the pod needs tokens for somebody.
+    /// Returns true if a volume of the pod needs tokens for the audience.
     async fn mounts(&self, pod: &Value, audience: &str) -> Result<bool, String> {
         let mut errors = Vec::new();
         for volume in pod.list_at(&["spec", "volumes"]) {
@@ -111,7 +111,7 @@ impl NodeRestriction {
         if errors.is_empty() { Ok(false) } else { Err(aggregate(errors)) }
     }
 
-    /// The CSI driver behind a volume.
+    /// Returns the name of the CSI driver of a volume.
     async fn driver(&self, pod: &Value, volume: &Value) -> Result<Option<String>, Status> {
         let metadata = |member| pod.str_at(&["metadata", member]);
         let claim = volume.str_at(&["persistentVolumeClaim", "claimName"]);
@@ -123,14 +123,14 @@ impl NodeRestriction {
             return Ok(driver_of(volume));
         };
         let namespace = metadata("namespace");
-        let claim = self.known(Kind::PersistentVolumeClaim, "persistentvolumeclaim", namespace, &claim).await?;
+        let claim = self.known(LookupKind::PersistentVolumeClaim, "persistentvolumeclaim", namespace, &claim).await?;
         let volume = claim.str_at(&["spec", "volumeName"]);
-        let volume = self.known(Kind::PersistentVolume, "persistentvolume", "", volume).await?;
+        let volume = self.known(LookupKind::PersistentVolume, "persistentvolume", "", volume).await?;
         Ok(volume.get("spec").and_then(driver_of))
     }
 
     async fn driver_wants(&self, driver: &str, audience: &str) -> Result<bool, Status> {
-        let driver = self.known(Kind::CsiDriver, "csidriver", "", driver).await?;
+        let driver = self.known(LookupKind::CsiDriver, "csidriver", "", driver).await?;
         let requests = driver.list_at(&["spec", "tokenRequests"]);
         Ok(requests.iter().any(|request| request.str_at(&["audience"]) == audience))
     }

@@ -1,4 +1,4 @@
-//! The baseline standard: known ways out of a container are closed.
+//! The checks of the baseline standard, which prevents known privilege escalations.
 
 use binnacle_schema::Value;
 
@@ -20,7 +20,7 @@ const CAPABILITIES: [&str; 13] = [
     "SYS_CHROOT",
 ];
 
-/// The sysctls that touch nothing but the pod; those of later releases follow those of earlier ones.
+/// The sysctls that affect nothing but the pod, in the order of the releases that allow them.
 const SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -269,7 +269,7 @@ pub(super) fn windows_host_process(subject: Subject<'_>) -> Option<Violation> {
     Violation::new("hostProcess", format!("{who} must not set securityContext.windowsOptions.hostProcess=true"))
 }
 
-/// The type of a profile that does not confine.
+/// Returns the type of a seccomp profile that does not confine.
 pub(super) fn bad_seccomp(profile: &Value) -> Option<&str> {
     Some(profile.str_at(&["type"])).filter(|kind| !["Localhost", "RuntimeDefault"].contains(kind))
 }

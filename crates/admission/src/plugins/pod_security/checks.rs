@@ -1,4 +1,4 @@
-//! The checks of the standards, and since which minor release each is in force in which form.
+//! The checks of the standards, with the minor releases since which each version of a check applies.
 
 use binnacle_schema::Value;
 
@@ -11,13 +11,13 @@ type Rule = fn(Subject<'_>) -> Option<Violation>;
 
 struct Check {
     id: &'static str,
-    /// Since which minor release, in rising order.
+    /// The rules, each with the minor release since which it applies, in ascending order.
     versions: &'static [(u32, Rule)],
-    /// Checks of the baseline standard that this one takes the place of.
+    /// Checks of the baseline standard that this check replaces.
     overrides: &'static [&'static str],
 }
 
-/// By their ids, which is the order in which violations are told.
+/// Sorted by id, the order in which violations are reported.
 const BASELINE: &[Check] = &[
     check("appArmorProfile", &[(0, b::app_armor)]),
     check("capabilities_baseline", &[(0, b::capabilities)]),
@@ -45,11 +45,11 @@ const RESTRICTED: &[Check] = &[
         .overrides(&["seccompProfile_baseline"]),
 ];
 
-/// All that is wrong with a pod.
+/// All violations of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Violations(Vec<Violation>);
 
-/// A pod and what was found of it, so that it is held against each standard once.
+/// A pod with its violations, so that it is checked against each standard only once.
 pub(super) struct Evaluations<'a> {
     subject: Subject<'a>,
     newest: u32,
@@ -71,7 +71,7 @@ impl<'a> Evaluations<'a> {
     }
 }
 
-/// Holds a pod against a standard, as far as the `newest` minor release knows it.
+/// Checks a pod against a standard; versions after `newest` count as `newest`.
 pub(super) fn evaluate(standard: LevelVersion, subject: &Subject<'_>, newest: u32) -> Violations {
     let minor = standard.version.unwrap_or(newest).min(newest);
     let restricted: Vec<(&Check, Rule)> = match standard.level {
@@ -90,7 +90,7 @@ impl Violations {
         self.0.is_empty()
     }
 
-    /// Without particulars.
+    /// Returns the reasons of the violations without their details.
     pub(super) fn reasons(&self) -> String {
         self.0.iter().map(|violation| violation.reason.as_str()).collect::<Vec<_>>().join(", ")
     }
@@ -114,7 +114,7 @@ impl Check {
         Self { overrides, ..self }
     }
 
-    /// The rule as of a minor release.
+    /// Returns the rule that applies in a minor release.
     fn rule(&self, minor: u32) -> Option<Rule> {
         self.versions.iter().rev().find(|(since, _)| *since <= minor).map(|(_, rule)| *rule)
     }

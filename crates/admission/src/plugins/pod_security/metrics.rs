@@ -13,11 +13,11 @@ pub(crate) struct PodSecurityMetrics {
     evaluations: IntCounterVec,
     exemptions: IntCounterVec,
     errors: IntCounterVec,
-    /// Pods of namespaces without a policy, which are most of all pods: created and updated.
+    /// Allowed creates and updates of pods in namespaces without a policy, which are most of all pods.
     unrestricted: [IntCounter; 2],
 }
 
-/// What a policy is evaluated for.
+/// The mode in which a policy is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mode {
     Enforce,
@@ -56,7 +56,7 @@ impl PodSecurityMetrics {
              being used for evaluation.",
             &["fatal", "request_operation", "resource", "subresource"],
         )?;
-        // Shown from the start, as kube-apiserver does.
+        // These are present from the start, as in kube-apiserver.
         for (operation, resource) in
             [("create", "pod"), ("update", "pod"), ("create", "controller"), ("update", "controller")]
         {
@@ -84,7 +84,7 @@ impl PodSecurityMetrics {
         let version = match policy.version {
             _ if policy.level == Level::Privileged => "latest",
             None => "latest",
-            // The server does not know what these will be.
+            // The standards of this version are not known yet.
             Some(minor) if minor > u32::from(Version::BINARY.minor) => "future",
             Some(minor) => {
                 shown = format!("v1.{minor}");
@@ -106,7 +106,7 @@ impl PodSecurityMetrics {
     }
 }
 
-/// Operation, what is asked about, subresource.
+/// Returns the labels: operation, resource, subresource.
 fn labels(attributes: &Attributes) -> [&str; 3] {
     let operation = match attributes.operation {
         Operation::Create => "create",
@@ -135,7 +135,7 @@ pub(super) mod tests {
             Self::register(&Registry::new()).unwrap()
         }
 
-        /// What was counted, as `family{label values}`, in order.
+        /// Returns the counters above zero, as `family{label values}`, in order.
         pub(in super::super) fn counted(&self) -> Vec<String> {
             use prometheus::core::Collector;
 

@@ -1,4 +1,4 @@
-//! What a namespace's labels say.
+//! The pod security policy of a namespace, read from its labels.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(super) enum Level {
     Restricted,
 }
 
-/// The standard as of a minor release; as of now without one.
+/// A standard as of a minor release, or the latest one if `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LevelVersion {
     pub(super) level: Level,
@@ -68,7 +68,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The policy of a namespace, and which of its labels cannot be read.
+    /// Returns the policy of a namespace, and the errors of its unreadable labels.
     pub(super) fn of_object(namespace: &Value, defaults: &Self) -> (Self, FieldErrors) {
         let labels = namespace.object_at(&["metadata", "labels"]);
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
@@ -76,7 +76,7 @@ impl Policy {
         Self::of_labels(&labels, defaults)
     }
 
-    /// A level that cannot be read is the strictest where it is enforced, and none where it is not.
+    /// Returns the policy of labels. An unreadable level counts as `restricted` to enforce, otherwise as `privileged`.
     pub(super) fn of_labels(labels: &Labels, defaults: &Self) -> (Self, FieldErrors) {
         let label = |name: &str| labels.iter().find(|(key, _)| key.strip_prefix(PREFIX) == Some(name));
         let mut errors = FieldErrors::new();
@@ -106,7 +106,7 @@ impl Policy {
         let (enforce, enforces) = read(["enforce", "enforce-version"], defaults.enforce, Level::Restricted);
         let (audit, _) = read(["audit", "audit-version"], defaults.audit, Level::Privileged);
         let (mut warn, _) = read(["warn", "warn-version"], defaults.warn, Level::Privileged);
-        // Where nothing is said of warnings, workloads are told of what their pods will be refused for.
+        // Without a level for warnings, workloads are warned of violations for which their pods will be refused.
         if label("warn").is_none() && enforces && enforce.level > warn.level {
             warn.level = enforce.level;
             if label("warn-version").is_none() {
@@ -116,14 +116,14 @@ impl Policy {
         (Self { enforce, audit, warn }, errors)
     }
 
-    /// Whether both ask the same of every pod.
+    /// Returns true if both policies are the same for every pod.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let privileged = |each: LevelVersion| each.level == Level::Privileged;
         let like = |one: LevelVersion, other: LevelVersion| one == other || privileged(one) && privileged(other);
         like(self.enforce, other.enforce) && like(self.audit, other.audit) && like(self.warn, other.warn)
     }
 
-    /// What of it the labels say themselves: `enforce=baseline:latest, warn=restricted:v1.30`.
+    /// Returns the part of the policy that the labels set: `enforce=baseline:latest, warn=restricted:v1.30`.
     pub(super) fn said_by(&self, labels: &Value) -> String {
         let says = |mode: &str| {
             let label = |name: &str| labels.get(&format!("{PREFIX}{name}")).is_some();
@@ -139,7 +139,7 @@ impl Policy {
     }
 }
 
-/// `None` for the latest.
+/// Parses `latest`, for which it returns `None`, or a version such as `v1.30`.
 pub(super) fn parse_version(text: &str) -> Result<Option<u32>, ()> {
     if text == "latest" {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The restricted standard: pods are held to the best practices of hardening.
+//! The checks of the restricted standard, which requires the best practices of hardening.
 
 use binnacle_schema::Value;
 
@@ -141,7 +141,7 @@ pub(super) fn seccomp_1_25(subject: Subject<'_>) -> Option<Violation> {
     unless_windows(subject, seccomp)
 }
 
-/// Pods for Windows need not set what only Linux knows.
+/// Applies a rule about Linux settings, unless the pod is for Windows.
 fn unless_windows(subject: Subject<'_>, rule: fn(Subject<'_>) -> Option<Violation>) -> Option<Violation> {
     if subject.is_windows() { None } else { rule(subject) }
 }

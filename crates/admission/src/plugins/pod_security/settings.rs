@@ -1,4 +1,4 @@
-//! What holds where namespaces say nothing, and who is exempt: the plugin's part of the configuration file.
+//! PodSecurity's part of the configuration file: defaults for namespaces without labels, and exemptions.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -6,7 +6,7 @@ use binnacle_validation::names::{dns1123_label_name, dns1123_subdomain_name};
 
 use super::policy::{LEVELS, Level, LevelVersion, Policy, VERSIONS, parse_version};
 
-/// PodSecurity's settings.
+/// The settings of PodSecurity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSecuritySettings {
     pub(super) defaults: Policy,
@@ -16,7 +16,7 @@ pub struct PodSecuritySettings {
 }
 
 impl PodSecuritySettings {
-    /// From the object of the file.
+    /// Reads the object of the file.
     pub fn read(object: &Value) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::new();
         let mut mode = |name: &str| {

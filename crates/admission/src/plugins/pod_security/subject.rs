@@ -1,4 +1,4 @@
-//! A pod, or what a template would make one of, as the checks see it.
+//! A pod or a pod template, as the checks read it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ pub(super) struct Subject<'a> {
     object: &'a Value,
 }
 
-/// What is wrong with a pod, by one check.
+/// A pod's violation of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) reason: String,
@@ -23,7 +23,7 @@ impl Violation {
 }
 
 impl<'a> Subject<'a> {
-    /// Of something with `metadata` and `spec`.
+    /// Wraps an object with `metadata` and `spec`.
     pub(super) fn of(object: &'a Value) -> Self {
         Self { object }
     }
@@ -45,7 +45,7 @@ impl<'a> Subject<'a> {
         self.spec(path).and_then(Value::as_list).unwrap_or(&[])
     }
 
-    /// All containers: those of the start, the lasting ones, the ephemeral ones.
+    /// Iterates over all containers: init containers, containers and ephemeral containers.
     pub(super) fn containers(self) -> impl Iterator<Item = &'a Value> {
         ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |kind| self.list(&[kind]))
     }
@@ -56,7 +56,7 @@ impl<'a> Subject<'a> {
         annotations.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or("")))
     }
 
-    /// Pods whose users are not those of the node may do more.
+    /// Returns true if the pod has its own user namespace, for which some checks are relaxed.
     pub(super) fn has_own_users(self) -> bool {
         self.spec(&["hostUsers"]).and_then(Value::as_bool) == Some(false)
     }
@@ -66,7 +66,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The member of a container's security context.
+/// Returns a member of a container's security context.
 pub(super) fn security<'a>(container: &'a Value, path: &[&str]) -> Option<&'a Value> {
     container.get("securityContext")?.at(path).filter(|value| !value.is_null())
 }
@@ -75,12 +75,12 @@ pub(super) fn name(container: &Value) -> &str {
     container.str_at(&["name"])
 }
 
-/// `container "a"`, `containers "a", "b"`.
+/// Formats names as `container "a"` or `containers "a", "b"`.
 pub(super) fn containers(names: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", names.len()), quoted(names))
 }
 
-/// `pod and container "a"`: who sets something.
+/// Names the pod and the containers with a setting: `pod and container "a"`.
 pub(super) fn setters(pod: bool, names: &[&str]) -> Option<String> {
     match (pod, names.is_empty()) {
         (false, true) => None,
@@ -98,7 +98,7 @@ pub(super) fn quoted<S: AsRef<str>>(texts: &[S]) -> String {
     texts.iter().map(|text| format!("\"{}\"", text.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// Sorted, each once.
+/// Sorts the texts and removes duplicates.
 pub(super) fn sorted<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     texts.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }

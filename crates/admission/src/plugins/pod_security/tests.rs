@@ -1,4 +1,4 @@
-//! What PodSecurity counts and lets audit events tell, by namespace, settings, caller and object.
+//! Counters and audit annotations of PodSecurity, by namespace, settings, caller and object.
 
 use binnacle_features::Version;
 use binnacle_registry::{RequestNotes, Warnings};
@@ -25,8 +25,12 @@ fn settings() -> PodSecuritySettings {
 async fn ask(labels: Value, attributes: Attributes, object: &Value, old: Option<&Value>) -> Outcome {
     let namespace = value!({"metadata": {"name": "ns", "namespace": "", "labels": labels}});
     let metrics = PodSecurityMetrics::fresh();
-    let plugin =
-        PodSecurity::new(Known::new(vec![(Kind::Namespace, namespace)]), settings(), Version::BINARY, metrics.clone());
+    let plugin = PodSecurity::new(
+        Known::new(vec![(LookupKind::Namespace, namespace)]),
+        settings(),
+        Version::BINARY,
+        metrics.clone(),
+    );
     assert!(plugin.handles(Stage::Validate, &attributes));
     let record = Record::open(http::Method::POST, "/".into(), None, None);
     record.begin_audit().decide(AuditLevel::Metadata, false);
@@ -122,7 +126,7 @@ async fn refusals_and_warnings_are_told_of() {
     assert_eq!(outcome.counted, ["evaluations: deny enforce baseline latest create pod"]);
     assert!(outcome.warnings.is_empty(), "a refusal is not announced as well");
 
-    // Nothing that counts has changed.
+    // No significant field has changed.
     let outcome = ask(label("enforce", "baseline"), pods(Operation::Update), &host, Some(&host)).await;
     assert!(outcome.refused.is_none() && outcome.annotations.is_empty() && outcome.counted.is_empty());
 
@@ -132,7 +136,7 @@ async fn refusals_and_warnings_are_told_of() {
     assert_eq!(outcome.warnings, [format!("would violate {HOST_NETWORK}")]);
     assert_eq!(outcome.counted, ["evaluations: deny warn baseline latest create controller"]);
 
-    // A namespace that is not there keeps pods out, and of templates it is only told.
+    // An absent namespace refuses pods; for templates it is only recorded.
     let missing = |attributes: Attributes| Attributes { namespace: "gone".into(), ..attributes };
     let outcome = ask(value!({}), missing(pods(Operation::Create)), &host, None).await;
     let refusal = "Internal error occurred: failed to lookup namespace \"gone\"";

@@ -1,4 +1,4 @@
-//! What a request would use of each quota, and whether that is still there.
+//! The charges of a request on its quotas, and their check against the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::limited::{self, LimitedResource};
 use crate::plugin::{Request, forbidden};
 use crate::plugins::pod_resources::{Resources, add, amounts};
 
-/// The quotas that a request changes, charged. What is `limited` is refused where no quota allows it.
+/// Returns the charged quotas that a request changes. Refuses `limited` resources that no quota covers.
 pub(super) fn check(
     quotas: &[Arc<Value>],
     limited: &[LimitedResource],
@@ -38,7 +38,7 @@ pub(super) fn check(
     if !negative.is_empty() {
         return Err(refused(format!("quota usage is negative for resource(s): {}", negative.join(","))));
     }
-    // A change costs what it adds, unless the object comes into the quota's scope by it.
+    // An update costs what it adds; if it brings the object into the quota's scope, the whole usage.
     let cost = |before: Option<&Value>| {
         let mut cost = match before {
             Some(before) => beyond(&usage, &evaluator.usage(before)),
@@ -99,20 +99,20 @@ pub(super) fn check(
     Ok(charged)
 }
 
-/// Whether a quota limits anything that the object uses, and the object is in all its scopes.
+/// Returns true if a quota limits a resource of the object's kind, and the object is in all its scopes.
 fn matches(quota: &Value, object: &Value, evaluator: &dyn Evaluator) -> bool {
     hard(quota).keys().any(|name| evaluator.counts(name))
         && scopes(quota).iter().all(|selector| evaluator.in_scope(selector, object))
 }
 
-/// The scopes of both forms as selectors.
+/// Returns `scopes` and `scopeSelector` of a quota as selectors.
 fn scopes(quota: &Value) -> Vec<Value> {
     let plain = quota.list_at(&["spec", "scopes"]).iter().filter_map(Value::as_str);
     let plain = plain.map(|scope| value!({"scopeName": scope, "operator": "Exists"}));
     plain.chain(quota.list_at(&["spec", "scopeSelector", "matchExpressions"]).iter().cloned()).collect()
 }
 
-/// What the controller has seen of the limits.
+/// Returns the limits that the controller has observed.
 fn hard(quota: &Value) -> Resources {
     amounts(quota, &["status", "hard"])
 }
@@ -121,7 +121,7 @@ fn used(quota: &Value) -> Resources {
     amounts(quota, &["status", "used"])
 }
 
-/// What `usage` has more than `before`; what it has less gives nothing back.
+/// Returns the amounts by which `usage` exceeds `before`; zero where it is less.
 fn beyond(usage: &Resources, before: &Resources) -> Resources {
     let zero = Quantity::new(0, Format::DecimalSI);
     let more = |(name, amount): (&String, &Quantity)| {
@@ -165,7 +165,7 @@ mod tests {
         pod
     }
 
-    /// What is used afterwards, or why it is refused.
+    /// Returns the usage after the request, or the reason of the refusal.
     fn outcome(plural: &str, quota: Value, object: &Value, old: Option<&Value>) -> Result<Value, String> {
         limited_outcome(&[], plural, quota, object, old)
     }
@@ -281,7 +281,7 @@ mod tests {
             outcome("persistentvolumeclaims", storage("2Gi"), &claim("1Gi"), Some(&claim("3Gi"))),
             Ok(Value::Null)
         );
-        // The pod comes into the scope: it costs all it is.
+        // The pod comes into the scope, so its whole usage is charged.
         let scoped = quota(value!({"pods": "3"}), value!({"pods": "1"}), value!(["Terminating"]));
         let (pod, old) = (pod(value!({}), Some(1)), pod(value!({}), None));
         assert_eq!(outcome("pods", scoped, &pod, Some(&old)), Ok(value!({"pods": "2"})));

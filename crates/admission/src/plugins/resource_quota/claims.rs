@@ -1,4 +1,4 @@
-//! Claims of volumes and the storage they ask for, in all and by storage class.
+//! Usage of PersistentVolumeClaims: their number and requested storage, in total and by storage class.
 
 use binnacle_meta::Quantity;
 use binnacle_schema::Value;
@@ -55,7 +55,7 @@ impl Evaluator for Claims {
     }
 }
 
-/// What is asked for, or what was allocated for an expansion that is not finished, if that is more.
+/// Returns the requested storage, or the allocated storage of an unfinished expansion if that is more.
 fn storage(claim: &Value) -> Option<Quantity> {
     let mut asked = amounts(claim, &["spec", "resources", "requests"]).remove("storage")?;
     asked.round_up(0);
@@ -68,7 +68,7 @@ fn storage(claim: &Value) -> Option<Quantity> {
     }
 }
 
-/// The classes of volume attributes that a claim has, or is to have.
+/// Returns the volume attributes classes that a claim has or requests.
 fn attributes_classes(claim: &Value) -> Vec<&str> {
     let mut names = vec![
         claim.str_at(&["spec", "volumeAttributesClassName"]),

@@ -1,4 +1,4 @@
-//! Objects of any resource, counted.
+//! Object counts of any resource.
 
 use binnacle_schema::Value;
 
@@ -10,7 +10,7 @@ pub(super) struct Counts {
     names: Vec<String>,
 }
 
-/// Core resources that could be counted before all could, by their plain names.
+/// Core resources that also have a count quota under their plain name.
 const PLAIN: [&str; 4] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
 
 impl Counts {
@@ -37,7 +37,7 @@ impl Evaluator for Counts {
     }
 }
 
-/// `count/deployments.apps`.
+/// Returns the name of a count quota, such as `count/deployments.apps`.
 pub(super) fn count_of(group: &str, plural: &str) -> String {
     if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") }
 }

@@ -1,4 +1,4 @@
-//! Claims of devices, and how many devices of each class they ask for.
+//! Usage of ResourceClaims: their number, and the number of devices of each class that they request.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::plugins::pod_resources::{Resources, add};
 pub(super) struct DeviceClaims;
 
 const BY_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
-/// How many devices an allocation can have, which is what asking for all may come to.
+/// The maximum number of devices of an allocation; a request for all devices counts as that many.
 const MOST: usize = 32;
 
 impl Evaluator for DeviceClaims {
@@ -29,7 +29,7 @@ impl Evaluator for DeviceClaims {
         for request in claim.list_at(&["spec", "devices", "requests"]) {
             let alternatives = request.list_at(&["firstAvailable"]);
             let exactly = request.get("exactly").filter(|exactly| !exactly.is_null());
-            // One of the alternatives is taken: the most of each class counts.
+            // Only one of the alternatives is allocated, so the maximum of each class counts.
             let mut most: BTreeMap<&str, usize> = BTreeMap::new();
             for asked in alternatives.iter().chain(exactly.filter(|_| alternatives.is_empty())) {
                 let devices = devices(asked);

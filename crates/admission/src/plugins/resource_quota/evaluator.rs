@@ -1,4 +1,4 @@
-//! How much an object uses, kind by kind.
+//! Evaluators: the quota usage of an object, by kind.
 
 use binnacle_meta::{Format, Quantity};
 use binnacle_registry::admission::Attributes;
@@ -12,30 +12,30 @@ use super::services::Services;
 use crate::plugin::Request;
 use crate::plugins::pod_resources::Resources;
 
-/// What the objects of one resource use.
+/// The rules for the usage of one resource's objects.
 pub(super) trait Evaluator: Send + Sync {
-    /// Whether a request can change what is used.
+    /// Returns true if a request can change the usage.
     fn handles(&self, request: Request<'_>, object: &Value) -> bool;
 
-    /// Whether a quota on this name is about these objects.
+    /// Returns true if a quota on this name limits these objects.
     fn counts(&self, name: &str) -> bool;
 
     fn usage(&self, object: &Value) -> Resources;
 
-    /// What an object must say of itself where a quota limits these names.
+    /// Checks that an object sets the members that it must set where a quota limits these names.
     fn constraints(&self, required: &[&str], object: &Value) -> Result<(), String> {
         let _ = (required, object);
         Ok(())
     }
 
-    /// Whether an object is in the scope of a selector (`scopeName`, `operator`, `values`).
+    /// Returns true if an object is in the scope of a selector (`scopeName`, `operator`, `values`).
     fn in_scope(&self, selector: &Value, object: &Value) -> bool {
         let _ = (selector, object);
         false
     }
 }
 
-/// The evaluator for a request's resource.
+/// Returns the evaluator for a request's resource.
 pub(super) fn of(attributes: &Attributes) -> Box<dyn Evaluator> {
     let resource = &attributes.resource;
     match (resource.group.as_str(), resource.resource.as_str()) {
@@ -51,7 +51,7 @@ pub(super) fn number(n: usize) -> Quantity {
     Quantity::new(i64::try_from(n).unwrap_or(i64::MAX), Format::DecimalSI)
 }
 
-/// Whether a scope selector picks an object of which one name counts; labels are matched likewise.
+/// Returns true if a scope selector matches an object with these names; any matching name suffices.
 pub(super) fn selects(selector: &Value, names: &[&str]) -> bool {
     let listed = |name: &&str| selector.list_at(&["values"]).iter().any(|value| value.as_str() == Some(name));
     match selector.str_at(&["operator"]) {

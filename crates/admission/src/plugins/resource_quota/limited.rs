@@ -1,4 +1,4 @@
-//! What may not be used where no quota allows it: the plugin's part of the configuration file.
+//! Resources that must not be used unless a quota covers them: ResourceQuota's part of the configuration file.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use binnacle_schema::Value;
 use super::evaluator::Evaluator;
 use crate::plugins::pod_resources::Resources;
 
-/// Objects of a resource that need a quota for what they use.
+/// A resource whose usage must be covered by a quota.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitedResource {
     group: String,
     resource: String,
-    /// Parts of the names of what is limited: `.storageclass.storage.k8s.io/requests.storage`.
+    /// Parts of the names of limited resources: `.storageclass.storage.k8s.io/requests.storage`.
     contains: Vec<String>,
-    /// Scopes (`scopeName`, `operator`, `values`) whose objects need a quota for that scope.
+    /// Scopes (`scopeName`, `operator`, `values`) in which objects need a quota with that scope.
     scopes: Vec<Value>,
 }
 
 impl LimitedResource {
-    /// From the object of the file.
+    /// Reads the object of the file.
     pub fn read(file: &Value) -> Result<Vec<Self>, FieldErrors> {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("limitedResources");
@@ -47,7 +47,7 @@ impl LimitedResource {
     }
 }
 
-/// Which of the names that an object uses must stand in a quota.
+/// Returns the names in an object's usage that a quota must limit.
 pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage: &Resources) -> BTreeSet<String> {
     let about = limited.iter().filter(|limited| limited.is_about(attributes));
     let used = usage.iter().filter(|(_, amount)| amount.sign() > 0).map(|(name, _)| name);
@@ -59,14 +59,14 @@ pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage:
         .collect()
 }
 
-/// In which limited scopes an object is that are no quota's, as Go writes them.
+/// Returns the limited scopes of an object that no quota covers, in Go's notation.
 pub(super) fn uncovered_scopes(
     limited: &[LimitedResource],
     covered: &[Value],
     object: &Value,
     evaluator: &dyn Evaluator,
 ) -> Vec<String> {
-    // Scopes count for every resource that has any, whatever the entry is about.
+    // Scopes apply to every resource, not only to that of their entry.
     let scopes = limited.iter().flat_map(|limited| &limited.scopes);
     let name = |scope: &Value| scope.str_at(&["scopeName"]).to_owned();
     let within = scopes.filter(|scope| evaluator.in_scope(scope, object));

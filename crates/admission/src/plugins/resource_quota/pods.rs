@@ -1,4 +1,4 @@
-//! Pods, and what their containers ask for.
+//! Usage of pods: their number and the resources that they request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use crate::plugins::pod_resources::{Resources, amounts, of_pod_with_overhead};
 pub(super) struct Pods;
 
 const PODS: &str = "pods";
-/// Resources of which requests, limits and (meaning requests) the plain name are counted.
+/// Resources for which quotas limit `requests.NAME`, `limits.NAME` and NAME, which means requests.
 const MEASURED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// What each container must say of itself where a quota limits it.
+/// The resources that each container must set where a quota limits them.
 const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const REQUESTS: &str = "requests.";
 const HUGE_PAGES: &str = "hugepages-";
@@ -53,7 +53,7 @@ impl Evaluator for Pods {
 
     fn constraints(&self, required: &[&str], pod: &Value) -> Result<(), String> {
         let of_pod = |member| amounts(pod, &["spec", "resources", member]);
-        // What the pod says for itself, its containers need not say.
+        // Resources that are set for the whole pod need not be set by its containers.
         let supported = |name: &String| MEASURED[..2].contains(&name.as_str()) || name.starts_with(HUGE_PAGES);
         if of_pod("requests").keys().any(supported) || of_pod("limits").keys().any(supported) {
             return Ok(());
@@ -92,7 +92,7 @@ impl Evaluator for Pods {
     }
 }
 
-/// Amounts under the names by which quotas limit them.
+/// Returns the amounts under the names by which quotas limit them.
 fn measured(requests: &Resources, limits: &Resources) -> Resources {
     let mut measured: BTreeMap<String, Quantity> = BTreeMap::new();
     for (name, amount) in requests {
@@ -110,7 +110,7 @@ fn measured(requests: &Resources, limits: &Resources) -> Resources {
     measured
 }
 
-/// Resources that are not Kubernetes' own, and those that stand for classes of devices.
+/// Returns true for extended resources and for resources of device classes.
 fn is_extended(name: &str) -> bool {
     (name.contains('/') && !name.contains("kubernetes.io/")) || name.starts_with(DEVICE_CLASS)
 }
@@ -119,7 +119,7 @@ fn is_terminating(pod: &Value) -> bool {
     pod.int_at(&["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0)
 }
 
-/// Pods that have ended, or should have, use nothing any more.
+/// Returns true if a pod counts: it has not finished, and is not past its deletion grace period.
 fn is_counted(pod: &Value) -> bool {
     if ["Failed", "Succeeded"].contains(&pod.str_at(&["status", "phase"])) {
         return false;

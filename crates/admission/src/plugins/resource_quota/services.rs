@@ -1,4 +1,4 @@
-//! Services, their load balancers and node ports.
+//! Usage of services: their number, load balancers and node ports.
 
 use binnacle_schema::Value;
 

@@ -1,11 +1,11 @@
-//! The secrets that a pod refers to, and whether its account lets it.
+//! The secrets that a pod refers to, limited to those of its service account.
 
 use binnacle_schema::Value;
 
-/// What a refusal calls the kinds of containers.
+/// The container lists, with the names of their containers in refusals.
 const CONTAINERS: [(&str, &str); 2] = [("initContainers", "init container"), ("containers", "container")];
 
-/// Where volumes name a secret: the source, and the member with its name.
+/// The secrets of volumes: the source, and the path to the secret's name.
 const VOLUME_SECRETS: [(&str, &[&str]); 10] = [
     ("azureFile", &["secretName"]),
     ("cephfs", &["secretRef", "name"]),
@@ -19,7 +19,7 @@ const VOLUME_SECRETS: [(&str, &[&str]); 10] = [
     ("csi", &["nodePublishSecretRef", "name"]),
 ];
 
-/// Whether a pod refers to any secret at all.
+/// Returns true if a pod refers to any secret.
 pub(super) fn any(pod: &Value) -> bool {
     let list = |member| pod.list_at(&["spec", member]);
     let in_containers = ["initContainers", "containers", "ephemeralContainers"].into_iter().any(|member| {
@@ -64,7 +64,7 @@ pub(super) fn limit(account: &Value, pod: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// [`limit`] of what an update may add.
+/// [`limit`] for the ephemeral containers, which an update may add.
 pub(super) fn limit_ephemeral(account: &Value, pod: &Value) -> Result<(), String> {
     limit_containers(account, pod, "ephemeralContainers", "ephemeral container")
 }

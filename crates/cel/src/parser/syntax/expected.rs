@@ -1,8 +1,8 @@
 //! Sets of tokens.
 
-use crate::lexer::Kind as T;
+use crate::lexer::TokenKind as T;
 
-/// Tokens, and whether the rule may end instead.
+/// Tokens, and true if the rule may end instead.
 #[derive(Clone, Copy)]
 pub(super) struct Next {
     pub(super) tokens: Set,
@@ -28,7 +28,7 @@ pub(super) const fn set(kinds: &[T]) -> Set {
 
 pub(super) const LITERAL: Set =
     set(&[T::Minus, T::True, T::False, T::Null, T::Float, T::Int, T::Uint, T::String, T::Bytes]);
-/// What members and what expressions begin with.
+/// The tokens that can begin members and expressions.
 pub(super) const MEMBER: Set = LITERAL | set(&[T::LBracket, T::LBrace, T::LParen, T::Dot, T::Identifier]);
 pub(super) const EXPR: Set = MEMBER | bit(T::Exclam);
 pub(super) const RELATION: Set =
@@ -45,7 +45,7 @@ pub(super) const fn or_end(tokens: Set) -> Next {
     Next { tokens, end: true }
 }
 
-/// How messages list the tokens of a set.
+/// Formats a set of tokens for error messages.
 pub(super) fn names(expected: Set) -> String {
     let names: Vec<&str> = ALL.iter().filter(|kind| expected & bit(**kind) != 0).map(|kind| kind.display()).collect();
     match names[..] {
@@ -54,7 +54,7 @@ pub(super) fn names(expected: Set) -> String {
     }
 }
 
-/// In the order in which kube-apiserver lists them.
+/// In kube-apiserver's order.
 const ALL: [T; 36] = [
     T::Eof,
     T::Equals,

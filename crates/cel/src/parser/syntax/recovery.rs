@@ -1,13 +1,13 @@
-//! How the generated parser treats errors: which tokens it drops, takes for missing, or skips.
+//! Error recovery of the generated parser: deleted, inserted and skipped tokens.
 
 use super::expected::{Next, Set, bit, names};
 use super::{MAX_ATTEMPTS, MAX_SKIPPED, Recognizer, Rule, Thrown};
-use crate::lexer::Kind as T;
+use crate::lexer::TokenKind as T;
 use crate::source::Location;
 
 impl Recognizer<'_> {
-    /// Runs a rule; what it throws is reported, and tokens are skipped until something fits that may follow. The number
-    /// tells rules apart, for a second error at the same place in the same rule skips a token.
+    /// Runs a rule. Its error is reported, and tokens are skipped until one may follow. The number identifies the rule,
+    /// because a second error at the same position in the same rule skips a token.
     pub(super) fn rule(&mut self, follow: Next, state: u32, body: impl FnOnce(&mut Self) -> Rule) -> Rule {
         self.follow.push(follow);
         let result = body(self).or_else(|thrown| self.catch(thrown, state));
@@ -38,7 +38,7 @@ impl Recognizer<'_> {
         self.skip_until(fits)
     }
 
-    /// Before a choice that needs one of these tokens: a single token too many is dropped.
+    /// Recovers before a choice that needs one of these tokens: a single extra token is deleted.
     pub(super) fn sync(&mut self, expected: Set) -> Rule {
         if self.recovering || bit(self.la(1)) & expected != 0 || self.delete(expected) {
             return Ok(());
@@ -46,7 +46,7 @@ impl Recognizer<'_> {
         Err(Thrown::Mismatch(expected))
     }
 
-    /// Before another round of a loop: tokens that do not fit are skipped.
+    /// Recovers before another round of a loop: tokens that do not match are skipped.
     pub(super) fn sync_loop(&mut self, expected: Set) -> Rule {
         if self.recovering || bit(self.la(1)) & expected != 0 {
             return Ok(());
@@ -56,8 +56,8 @@ impl Recognizer<'_> {
         self.skip_until(fits)
     }
 
-    /// Reads a token. Where another one stands, it is dropped if the right one follows; or the right one is taken for
-    /// missing, if what stands there could follow it.
+    /// Reads a token. A wrong token is deleted if the expected one follows; or the expected one is inserted, if the
+    /// wrong one could follow it.
     pub(super) fn token(&mut self, kind: T, after: Next) -> Rule {
         if self.la(1) == kind {
             self.consume_fitting();
@@ -76,7 +76,7 @@ impl Recognizer<'_> {
         Err(Thrown::Mismatch(bit(kind)))
     }
 
-    /// What may come next, with the rules around.
+    /// Returns the tokens that may come next, including those of the enclosing rules.
     pub(super) fn could_follow(&self, mut next: Next) -> Set {
         let mut tokens = next.tokens;
         for around in self.follow.iter().rev() {
@@ -147,7 +147,7 @@ impl Recognizer<'_> {
         Ok(())
     }
 
-    /// Reads a token that is known to fit.
+    /// Reads a token that is known to match.
     pub(super) fn consume_fitting(&mut self) {
         self.recovering = false;
         self.last_error = None;
@@ -166,7 +166,7 @@ impl Recognizer<'_> {
 
     pub(super) fn no_viable(&self, start: usize, end: usize) -> String {
         let text = if self.tokens[start].kind == T::Eof { "'<EOF>'".to_owned() } else { self.text(start, end) };
-        // Words of the language are known to be no names.
+        // Keywords of the language are known not to be identifiers.
         let mut inner = text.trim_matches('\'').chars();
         if inner.next().is_some() && matches!(inner.as_str(), "true" | "false" | "null") {
             return format!("mismatched input '{}' expecting IDENTIFIER", inner.as_str());

@@ -1,11 +1,11 @@
-//! Cells of pods in the many states a pod can be in.
+//! Cells of pods in many states.
 
 use binnacle_schema::{Value, value};
 
 use crate::table_for;
 use crate::testing::{check_cells, noon};
 
-/// Ready, status and restarts of a pod with three containers.
+/// Checks ready, status and restarts of a pod with three containers.
 fn check(pod: Value, want: [&str; 3], why: &str) {
     let cells = (table_for("", "Pod").cells)(&pod, noon());
     let got: Vec<_> = cells[1..4].iter().map(|cell| cell.as_str().unwrap_or("not a string")).collect();
@@ -203,7 +203,7 @@ fn init_containers() {
         check(Value::Object([("spec", spec()), ("status", status)].into_iter().collect()), want, why);
     }
 
-    // A sidecar that fails later does not hide that the pod is initialized.
+    // A sidecar that fails after initialization does not count as initialization.
     let pod = value!({
         "spec": (spec()),
         "status": {

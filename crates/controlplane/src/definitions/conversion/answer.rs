@@ -1,8 +1,8 @@
-//! The types of what a conversion webhook answers, checked with the errors of Go's JSON decoder.
+//! The type checks of a conversion webhook's response, with the errors of Go's JSON decoder.
 
 use binnacle_schema::{Value, json};
 
-/// The members of a review that are looked at must have their types. `null` stands for a member that is not there.
+/// Checks the types of the members of a review that are used. `null` counts as an absent member.
 pub(super) fn check_types(review: &Value, version: &str) -> Result<(), String> {
     for (member, what) in [("request", "ConversionRequest"), ("response", "ConversionResponse")] {
         let is_object = |value: &Value| matches!(value, Value::Object(_));
@@ -33,7 +33,7 @@ fn expect(of: &Value, member: &str, fits: impl Fn(&Value) -> bool, field: &str, 
     }
 }
 
-/// A converted object must be one, and say its kind.
+/// Fails unless a converted object is an object with a kind.
 pub(super) fn check_object(object: &Value) -> Result<(), String> {
     match object {
         Value::Object(_) if object.str_at(&["kind"]).is_empty() => {

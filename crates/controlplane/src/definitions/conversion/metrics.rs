@@ -1,11 +1,11 @@
-//! What conversions by webhooks cost and how they fail, under kube-apiserver's names.
+//! Metrics of conversions by webhooks: durations and failures, under kube-apiserver's names.
 
 use std::time::Duration;
 
 use binnacle_metrics::keep;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
 
-/// The families of all conversion webhooks.
+/// The metrics of all conversion webhooks.
 #[derive(Clone, Debug)]
 pub struct ConversionMetrics {
     requests: IntCounterVec,
@@ -14,7 +14,7 @@ pub struct ConversionMetrics {
     durations: HistogramVec,
 }
 
-/// How a conversion failed, as `failure_type` says it.
+/// The kind of a failed conversion, as in `failure_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     Call,
@@ -44,7 +44,7 @@ impl ConversionMetrics {
         })
     }
 
-    /// A webhook was asked.
+    /// Records a call of a webhook.
     pub(super) fn asked(&self, failure: Option<Failure>, took: Duration) {
         let labels = match failure {
             None => ["success", ""],
@@ -54,7 +54,7 @@ impl ConversionMetrics {
         self.latency.with_label_values(&labels).observe(took.as_secs_f64());
     }
 
-    /// Objects of a definition were converted, or not.
+    /// Records a conversion of a definition's objects.
     pub(super) fn converted(&self, definition: &str, versions: [&str; 2], succeeded: bool, took: Duration) {
         let succeeded = if succeeded { "true" } else { "false" };
         let labels = [definition, versions[0], versions[1], succeeded];

@@ -1,4 +1,4 @@
-//! The garbage collector: what has lost all its owners goes, in the order that was asked for.
+//! The garbage collector: deletes objects without owners, by the requested propagation policy.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ struct Collector {
     client: Client,
     tally: Arc<Tally>,
     watched: Vec<(Watched, Arc<Mirror<Metadata>>)>,
-    /// Owners of which the server said that they do not exist.
+    /// Owners that do not exist, according to the server.
     absent: HashSet<String>,
 }
 
@@ -36,14 +36,14 @@ struct Watched {
     scope: Scope,
 }
 
-/// An object and where it is.
+/// An object and its resource.
 #[derive(Clone)]
 struct Found {
     object: Arc<Metadata>,
     at: usize,
 }
 
-/// Follows everything that can be listed, watched and deleted.
+/// Starts a collector for all resources that can be listed, watched and deleted.
 pub(super) async fn start(crew: &mut Crew, client: &Client, tally: &Arc<Tally>) {
     let changed = Arc::new(Notify::new());
     let watched = watched(client).await.unwrap();
@@ -58,7 +58,7 @@ pub(super) async fn start(crew: &mut Crew, client: &Client, tally: &Arc<Tally>) 
     crew.work(changed, collector);
 }
 
-/// Events own nothing and are owned by nobody.
+/// Returns these resources, except for events, which own nothing and have no owners.
 async fn watched(client: &Client) -> Result<Vec<Watched>, kube::Error> {
     let found = Discovery::new(client.clone()).run_aggregated().await?;
     let resources = found.groups().flat_map(kube::discovery::ApiGroup::recommended_resources);
@@ -69,7 +69,7 @@ async fn watched(client: &Client) -> Result<Vec<Watched>, kube::Error> {
     Ok(wanted.map(|(resource, can)| Watched { resource, scope: can.scope }).collect())
 }
 
-/// Objects that name an owner that does not exist, or that is another one of that name.
+/// Returns objects with an owner that does not exist, or that is another object of the same name.
 pub(super) async fn orphans(client: &Client) -> Vec<String> {
     let mut objects = Vec::new();
     for watched in watched(client).await.unwrap() {
@@ -104,7 +104,7 @@ impl Controller for Collector {
 }
 
 impl Collector {
-    /// Owners that no mirror knows are asked for: they may be newer than the mirrors.
+    /// Reads owners that no mirror has, because they may be newer than the mirrors.
     async fn learn_absent(&mut self, all: &BTreeMap<String, Found>, dependents: &HashMap<String, Vec<Found>>) {
         for (uid, found) in dependents {
             if all.contains_key(uid) || self.absent.contains(uid) {
@@ -171,7 +171,7 @@ impl Collector {
         self.tally.bear(WHO, answer);
     }
 
-    /// Takes owners away from an object.
+    /// Removes owners from an object.
     async fn free(&self, found: &Found, from: impl Fn(&OwnerReference) -> bool) -> bool {
         let object = &*found.object;
         let rest: Vec<_> = object.owner_references().iter().filter(|owner| !from(owner)).collect();
@@ -203,7 +203,7 @@ impl Collector {
         self.watched.iter().map(|(watched, _)| watched).find(|watched| same(&watched.resource))
     }
 
-    /// Objects of this kind where a related object is.
+    /// Returns the API of a resource in the namespace of a related object.
     fn api(&self, watched: &Watched, related: &Metadata) -> Api<DynamicObject> {
         match (&watched.scope, related.namespace()) {
             (Scope::Namespaced, Some(namespace)) => {

@@ -1,4 +1,4 @@
-//! Controllers as tasks, and what they take in their stride.
+//! Controllers as tasks, and the errors that they tolerate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,34 +7,34 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// How often a controller looks again when nothing seems to happen.
+/// The interval at which a controller syncs without changes.
 const RESYNC: Duration = Duration::from_millis(500);
-/// How long changes are gathered before a controller looks at them.
+/// The time for which changes are collected before a controller syncs.
 const GATHER: Duration = Duration::from_millis(30);
 
-/// What failures of etcd say.
+/// Parts of the messages of etcd failures.
 const ETCD_AWAY: [&str; 3] = ["rpc error", "etcd", "context deadline exceeded"];
 
-/// Compares what is with what should be, and does a step from the one to the other.
+/// Compares the actual with the desired state, and makes one step towards it.
 pub(super) trait Controller: Send + 'static {
     fn sync(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// Tasks that end with the value.
+/// Tasks that are aborted on drop.
 #[derive(Default)]
 pub(super) struct Crew {
     tasks: JoinSet<()>,
 }
 
-/// How often what could go wrong did.
+/// The number of tolerated errors of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) conflicts: AtomicUsize,
-    /// Requests that found no server, or one that was going down.
+    /// Requests without a server, or to one that was shutting down.
     pub(super) interruptions: AtomicUsize,
-    /// Requests for what was gone already.
+    /// Requests for deleted objects.
     pub(super) late: AtomicUsize,
-    /// Requests for what somebody else had still to prepare.
+    /// Requests for objects that another controller had not prepared yet.
     pub(super) early: AtomicUsize,
 }
 
@@ -43,7 +43,7 @@ impl Crew {
         self.tasks.spawn(task);
     }
 
-    /// Lets a controller look whenever something changed.
+    /// Syncs a controller whenever something has changed.
     pub(super) fn work(&mut self, changed: Arc<Notify>, mut controller: impl Controller) {
         self.spawn(async move {
             loop {
@@ -54,7 +54,7 @@ impl Crew {
         });
     }
 
-    /// Fails when a task did.
+    /// Fails if a task has failed.
     pub(super) fn check(&mut self) {
         while let Some(ended) = self.tasks.try_join_next() {
             ended.unwrap();
@@ -63,8 +63,7 @@ impl Crew {
 }
 
 impl Tally {
-    /// The answer, unless something went wrong with which a controller lives: it will look again. Anything else fails
-    /// the test.
+    /// Returns the answer; `None` after a tolerated error, since the controller will sync again. Others fail the test.
     pub(super) fn bear<T>(&self, who: &str, answer: Result<T, kube::Error>) -> Option<T> {
         let error = match answer {
             Ok(answer) => return Some(answer),
@@ -75,9 +74,9 @@ impl Tally {
                 404 => &self.late,
                 409 => &self.conflicts,
                 429 | 503 | 504 => &self.interruptions,
-                // etcd is away, or takes too long.
+                // etcd is unavailable or too slow.
                 500 if ETCD_AWAY.iter().any(|words| status.message.contains(words)) => &self.interruptions,
-                // Nothing new gets into a namespace that is on its way out, and no pod into one without an account.
+                // Nothing can be created in a terminating namespace, and no pod in one without an account.
                 403 if status.message.contains("because it is being terminated") => &self.late,
                 403 if status.message.contains("error looking up service account") => &self.early,
                 _ => panic!("{who}: {error}"),

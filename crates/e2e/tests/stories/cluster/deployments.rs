@@ -66,7 +66,7 @@ impl Deployments {
             let revision = sets.iter().map(|set| revision(set)).max().unwrap_or(0) + 1;
             let size = wanted.min((wanted + surge - total).max(0));
             let set = replica_set(&deployment, &hash, revision, size);
-            // A mirror that lags behind is told so: the name is taken.
+            // A create based on an outdated mirror fails because the name is used.
             self.known.tally.bear(WHO, api.create(&PostParams::default(), &set).await);
             return;
         };
@@ -79,7 +79,7 @@ impl Deployments {
         } else if size < wanted && total < wanted + surge {
             self.scale(&api, new, wanted.min(size + wanted + surge - total)).await;
         } else if sets.iter().all(|set| settled(set)) {
-            // What does not work anyway goes first, then as many as may be missed.
+            // Unready pods are deleted first, then as many as may be unavailable.
             let available_total: i32 = sets.iter().map(|set| available(set)).sum();
             let mut spare = total - (wanted - unavailable) - (size - available(new));
             let mut missed = available_total - (wanted - unavailable);
@@ -161,15 +161,15 @@ fn revision(set: &ReplicaSet) -> u32 {
     set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The same template always has the same hash. What stands there is what the server made of it, so that defaults that
-/// changed between two reads would show as a rollout.
+/// Returns the hash of a template. It covers the server's form of the template, so that defaults which change between
+/// two reads would show as a rollout.
 fn template_hash(deployment: &Deployment) -> String {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(&deployment.spec.as_ref().unwrap().template).unwrap().hash(&mut hasher);
     format!("{:x}", hasher.finish() as u32)
 }
 
-/// How many pods there may be beyond those that are wanted, and how many of those may be missing.
+/// Returns the number of pods allowed beyond the desired ones, and the number of desired ones that may be unavailable.
 fn bounds(deployment: &Deployment, wanted: i32) -> (i32, i32) {
     let rolling = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref()?.rolling_update.clone()).unwrap();
     let resolve = |bound: Option<IntOrString>, up: bool| match bound.unwrap() {
@@ -223,7 +223,7 @@ fn set_condition(status: &mut DeploymentStatus, kind: &str, holds: bool, reason:
     });
 }
 
-/// The server leaves zeros out: a status with them would always look changed.
+/// Removes zeros from a status: the server omits them, so the status would always look changed.
 fn drop_zeros(status: &mut DeploymentStatus) {
     let numbers = [
         &mut status.replicas,

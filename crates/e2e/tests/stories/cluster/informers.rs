@@ -1,4 +1,4 @@
-//! What the controllers of a controller manager share: its client and one copy of each kind that several of them watch.
+//! Shared informers of a controller manager: a client, and one mirror of each kind that several controllers watch.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Informers {
         }
     }
 
-    /// Whether all of them know what there is.
+    /// Returns true if all of them have listed their objects.
     pub(super) fn are_listed(&self) -> bool {
         let apps = self.deployments.is_listed() && self.replica_sets.is_listed();
         let network = self.services.is_listed() && self.slices.is_listed();

@@ -1,4 +1,4 @@
-//! Kubelets: they register their nodes, keep leases, run the pods that are bound to them, and clear away those that go.
+//! Kubelets: they register their nodes, renew leases, run the pods that are bound to them, and remove terminating ones.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::replica_sets::is_ready;
 
 const WHO: &str = "kubelet";
 pub(super) const LEASES: &str = "kube-node-lease";
-/// A kubelet renews its lease each 10 seconds; here time goes faster.
+/// The interval of lease renewals. A real kubelet renews every 10 seconds; here time is faster.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 struct Kubelet {
@@ -33,10 +33,10 @@ struct Kubelet {
     node: Option<Node>,
     lease: Option<Lease>,
     beat: Option<Instant>,
-    /// Pods for which everything was written already.
+    /// Pods whose status is complete.
     running: HashSet<String>,
     removed: HashSet<String>,
-    /// What each pod got when it was first seen.
+    /// The address that each pod got when it was first seen.
     addresses: HashMap<String, u32>,
 }
 
@@ -93,7 +93,7 @@ impl Controller for Kubelet {
 }
 
 impl Kubelet {
-    /// As a kubelet does it: the node is made, and taken over where it is there already.
+    /// Registers the node as a kubelet does: creates it, or uses the existing one.
     async fn register(&mut self) {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let node = json!({
@@ -158,10 +158,10 @@ impl Kubelet {
         }
     }
 
-    /// Its containers are created, then they run. The uid when all of it was written.
+    /// Writes the creation of the containers, then that they run. Returns the uid once all of it is written.
     async fn run(&self, pod: &Pod, address: u32) -> Option<String> {
         if is_ready(pod) {
-            // It ran before this kubelet looked.
+            // The pod was already running when this kubelet first saw it.
             return pod.uid();
         }
         let container = &pod.spec.as_ref().unwrap().containers[0];
@@ -196,7 +196,7 @@ impl Kubelet {
         pod.uid()
     }
 
-    /// Its containers end, then the pod goes for good. The uid when all of it was written.
+    /// Writes the end of the containers, then deletes the pod. Returns the uid once all of it is written.
     async fn remove(&self, pod: &Pod) -> Option<String> {
         let container = &pod.spec.as_ref().unwrap().containers[0];
         let ended = json!({
@@ -215,7 +215,7 @@ impl Kubelet {
         pod.uid()
     }
 
-    /// The uid in the patch says which pod is meant: another one of that name is a conflict.
+    /// Patches the status. The uid in the patch identifies the pod: another one of the same name is a conflict.
     async fn status(&self, pod: &Pod, status: serde_json::Value) -> Option<Pod> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap());
         let found = self.tally.bear(WHO, pods.get(&pod.name_any()).await)?;

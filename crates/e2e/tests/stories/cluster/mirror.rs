@@ -1,4 +1,4 @@
-//! What controllers know of the cluster: copies of its objects that follow the server.
+//! Mirrors of the cluster for controllers: copies of objects that follow watches.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -19,16 +19,16 @@ use super::crew::Crew;
 /// Namespace and name.
 pub(super) type Key = (String, String);
 
-/// A copy of all objects of a kind. Controllers of one process share it.
+/// A copy of all objects of a kind, which controllers of a process share.
 pub(super) struct Mirror<K> {
     state: Mutex<State<K>>,
-    /// Who wants to know of changes.
+    /// Notified of changes.
     told: Mutex<Vec<Arc<Notify>>>,
 }
 
 struct State<K> {
     objects: BTreeMap<Key, Arc<K>>,
-    /// The highest resourceVersion that was told of.
+    /// The highest resourceVersion seen.
     version: u64,
     listed: bool,
 }
@@ -53,7 +53,7 @@ impl<K: ResourceExt + Send + Sync + 'static> Mirror<K> {
             let mut events = std::pin::pin!(events.backoff(Soon));
             let mut listed = BTreeMap::new();
             while let Some(event) = events.next().await {
-                // The server may be away; the watcher tries again.
+                // The server may be unavailable; the watcher retries.
                 let Ok(event) = event else { continue };
                 follower.state.lock().take(event, &mut listed);
                 follower.told.lock().iter().for_each(|told| told.notify_one());
@@ -62,17 +62,17 @@ impl<K: ResourceExt + Send + Sync + 'static> Mirror<K> {
         mirror
     }
 
-    /// Tells of every change from now on.
+    /// Notifies `changed` of every change from here on.
     pub(super) fn tell(&self, changed: &Arc<Notify>) {
         self.told.lock().push(changed.clone());
     }
 
-    /// Whether there is anything to go by.
+    /// Returns true if the objects have been listed.
     pub(super) fn is_listed(&self) -> bool {
         self.state.lock().listed
     }
 
-    /// Whether it has seen what happened at this version.
+    /// Returns true if the mirror has the events up to this version.
     pub(super) fn has_seen(&self, version: u64) -> bool {
         self.state.lock().version >= version
     }
@@ -119,22 +119,22 @@ pub(super) fn key(object: &impl ResourceExt) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// The resourceVersion as a number.
+/// Returns the resourceVersion as a number.
 pub(super) fn version(object: &impl ResourceExt) -> u64 {
     object.resource_version().unwrap().parse().unwrap()
 }
 
-/// A reference to the owner that controls an object and waits for its end when it is deleted in the foreground.
+/// Returns a controller reference that blocks foreground deletion of the owner.
 pub(super) fn controlled_by<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference { block_owner_deletion: Some(true), ..owner.controller_owner_ref(&()).unwrap() }
 }
 
-/// The uid of the owner that controls an object.
+/// Returns the uid of the controlling owner of an object.
 pub(super) fn controller<K: ResourceExt>(object: &K) -> Option<&str> {
     object.owner_references().iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
 
-/// Tries again soon, however often it failed.
+/// A backoff that retries soon, regardless of the number of failures.
 struct Soon;
 
 impl Iterator for Soon {

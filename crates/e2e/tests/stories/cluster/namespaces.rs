@@ -1,4 +1,4 @@
-//! The namespace controllers: a service account for each namespace, and an end without leftovers.
+//! The namespace controllers: a service account for each namespace, and complete deletion.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn start(crew: &mut Crew, known: &Informers) {
     crew.work(changed, Namespaces { known: known.clone() });
 }
 
-/// What can be deleted in namespaces, as discovery tells.
+/// Returns the resources in namespaces that can be deleted, from discovery.
 pub(super) async fn namespaced(client: &Client) -> Result<Vec<ApiResource>, kube::Error> {
     let found = Discovery::new(client.clone()).run_aggregated().await?;
     let resources = found.groups().flat_map(kube::discovery::ApiGroup::recommended_resources);
@@ -59,7 +59,7 @@ impl Controller for Namespaces {
 }
 
 impl Namespaces {
-    /// Deletes all that is there; whether nothing was left.
+    /// Deletes everything in a namespace. Returns true if nothing was left.
     async fn empty(&self, namespace: &str) -> Result<bool, kube::Error> {
         let mut left = 0;
         for resource in namespaced(&self.known.client).await? {

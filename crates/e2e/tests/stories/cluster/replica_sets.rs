@@ -1,4 +1,4 @@
-//! The replica set controller: as many pods as are wanted.
+//! The replica set controller: creates and deletes pods until there are as many as desired.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::informers::Informers;
 use super::mirror::{controlled_by, controller, version};
 
 const WHO: &str = "replica set controller";
-/// How long what was done is waited for before the mirror is believed without it.
+/// The longest wait for writes to appear in the mirror.
 const EXPECTATIONS: Duration = Duration::from_secs(5);
-/// The most pods that are made or deleted for a set in one turn.
+/// The most pods that are created or deleted for a set in one sync.
 const BURST: usize = 500;
 
 struct ReplicaSets {
     known: Informers,
-    /// What was done for a set and must be seen before it is looked at again.
+    /// The writes for each set that must be in the mirror before its next sync.
     expected: HashMap<String, Expected>,
 }
 
 struct Expected {
-    /// The version of the last pod that was made.
+    /// The version of the last created pod.
     version: u64,
     deleted: HashSet<String>,
     since: Instant,
@@ -88,7 +88,7 @@ impl ReplicaSets {
             if pods.len() < wanted {
                 done.version = self.create(&api, set, (wanted - pods.len()).min(BURST)).await;
             } else {
-                // Those go first that would be missed least.
+                // The least useful pods are deleted first.
                 let mut pods: Vec<_> = pods.iter().collect();
                 pods.sort_by_key(|pod| (is_ready(pod), pod.spec.as_ref().unwrap().node_name.is_some()));
                 let surplus = &pods[..(pods.len() - wanted).min(BURST)];
@@ -101,7 +101,7 @@ impl ReplicaSets {
         expected
     }
 
-    /// One, then two, then four...: what is refused is not asked for a thousand times. The version of the last one.
+    /// Creates one pod, then two, then four and so on, so that refusals stay few. Returns the version of the last one.
     async fn create(&self, api: &Api<Pod>, set: &ReplicaSet, count: usize) -> u64 {
         let template = set.spec.as_ref().unwrap().template.clone().unwrap();
         let mut pod = Pod { metadata: template.metadata.unwrap(), spec: template.spec, status: None };

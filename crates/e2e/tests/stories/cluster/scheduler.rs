@@ -1,4 +1,4 @@
-//! The scheduler: a node for every pod. Two of them run at once and race for each pod.
+//! The scheduler: chooses a node for every pod. Two of them run at once and race for each pod.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::crew::{Controller, Crew, Tally};
 use super::mirror::{Mirror, follow};
 
 const WHO: &str = "scheduler";
-/// How many pods are bound in one turn.
+/// The number of pods bound at once.
 const AT_ONCE: usize = 32;
 
 struct Scheduler {
@@ -28,13 +28,13 @@ struct Scheduler {
     nodes: Arc<Mirror<Node>>,
     pods: Arc<Mirror<Pod>>,
     again: Arc<Notify>,
-    /// From which end it takes pods, so that two of them meet in the middle.
+    /// True for the scheduler that takes pods from the end, so that two of them meet in the middle.
     backwards: bool,
-    /// Pods that were bound and are not known as such yet.
+    /// Pods that were bound and are not bound in the mirror yet.
     assumed: HashMap<String, String>,
 }
 
-/// Counts the pods it binds.
+/// Starts a scheduler. Returns the number of pods that it bound.
 pub(super) fn start(crew: &mut Crew, client: &Client, tally: &Arc<Tally>, backwards: bool) -> Arc<AtomicUsize> {
     let changed = Arc::new(Notify::new());
     let (client, tally, bound) = (client.clone(), tally.clone(), Arc::<AtomicUsize>::default());
@@ -105,7 +105,7 @@ impl Controller for Scheduler {
 }
 
 impl Scheduler {
-    /// Whether it was this one that bound the pod.
+    /// Binds a pod. Returns true if this scheduler bound it.
     async fn bind(&self, pod: &Pod, node: &str) -> bool {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap());
         let binding = json!({

@@ -1,4 +1,4 @@
-//! The endpoint slice controller: where the pods of a service are.
+//! The endpoint slice controller: lists the pods of services.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,14 +21,14 @@ const WHO: &str = "endpoint slice controller";
 pub(super) const SERVICE: &str = "kubernetes.io/service-name";
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
-/// As the controller manager has it by default.
+/// The maximum number of endpoints in a slice, the controller manager's default.
 const MOST: usize = 100;
-/// How long a slice that was written is waited for.
+/// The longest wait for a written slice to appear in the mirror.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Slices {
     known: Informers,
-    /// The version of the last slice written for a service, and when.
+    /// The version and time of the last slice written for a service.
     written: HashMap<String, (u64, Instant)>,
 }
 
@@ -78,7 +78,7 @@ impl Controller for Slices {
 }
 
 impl Slices {
-    /// The version of the last slice that was written, 0 if none was.
+    /// Returns the version of the last slice that was written, 0 if none was.
     async fn reconcile(&self, service: &Service, pods: &[Arc<Pod>], slices: Vec<Arc<EndpointSlice>>) -> u64 {
         let api: Api<EndpointSlice> = Api::namespaced(self.known.client.clone(), &service.namespace().unwrap());
         let selector = selector(service).unwrap();
@@ -87,7 +87,7 @@ impl Slices {
             .filter(|pod| selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value)))
             .filter_map(|pod| Some((pod.uid().unwrap(), endpoint(pod)?)))
             .collect();
-        // What has a place keeps it.
+        // Endpoints stay in their slices.
         let mut plans: Vec<(Option<Arc<EndpointSlice>>, Vec<Endpoint>)> = Vec::new();
         for slice in slices {
             let kept = slice.endpoints.iter().flatten().filter_map(|endpoint| wanted.remove(&uid(endpoint)?)).collect();
@@ -131,7 +131,7 @@ fn is_of(slice: &EndpointSlice, service: &Service) -> bool {
         && slice.labels().get(MANAGED_BY).is_some_and(|manager| manager == MANAGER)
 }
 
-/// The uid of the pod behind an endpoint.
+/// Returns the uid of the pod of an endpoint.
 pub(super) fn uid(endpoint: &Endpoint) -> Option<String> {
     endpoint.target_ref.as_ref()?.uid.clone()
 }

@@ -1,8 +1,8 @@
-//! Whether everything that was answered fits into one row of events.
+//! A check that all answers fit one sequence of events.
 //!
-//! resourceVersions are the order in which one correct server would have done it: every write that happened is an event
-//! of the watches, and all else that was answered has to fit into that row and into real time: what was answered before
-//! an operation began happened before it.
+//! The order of resourceVersions is the order in which one correct server would have executed the writes: every write
+//! that took effect is an event of the watches, and all answers must be consistent with that sequence and with real
+//! time: an operation that ended before another began comes before it.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,9 +10,9 @@ use std::time::Instant;
 use super::clients::{Found, LAST, Operation, Outcome, RequestedState, Told, What};
 use super::subjects::{is_selected, once_deleted};
 
-/// `told` begins with what was told up to `from`, which everybody has seen. `recreates` says that a write of a version that
-/// is gone makes the object anew, as the kinds have it that an update may create. The answer is how many deletions were
-/// acknowledged.
+/// `told` begins with the events up to `from`, which every client has seen. `recreates` is true for kinds that an
+/// update may create: a write based on a deleted version creates the object again. Returns the number of acknowledged
+/// deletions.
 pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: bool) -> usize {
     assert!(told.is_sorted_by(|a, b| a.version < b.version), "events come in order, and once");
     nothing_has_two_owners(told);
@@ -38,10 +38,12 @@ pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: 
                 assert_eq!(*after, told[from..from + after.len()], "a watch goes on without a gap");
             }
             What::Get { key, asked, found } => row.allows(key, *asked, found.as_ref(), &known, operation),
-            What::Delete { key, base, outcome: Outcome::Done(_) }
-            | What::Release { key, base, outcome: Outcome::Done(_) } => {
+            What::Delete { key, base, outcome: Outcome::Done(_) } => {
                 let at = row.next(key, *base).map_or(0, |(at, _)| at);
                 known.allows(at, operation);
+            }
+            What::Release { key, base, outcome: Outcome::Done(_) } => {
+                known.allows(row.gone_after(key, *base, operation), operation);
             }
             What::Write { .. } | What::Delete { .. } | What::Release { .. } => {}
         }
@@ -49,12 +51,12 @@ pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: 
     known.deletions
 }
 
-/// What there is when all of this has been told up to a version.
+/// Returns the objects at a version, according to the events.
 pub(super) fn state_at(told: &[Told], version: u64) -> Found {
     Row::new(told).at(version, false)
 }
 
-/// What a watch of a selection tells: what enters it, changes in it, and leaves it.
+/// Returns the events of a watch with a selector: objects enter the selection, change in it, and leave it.
 pub(super) fn shaded(told: &[Told]) -> Vec<Told> {
     let mut inside: HashMap<&str, bool> = HashMap::new();
     let seen = |event: &Told| event.value.as_deref().is_some_and(is_selected);
@@ -66,7 +68,7 @@ pub(super) fn shaded(told: &[Told]) -> Vec<Told> {
     selected.collect()
 }
 
-/// An address belongs to one object at a time, from the event that shows it to the one that does not.
+/// Checks that an address belongs to one object at a time, from the event that adds it to the event that removes it.
 fn nothing_has_two_owners(told: &[Told]) {
     let mut owners: HashMap<&str, &str> = HashMap::new();
     for event in told {
@@ -78,7 +80,7 @@ fn nothing_has_two_owners(told: &[Told]) {
     }
 }
 
-/// Every event is the doing of a client who was not told otherwise.
+/// Checks that every event is the effect of an operation that was not answered with a failure.
 fn nothing_is_invented(history: &[Operation], told: &[Told], from: u64, row: &Row<'_>) {
     let (mut values, mut deletions) = (HashMap::new(), HashMap::new());
     for operation in history {
@@ -90,7 +92,7 @@ fn nothing_is_invented(history: &[Operation], told: &[Told], from: u64, row: &Ro
                 if *outcome != Outcome::Refused =>
             {
                 let (done, possible): &mut (u32, u32) = deletions.entry((key.as_str(), *base)).or_default();
-                // Several who take the last finalizer off at the same time may all be told that it is done, as in Go.
+                // Several clients that remove the last finalizer concurrently may all get a success, as in Go.
                 let alone = matches!(operation.what, What::Delete { .. });
                 *done += u32::from(alone && *outcome != Outcome::Unknown);
                 *possible += 1;
@@ -115,7 +117,7 @@ fn nothing_is_invented(history: &[Operation], told: &[Told], from: u64, row: &Ro
     }
 }
 
-/// The writes and deletions of a key, for a failure's message.
+/// Returns the writes and deletions of a key, for a failure's message.
 fn writes_of(history: &[Operation], of: &str) -> Vec<String> {
     let of_key = history.iter().filter(|operation| match &operation.what {
         What::Write { key, .. } | What::Delete { key, .. } | What::Release { key, .. } => key == of,
@@ -124,7 +126,7 @@ fn writes_of(history: &[Operation], of: &str) -> Vec<String> {
     of_key.map(|operation| format!("{operation:?}")).collect()
 }
 
-/// Answers what was known when.
+/// Checks each write against the events. Returns the versions that clients have seen at each time.
 fn writes_happened_once_and_at_their_base<'a>(
     history: &'a [Operation],
     told: &'a [Told],
@@ -153,14 +155,16 @@ fn writes_happened_once_and_at_their_base<'a>(
                 known.deletions += 1;
                 (key, *base, row.followed_by(key, *base, row.value(key, *base).and_then(once_deleted), operation))
             }
+            // Others may have changed and deleted the object meanwhile: it is gone, as was asked for. Go says so as well.
             What::Release { key, base, outcome: Outcome::Done(_) } => {
-                (key, *base, row.followed_by(key, *base, None, operation))
+                known.add(operation, key, row.gone_after(key, *base, operation));
+                continue;
             }
             What::Get { key, found: Some((version, _)), .. } => {
                 known.add(operation, key, *version);
                 continue;
             }
-            // Whoever has seen a state has seen the newest event of every key in it.
+            // A client that has seen a list has seen the newest event of every key in it.
             What::List { version, .. } | What::Stream { version, .. } => {
                 known.add_all(operation, *version, row);
                 continue;
@@ -197,7 +201,7 @@ impl<'a> Row<'a> {
         row[..row.partition_point(|(at, _)| *at < version)].last().copied()
     }
 
-    /// The newest event of a key up to a version.
+    /// Returns the newest event of a key up to a version.
     fn up_to(&self, key: &str, version: u64) -> Option<(u64, Option<&'a str>)> {
         let row = self.of(key);
         row[..row.partition_point(|(at, _)| *at <= version)].last().copied()
@@ -207,12 +211,12 @@ impl<'a> Row<'a> {
         self.of(key).iter().find(|(at, _)| *at > version).copied()
     }
 
-    /// The value of a key that was written at just this version.
+    /// Returns the value of a key that was written at exactly this version.
     fn value(&self, key: &str, version: u64) -> Option<&'a str> {
         self.up_to(key, version).filter(|(at, _)| *at == version)?.1
     }
 
-    /// The version of the next event after one, which is to have this value.
+    /// Returns the version of the next event after a version, which must have this value.
     fn followed_by(&self, key: &str, version: u64, value: Option<String>, operation: &Operation) -> u64 {
         match self.next(key, version) {
             Some((at, next)) if next == value.as_deref() => at,
@@ -220,12 +224,18 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// The version of the first deletion after a version.
+    fn gone_after(&self, key: &str, version: u64, operation: &Operation) -> u64 {
+        let gone = self.of(key).iter().find(|(at, value)| *at > version && value.is_none());
+        gone.unwrap_or_else(|| panic!("{operation:?}: the object is not deleted")).0
+    }
+
     /// The version that a key had just before another; 0 when it was not there.
     fn version_before(&self, key: &str, version: u64) -> u64 {
         self.before(key, version).map_or(0, |(at, value)| if value.is_some() { at } else { 0 })
     }
 
-    /// The objects there were at a version.
+    /// Returns the objects at a version.
     fn at(&self, version: u64, selected: bool) -> Found {
         let state = |key: &str| {
             let (at, value) = self.up_to(key, version)?;
@@ -234,7 +244,7 @@ impl<'a> Row<'a> {
         self.0.keys().filter_map(|key| Some(((*key).to_owned(), state(key)?))).collect()
     }
 
-    /// Whether a key could be seen so.
+    /// Panics unless a read of a key could return this.
     fn allows(
         &self,
         key: &str,
@@ -243,7 +253,7 @@ impl<'a> Row<'a> {
         known: &Knowledge<'_>,
         operation: &Operation,
     ) {
-        // The newest event of this key that was seen before the read began, and all after it, could be seen.
+        // The read may return the newest event of this key that was seen before the read began, or any later one.
         let floor = match asked {
             RequestedState::Consistent | RequestedState::Pages | RequestedState::Exact(_) => {
                 let before = self.up_to(key, known.from).map_or(0, |(at, _)| at);
@@ -264,10 +274,10 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What was known at which time, altogether and of each key.
+/// The versions that clients have seen at each time, in total and by key.
 #[derive(Default)]
 struct Knowledge<'a> {
-    /// Known to all from the beginning.
+    /// Seen by all from the beginning.
     from: u64,
     all: Known,
     keys: HashMap<&'a str, Known>,
@@ -300,14 +310,14 @@ impl<'a> Knowledge<'a> {
         self.keys.get(key).map_or(0, |known| known.before(time))
     }
 
-    /// Whether an operation could be of a version.
+    /// Panics unless an operation could return a version.
     fn allows(&self, version: u64, operation: &Operation) {
         let floor = self.all.before(operation.began).max(self.from);
         assert!(floor <= version, "{operation:?} is older than {floor}, which was answered before");
     }
 }
 
-/// Versions that were answered, and when.
+/// Versions in answers, with their times.
 #[derive(Default)]
 struct Known(Vec<(Instant, u64)>);
 
@@ -316,7 +326,7 @@ impl Known {
         self.0.push((ended, version));
     }
 
-    /// By time; each with the newest version up to then.
+    /// Sorts by time, and gives each the newest version up to then.
     fn sort(&mut self) {
         self.0.sort();
         let mut newest = 0;
@@ -326,7 +336,7 @@ impl Known {
         }
     }
 
-    /// The newest version that was answered before a time.
+    /// Returns the newest version that was answered before a time.
     fn before(&self, time: Instant) -> u64 {
         let earlier = self.0.partition_point(|(ended, _)| *ended < time);
         self.0[..earlier].last().map_or(0, |(_, version)| *version)

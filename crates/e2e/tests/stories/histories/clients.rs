@@ -1,4 +1,4 @@
-//! Clients that read, write what they have read, delete, list and watch, and note what they were told and when.
+//! Clients that read, write objects that they have read, delete, list and watch, and record the answers with times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::faults::Random;
 use super::subjects::{Subject, is_terminating, version};
 
 pub(super) const KEYS: usize = 6;
-/// Value of the last write, and how its name begins.
+/// The value of the last write, and the prefix of its name.
 pub(super) const LAST: &str = "last";
-/// What some watches and lists select. Every write decides anew whether its object is of it.
+/// The selector of some watches and lists. Every write newly decides if its object matches.
 pub(super) const SHADE: &str = "shade=dark";
-/// No answer takes longer, whatever goes wrong: a server gives up in time.
+/// The longest time for an answer under any fault: a server gives up before that.
 const LONGEST: Duration = Duration::from_secs(75);
 
-/// An operation as its client saw it.
+/// An operation from the view of its client.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub began: Instant,
-    /// `None` when no answer came.
+    /// `None` if there was no answer.
     pub ended: Option<Instant>,
     pub what: What,
 }
@@ -38,26 +38,26 @@ pub(super) type Found = BTreeMap<String, (u64, String)>;
 
 #[derive(Clone, Debug)]
 pub(super) enum What {
-    /// A write that expects the key to be at `base` (0: absent) and gives it a value that nobody else writes.
+    /// A write that expects the key at version `base` (0: absent) and sets a unique value.
     Write { key: String, base: u64, value: String, outcome: Outcome },
-    /// A deletion of just this version. Finalizers may make it a change.
+    /// A deletion of exactly this version. With finalizers it is a change.
     Delete { key: String, base: u64, outcome: Outcome },
-    /// Takes the last finalizer off just this version, which was deleted before.
+    /// Removes the last finalizer of exactly this version, which is terminating.
     Release { key: String, base: u64, outcome: Outcome },
-    /// The version and value of a key, if there was one.
+    /// The version and value of a key, if it exists.
     Get { key: String, asked: RequestedState, found: Option<(u64, String)> },
     List {
         asked: RequestedState,
-        /// Only what is [`SHADE`].
+        /// True if only objects that match [`SHADE`] are listed.
         selected: bool,
         version: u64,
         found: Found,
     },
-    /// A watch that began with what there was at `version` and told what happened after it.
+    /// A watch that began with the objects at `version` and had these later events.
     Stream { version: u64, found: Found, told: Vec<Told> },
 }
 
-/// Which state a read asked for.
+/// The state that a read requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestedState {
     Consistent,
@@ -70,26 +70,26 @@ pub(super) enum RequestedState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// At this version, 0 where the answer does not say.
+    /// At this version, 0 if the answer does not have it.
     Done(u64),
     Refused,
     Unknown,
 }
 
-/// What a watch told.
+/// A watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub version: u64,
     pub key: String,
     /// `None` for a deletion.
     pub value: Option<String>,
-    /// What no other object may have now; nothing for a deletion.
+    /// Values that must be unique among the objects; empty for a deletion.
     pub claims: Vec<String>,
 }
 
 pub(super) type History = Arc<Mutex<Vec<Operation>>>;
 
-/// Everything that happens to what is selected, resumed where it broke off, until the last write has been told.
+/// Returns the events of the selected objects up to the last write, resuming the watch when it breaks.
 pub(super) async fn watch(
     objects: Objects,
     selector: &str,
@@ -110,7 +110,7 @@ pub(super) async fn watch(
                     Ok(Ok(Some(event))) => event,
                     Ok(_) => break,
                 };
-                // History reaches back further than any fault lasts.
+                // The history reaches back further than any fault lasts.
                 if let WatchEvent::Error(status) = &event {
                     assert_ne!(status.code, 410, "the watch has a gap: {status:?}");
                 }
@@ -123,7 +123,7 @@ pub(super) async fn watch(
     }
 }
 
-/// The objects of one resource, at one server.
+/// The API of one resource at one server.
 #[derive(Clone)]
 pub(super) struct Objects {
     pub subject: Subject,
@@ -153,7 +153,7 @@ impl Objects {
     }
 }
 
-/// A client that asks one server or the other until it is told to stop.
+/// A client that sends requests to the servers until it is told to stop.
 pub(super) async fn ask(
     clients: Vec<Client>,
     mut random: Random,
@@ -161,7 +161,7 @@ pub(super) async fn ask(
     histories: Vec<(Subject, History)>,
     done: Arc<AtomicBool>,
 ) {
-    // The newest version that this client has seen of each resource.
+    // The newest version of each resource that this client has seen.
     let mut newest = vec![0; histories.len()];
     for n in 0.. {
         if done.load(Ordering::SeqCst) {
@@ -179,7 +179,7 @@ pub(super) async fn ask(
                 1 => list(objects, RequestedState::Pages, false).await,
                 2 => list(objects, RequestedState::Any, random.below(2) == 0).await,
                 3 => list(objects, RequestedState::NotOlderThan(*seen), random.below(2) == 0).await,
-                // The history of a state that nobody has seen is not known to be there.
+                // The history of a state that no client has seen may not exist.
                 4 if *seen > 0 => list(objects, RequestedState::Exact(*seen), false).await,
                 5 => list(objects, RequestedState::Consistent, true).await,
                 _ => list(objects, RequestedState::Consistent, false).await,
@@ -237,7 +237,7 @@ async fn get(objects: &Objects, key: &str, asked: RequestedState) -> kube::Resul
     }
 }
 
-/// `None` when no answer came.
+/// `None` if there was no answer.
 async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Option<What> {
     let plain = ListParams::default().labels(if selected { SHADE } else { "" });
     let mut params = match asked {
@@ -263,7 +263,7 @@ async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Optio
     Some(What::List { asked, selected, version, found })
 }
 
-/// A watch that begins with what is there and is read for a while.
+/// A watch that begins with the present objects and is read for a while.
 async fn stream(objects: &Objects) -> Option<What> {
     let params = WatchParams { timeout: Some(1), ..WatchParams::streaming_lists() };
     let mut events = objects.api.watch(&params, "").await.ok()?.boxed();
@@ -292,7 +292,7 @@ fn note(history: &History, began: Instant, answered: bool, what: Option<What>) {
     history.lock().push(Operation { began, ended, what });
 }
 
-/// 404 and 409 say that nothing was written; anything else may have been.
+/// With 404 and 409 the write had no effect; with other errors it may have had one.
 fn outcome(answer: kube::Result<u64>) -> Outcome {
     match answer {
         Ok(version) => Outcome::Done(version),

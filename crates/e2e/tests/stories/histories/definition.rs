@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 pub(super) const GROUP: &str = "histories.test";
 pub(super) const KIND: &str = "Widget";
-/// The first is what clients speak.
+/// The first is the one that clients use.
 pub(super) const VERSIONS: [&str; 2] = ["v1", "v2"];
 
-/// Writes the definition in its n-th form: versions take turns at being stored and their schema has another field each time.
-/// Whatever form it has, the objects are the same to those who speak the first version.
+/// Writes the n-th form of the definition: the versions alternate as the stored one, and the schema has another field
+/// each time. Clients of the first version always see the same objects.
 pub(super) async fn define(client: &Client, n: usize) -> kube::Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("histories").force();

@@ -1,4 +1,4 @@
-//! What goes wrong, in an order that a number decides.
+//! Faults, in an order that depends on a seed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::NAMESPACE;
 use super::clients::KEYS;
 use super::definition::define;
 
-/// Numbers that follow from the first one.
+/// Random numbers from a seed.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -28,18 +28,18 @@ impl Random {
 }
 
 pub(super) struct Faults {
-    /// `None` where the one server has a store of its own.
+    /// `None` if the one server has its own store.
     pub etcd: Option<Etcd>,
     pub servers: Vec<Server>,
-    /// One for each server.
+    /// One per server.
     pub clients: Vec<Client>,
     pub seed: u64,
     pub random: Random,
-    /// The cluster is to be restored from a snapshot in the end.
+    /// True if the cluster is restored from a snapshot in the end.
     pub restores: bool,
     /// The revision of the newest snapshot.
     pub saved: Option<u64>,
-    /// How often the definition of a resource was changed.
+    /// The number of changes of the definition.
     pub definitions: usize,
 }
 
@@ -48,29 +48,29 @@ pub(super) enum Fault {
     ServerKilled,
     ServerHangs,
     SlowDisk,
-    /// For a while nothing can be written to it.
+    /// The disk is full for a while.
     FullDisk,
-    /// One flush is refused.
+    /// One flush fails.
     FailingFlush,
-    /// For a while no file can be opened.
+    /// No file can be opened for a while.
     NoDescriptors,
-    /// The wall clock is suddenly hours off, and stays so for a while.
+    /// The wall clock is off by hours for a while.
     ClockJumps,
     MemberKilled,
     MemberHangs,
     /// Together with a server.
     LeaderKilled,
-    /// From everybody.
+    /// Cut off from all others.
     MemberCutOff,
-    /// From its peers: it still hears the servers, and cannot know that it leads no more.
+    /// Cut off from its peers: it still gets requests from the servers, and cannot know that it no longer leads.
     LeaderCutOff,
-    /// Nobody has a majority.
+    /// There is no majority.
     AllCutOff,
     /// While a member is cut off.
     ServerKilledInPart,
-    /// A member carries a call out, and nobody hears what came of it.
+    /// A member executes a call, and its answer is lost.
     AnswerLost,
-    /// The definition of a resource that is read and written.
+    /// The definition of a used resource changes.
     DefinitionChanges,
     SnapshotSaved,
 }
@@ -90,7 +90,7 @@ const WITH_ETCD: [Fault; 8] = [
 ];
 
 impl Faults {
-    /// One fault after the other until the time is over; leaves all in good health and tells how often each happened.
+    /// Causes one fault after the other until the time is over, and recovers from all. Returns the number of each.
     pub(super) async fn happen(&mut self, until: Instant) -> BTreeMap<Fault, usize> {
         let mut all = EVERYWHERE.to_vec();
         if self.restores {
@@ -110,7 +110,7 @@ impl Faults {
         let mut happened = BTreeMap::new();
         let mut waiting = Vec::new();
         while Instant::now() < until {
-            // Each of them once before one comes again.
+            // Each of them once before any is repeated.
             if waiting.is_empty() {
                 waiting.clone_from(&all);
             }
@@ -154,7 +154,7 @@ impl Faults {
             }
             Fault::DefinitionChanges => {
                 self.definitions += 1;
-                // It is refused when somebody else has changed it meanwhile: the server, its status.
+                // It is refused if another client has changed the definition meanwhile: the server updates its status.
                 let _ = define(&self.clients[server], self.definitions).await;
             }
             Fault::SnapshotSaved => self.save_snapshot(),
@@ -194,13 +194,13 @@ impl Faults {
         self.saved = Some(block_in_place(|| self.etcd().save_snapshot()));
     }
 
-    /// Puts the newest snapshot in the place of all that the cluster holds; answers its revision.
+    /// Restores the newest snapshot. Returns its revision.
     pub(super) fn restore_snapshot(&mut self) -> u64 {
         block_in_place(|| self.etcd_mut().restore_snapshot());
         self.saved.take().expect("a snapshot was saved")
     }
 
-    /// The embedded store's; the server must go on by itself afterwards.
+    /// Fails calls of the embedded store; the server must recover by itself.
     async fn disk_fails(&mut self, calls: &[DiskCall], error: Errno) {
         for call in calls {
             self.servers[0].disk().expect("a disk that fails").fail(*call, error);
@@ -222,7 +222,7 @@ impl Faults {
         etcd.chain(self.servers.iter().filter_map(Server::disk)).for_each(|disk| disk.delay(delay));
     }
 
-    /// Some milliseconds.
+    /// Waits for a random number of milliseconds.
     async fn pause(&mut self, least: usize, most: usize) {
         let millis = least + self.random.below(most - least);
         tokio::time::sleep(Duration::from_millis(millis as u64)).await;

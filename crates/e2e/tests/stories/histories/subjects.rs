@@ -1,4 +1,4 @@
-//! The resources that clients read and write, and what their objects carry.
+//! The resources that clients read and write, and the contents of their objects.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
@@ -11,18 +11,18 @@ use super::clients::LAST;
 use super::definition::{GROUP, KIND, VERSIONS};
 use super::faults::Random;
 
-/// A resource under test. Each has a history of its own.
+/// A resource under test. Each has its own history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// Of 1 KB to 1 MB.
+    /// From 1 KB to 1 MB.
     ConfigMaps,
-    /// Small, as heartbeats are.
+    /// Small, like heartbeats.
     Leases,
-    /// The server gives each an address and ports that no other has.
+    /// The server allocates a unique address and unique ports to each.
     Services,
-    /// With finalizers: they are deleted in steps.
+    /// With finalizers, so that they are deleted in steps.
     Secrets,
-    /// Of a definition that changes meanwhile; with finalizers too.
+    /// Custom resources whose definition changes meanwhile; with finalizers too.
     Widgets,
 }
 
@@ -40,7 +40,7 @@ impl Subject {
         Api::namespaced_with(client, NAMESPACE, &resource)
     }
 
-    /// An object of a value; `base` is the version that it replaces, 0 for none.
+    /// Returns an object with a value; `base` is the version that it replaces, 0 for none.
     pub(super) fn object(self, name: &str, value: &str, base: u64) -> DynamicObject {
         let mut metadata = json!({"name": name, "annotations": {VALUE: value}});
         if is_selected(value) {
@@ -70,8 +70,8 @@ impl Subject {
         serde_json::from_value(object).unwrap()
     }
 
-    /// A new value for an object; `old` is what it has. It says which finalizers the object is to have: any, or fewer of
-    /// those that are left while it terminates. `None`: the last of them goes, and the object with it.
+    /// Returns a new value for an object whose value is `old`. It contains the finalizers: any, or a subset of the
+    /// remaining ones while the object is terminating. `None` if the last finalizer is removed, and the object with it.
     pub(super) fn next_value(self, plain: &str, old: Option<&str>, random: &mut Random) -> Option<String> {
         if !self.has_finalizers() {
             return Some(plain.to_owned());
@@ -89,7 +89,7 @@ impl Subject {
         }
     }
 
-    /// The object without a finalizer and else as it was.
+    /// Returns the object without its finalizers and otherwise unchanged.
     pub(super) fn released(self, name: &str, old: &str, base: u64) -> DynamicObject {
         let plain = old.split(FINALIZERS).next().unwrap_or_default();
         self.object(name, &format!("{plain}{FINALIZERS}"), base)
@@ -99,11 +99,11 @@ impl Subject {
         matches!(self, Self::Secrets | Self::Widgets)
     }
 
-    /// Checks that an object is all that was written, and answers its value.
+    /// Checks that an object is exactly as written. Returns its value.
     pub(super) fn value(self, object: &DynamicObject) -> String {
         let mut value = object.annotations()[VALUE].clone();
         if self.has_finalizers() && value != LAST {
-            // The mark of who wrote it last is its own; when the object terminates is the server's to say.
+            // The writer's mark is dropped, because the server decides when the object is terminating.
             value = value.trim_end_matches(TERMINATING).to_owned();
             let told: String = object.finalizers().iter().filter_map(|name| name.chars().last()).collect();
             assert_eq!(value.split_once(FINALIZERS).map(|(_, letters)| letters), Some(told.as_str()), "{object:?}");
@@ -129,12 +129,12 @@ impl Subject {
         value
     }
 
-    /// True for the kinds of which an update creates what is not there.
+    /// Returns true for kinds that an update may create.
     pub(super) fn can_be_created_by_update(self) -> bool {
         matches!(self, Self::Leases | Self::Services)
     }
 
-    /// What an object has to itself as long as it lives.
+    /// Returns the values that are unique to an object while it exists.
     pub(super) fn claims(self, object: &DynamicObject) -> Vec<String> {
         if self != Self::Services {
             return Vec::new();
@@ -147,29 +147,29 @@ impl Subject {
 
 const VALUE: &str = "histories/value";
 const PADDING: &str = "padding";
-/// In a value: what follows are the last letters of the finalizers.
+/// Separates a value from the letters of its finalizers.
 const FINALIZERS: &str = "/";
 const LETTERS: &str = "abc";
-/// Ends the value of an object that is being deleted.
+/// The suffix of the values of terminating objects.
 const TERMINATING: &str = "#";
 
-/// True for the value of an object that was deleted and has finalizers left.
+/// Returns true for the value of a terminating object.
 pub(super) fn is_terminating(value: &str) -> bool {
     value.ends_with(TERMINATING)
 }
 
-/// The value of an object once it was deleted: `None` when nothing keeps it.
+/// Returns the value of an object after its deletion; `None` if it has no finalizers.
 pub(super) fn once_deleted(value: &str) -> Option<String> {
     let kept = value.split_once(FINALIZERS).is_some_and(|(_, letters)| !letters.is_empty());
     kept.then(|| format!("{value}{TERMINATING}"))
 }
 
-/// The value without what it says of finalizers.
+/// Returns the value without its finalizers.
 fn plain(value: &str) -> &str {
     value.split(FINALIZERS).next().unwrap_or(value)
 }
 
-/// True for an object that the selecting watches and lists see.
+/// Returns true for an object that matches the selector of watches and lists.
 pub(super) fn is_selected(value: &str) -> bool {
     value == LAST || plain(value).bytes().last().is_some_and(|digit| digit % 2 == 0)
 }
@@ -178,7 +178,7 @@ pub(super) fn version(object: &DynamicObject) -> u64 {
     object.resource_version().unwrap().parse().unwrap()
 }
 
-/// Bytes beside the value: mostly a few KB, now and then much more.
+/// Returns the number of bytes beside the value: mostly a few KB, sometimes much more.
 fn size(value: &str) -> usize {
     match number(value) % 200 {
         0 => 1_000_000,
@@ -187,7 +187,7 @@ fn size(value: &str) -> usize {
     }
 }
 
-/// A number that looks random and follows from the value.
+/// Returns a pseudo-random number that depends on the value.
 fn number(value: &str) -> usize {
     value.bytes().fold(7, |number: usize, byte| number.wrapping_mul(31).wrapping_add(usize::from(byte))) >> 3
 }

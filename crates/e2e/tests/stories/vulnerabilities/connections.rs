@@ -1,5 +1,5 @@
-//! Vulnerabilities by which clients, most of them without credentials, took the server from others: its seats, its
-//! processor, its descriptors. Each is judged by what somebody else notices.
+//! Vulnerabilities to denial of service by clients, most of them without credentials: of seats, CPU time, descriptors.
+//! Each is measured by its effect on another client.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn nobody(server: &Server) -> Handshake {
     Handshake::new(server.admin().authority)
 }
 
-/// Another client is served, and soon: those of a test machine that is busy with other tests get more than people do.
+/// Checks that another client is served soon; on a test machine with other tests the limit is higher than for users.
 async fn others_are_served(server: &Server) {
     let began = Instant::now();
     let mut client = server.client().await;
@@ -29,7 +29,7 @@ async fn others_are_served(server: &Server) {
     assert!(began.elapsed() < LONGEST, "{:?}", began.elapsed());
 }
 
-/// The seats that are taken in all priority levels, without the one that asks.
+/// Returns the used seats in all priority levels, without that of this request.
 async fn seats(server: &Server) -> f64 {
     let metrics = server.client().await.get("/metrics").await.unwrap().body;
     let seats = metrics.lines().filter(|line| line.starts_with("apiserver_flowcontrol_current_executing_seats{"));
@@ -37,7 +37,7 @@ async fn seats(server: &Server) -> f64 {
     others.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
 }
 
-/// CVE-2019-9511, CVE-2019-9517: answers that are asked for and not read, or a byte at a time.
+/// CVE-2019-9511, CVE-2019-9517: answers that are requested and not read, or read a byte at a time.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_not_read() {
     let mut server = Server::start(&["--ephemeral", "--request-timeout=4s"]);
@@ -45,7 +45,7 @@ async fn answers_that_are_not_read() {
     for (handshake, window) in [(nobody(&server), 0), (nobody(&server), 1), (server.admin(), 0), (server.admin(), 1)] {
         let mut frames = Frames::connect(server.address, &handshake, &[(INITIAL_WINDOW, window)]).await;
         for stream in 0..100 {
-            // Those without an identity are told to go with the first answer.
+            // Unauthenticated connections are closed with the first answer.
             let _ = frames.send(&Frame::request(2 * stream + 1, "GET", "/version", &[], true)).await;
         }
         attackers.push(frames);
@@ -53,7 +53,7 @@ async fn answers_that_are_not_read() {
     let mut reading = Vec::new();
     for mut frames in attackers {
         reading.push(tokio::spawn(async move {
-            // Pings are answered all the while.
+            // Pings are answered meanwhile.
             let (mut left, mut reset, mut data) = (false, 0, 0);
             let until_ended = async {
                 while let Some(frame) = frames.next_answering().await {
@@ -76,7 +76,7 @@ async fn answers_that_are_not_read() {
         assert!(left || reset == 100, "{at}: {reset} streams were given up");
         assert!(data <= 100, "{at}: {data}");
     }
-    // The end waits for none of them.
+    // The shutdown waits for none of them.
     let mut unread = Frames::connect(server.address, &server.admin(), &[(INITIAL_WINDOW, 0)]).await;
     unread.send(&Frame::request(1, "GET", "/version", &[], true)).await.unwrap();
     while unread.next_answering().await.unwrap().kind != HEADERS {}
@@ -86,7 +86,7 @@ async fn answers_that_are_not_read() {
     keeps.await.unwrap();
 }
 
-/// CVE-2019-9512, CVE-2019-9515, CVE-2019-9518: frames that make work and carry nothing.
+/// CVE-2019-9512, CVE-2019-9515, CVE-2019-9518: frames that cause work and carry no data.
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_frames() {
     let server = Server::ephemeral();
@@ -103,12 +103,12 @@ async fn floods_of_frames() {
     frames.send(&Frame::request(1, "POST", "/api/v1/namespaces", &[], false)).await.unwrap();
     assert!(frames.flood(&Frame::new(DATA, 0, 1, &[]).bytes().repeat(1000), 1000).await, "empty data");
     others_are_served(&server).await;
-    // Nothing of that fills the log.
+    // None of this fills the log.
     let log = server.log();
     assert!(log.lines().count() < 20, "{log}");
 }
 
-/// Sends pieces of one request each, with time to look at it, until the connection ends; true if it does.
+/// Sends pieces of one request each, with time to process it, until the connection ends; returns true if it does.
 async fn ends(frames: &mut Frames, most: u32, piece: impl Fn(u32) -> Vec<u8>) -> bool {
     for n in 0..most {
         if frames.write(&piece(2 * n + 1)).await.is_err() {
@@ -119,8 +119,8 @@ async fn ends(frames: &mut Frames, most: u32, piece: impl Fn(u32) -> Vec<u8>) ->
     tokio::time::timeout(PATIENCE, frames.rest()).await.is_ok()
 }
 
-/// CVE-2023-44487, CVE-2023-39325: streams that are begun and reset, so that there is never an answer with which the
-/// connection would end.
+/// CVE-2023-44487, CVE-2023-39325: streams that are opened and reset, so that there is never an answer after which the
+/// connection would be closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_that_are_begun_and_reset() {
     let server = Server::ephemeral();
@@ -136,7 +136,7 @@ async fn streams_that_are_begun_and_reset() {
     others_are_served(&server).await;
 }
 
-/// CVE-2025-8671: streams that the server is made to reset, which do not count as reset by the client.
+/// CVE-2025-8671: streams that the server resets because of the client, which do not count as client resets.
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_that_the_server_is_made_to_reset() {
     let server = Server::ephemeral();
@@ -150,7 +150,7 @@ async fn streams_that_the_server_is_made_to_reset() {
     others_are_served(&server).await;
 }
 
-/// Connections that only stay open take the descriptors that the store needs.
+/// Idle connections do not use up the descriptors that the store needs.
 #[tokio::test(flavor = "multi_thread")]
 async fn descriptors_run_out_for_nobody() {
     let server = Server::short_of_descriptors(128, &[]);
@@ -174,7 +174,7 @@ async fn descriptors_run_out_for_nobody() {
     assert!(log.lines().count() < 20, "{log}");
 }
 
-/// CVE-2022-1996: an origin that begins or ends like one that is allowed.
+/// CVE-2022-1996: an origin with an allowed one as prefix or suffix.
 #[tokio::test(flavor = "multi_thread")]
 async fn origins_that_look_like_one() {
     let server = Server::start(&["--ephemeral", "--cors-allowed-origins=//good\\.example(:|$)"]);
@@ -191,7 +191,7 @@ async fn origins_that_look_like_one() {
     }
 }
 
-/// Failed logins are not each a line of the log, nor a reason to keep a connection.
+/// Failed logins are not logged one by one, and their connections are closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_logins_fill_no_log() {
     let rig = Rig::start(TempDir::new(), &[]);

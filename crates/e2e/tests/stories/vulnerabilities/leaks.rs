@@ -1,4 +1,4 @@
-//! Vulnerabilities by which the server told what it should not, or kept what anybody sent it.
+//! Vulnerabilities by which the server revealed secrets, or kept data that anybody sent.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::{ACCOUNTS, rig};
 use crate::authorization::{Rig, until};
 
-/// CVE-2020-8552: each new path, method or media type became metrics of its own, until the memory was used up; no rights were
-/// needed.
+/// CVE-2020-8552: each new path, method or media type created new metrics until the memory was used up, without any
+/// permissions.
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_do_not_grow_with_what_is_asked() {
     let rig = rig(&[]).await;
@@ -58,20 +58,19 @@ async fn metrics_do_not_grow_with_what_is_asked() {
     let after = series(&rig).await;
     let new: Vec<&String> = after.difference(&before).filter(|name| (0..12).any(|n| named(name, n))).collect();
     assert!(new.is_empty(), "{new:?}");
-    // Others may come in their own time, but not with each request: there were more than two hundred.
+    // Other series may appear over time, but not with each request: there were more than two hundred.
     let new: Vec<&String> = after.difference(&before).collect();
     assert!(new.len() < 100, "{new:?}");
 }
 
-/// Whether a series is named by something of the n-th round.
+/// Returns true if a label of a series comes from the n-th round.
 fn named(series: &str, n: u32) -> bool {
     [format!("M{n}\""), format!("group{n}."), format!("things{n}\""), format!("agent{n}"), format!("x-{n}\"")]
         .iter()
         .any(|part| series.contains(part.as_str()))
 }
 
-/// CVE-2019-11250 and CVE-2020-8565: credentials in verbose logs: those that were sent to the server, and those that it sends
-/// to others.
+/// CVE-2019-11250 and CVE-2020-8565: credentials in verbose logs, both received ones and those that the server sends.
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_hold_no_credentials() {
     let hook = Hook::start(|_| async {
@@ -103,7 +102,7 @@ async fn logs_hold_no_credentials() {
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "hidden-data"}});
     rig.make("/api/v1/namespaces/team/secrets", secret).await;
     let read = || std::fs::read_to_string(rig.server.temp().path().join("stderr")).unwrap();
-    // It is verbose: it tells of the last request.
+    // The log is verbose: it has the last request.
     until("the log tells of it", async || read().contains("/api/v1/namespaces/team/secrets")).await;
     let log = read();
     let signature = issued.rsplit('.').next().unwrap();

@@ -1,5 +1,5 @@
-//! Vulnerabilities by which traffic went where it should not: that of services, of the server itself, and of pods without
-//! the policies that should have held them.
+//! Vulnerabilities that redirected traffic: that of services, of the server itself, and of pods that lost their network
+//! policies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use crate::authorization::{RBAC, Rig, binding, until};
 const SERVICES: &str = "/api/v1/namespaces/team/services";
 const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/team/networkpolicies";
 
-/// alice may do everything with a resource in her namespace.
+/// Gives alice all permissions for a resource in her namespace.
 async fn may(rig: &Rig, group: &str, resources: &[&str], tried: &str) {
     let name = resources[0];
     let role = json!({
@@ -26,8 +26,8 @@ async fn may(rig: &Rig, group: &str, resources: &[&str], tried: &str) {
     until("the binding counts", async || rig.code("alice", "GET", tried).await == 200).await;
 }
 
-/// CVE-2020-8554: who may make services took over the traffic to any address, as its external IP. Go's answer is
-/// an admission plugin that administrators turn on, and that leaves what was there before.
+/// CVE-2020-8554: a user who may create services took over the traffic to any address, as its external IP. Go's answer
+/// is an admission plugin that administrators enable, and that does not check existing addresses.
 #[tokio::test(flavor = "multi_thread")]
 async fn services_do_not_take_over_addresses() {
     let service = |name: &str, ips: Value| {
@@ -55,7 +55,7 @@ async fn services_do_not_take_over_addresses() {
     assert_eq!(code, 200, "{body}");
 }
 
-/// CVE-2021-25737: endpoints and slices that lead to the node's own loopback and link-local addresses.
+/// CVE-2021-25737: endpoints and slices with the node's own loopback and link-local addresses.
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoints_do_not_lead_into_nodes() {
     let rig = rig(&[]).await;
@@ -86,7 +86,7 @@ async fn endpoints_do_not_lead_into_nodes() {
     }
 }
 
-/// CVE-2020-8561: a webhook sent the server elsewhere, into networks that only the server reaches.
+/// CVE-2020-8561: a webhook redirected the server into networks that only the server reaches.
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_send_the_server_nowhere() {
     let reached = Arc::<AtomicU32>::default();
@@ -105,7 +105,7 @@ async fn webhooks_send_the_server_nowhere() {
     let (asked, place) = (Arc::<AtomicU32>::default(), elsewhere.url());
     let count = asked.clone();
     let hook = Hook::start(move |_| {
-        // Each way in which a client may be sent on.
+        // Each kind of redirect.
         let code = [301, 302, 303, 307, 308][count.fetch_add(1, Ordering::SeqCst) as usize % 5];
         let place = place.clone();
         async move { Response::builder().status(code).header("location", place).body(Vec::new()).unwrap() }
@@ -128,8 +128,8 @@ async fn webhooks_send_the_server_nowhere() {
     assert_eq!(reached.load(Ordering::SeqCst), 0);
 }
 
-/// CVE-2024-7598: while a namespace ended, its policies could go before its pods. The order is the controller's, and it can
-/// keep it only if nothing goes by itself and nothing comes.
+/// CVE-2024-7598: while a namespace was terminating, its policies could be deleted before its pods. The controller
+/// decides the order, which it can only guarantee if nothing is deleted by itself and nothing is created.
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_outlast_the_pods_of_a_namespace() {
     let rig = rig(&[]).await;
@@ -140,7 +140,7 @@ async fn policies_outlast_the_pods_of_a_namespace() {
     rig.make(PODS, pod("p", json!({}))).await;
     let ending = rig.send("root", "DELETE", "/api/v1/namespaces/team", &Value::Null).await;
     assert_eq!(ending.status, 200, "{}", ending.body);
-    // Nothing new can come that the policies, once gone, would not hold.
+    // Nothing can be created that the deleted policies would not restrict.
     until("the namespace ends for others", async || {
         let late = rig.send("alice", "POST", PODS, &pod("late", json!({}))).await;
         late.status == 403 && late.body.contains("because it is being terminated")
@@ -149,14 +149,14 @@ async fn policies_outlast_the_pods_of_a_namespace() {
     for path in [format!("{POLICIES}/all"), format!("{PODS}/p")] {
         assert_eq!(rig.code("root", "GET", &path).await, 200, "{path}");
     }
-    // The namespace stays until the controller says that all of it is gone.
+    // The namespace stays until the controller reports that it is empty.
     let namespace = rig.send("root", "GET", "/api/v1/namespaces/team", &Value::Null).await.body;
     let namespace: Value = serde_json::from_str(&namespace).unwrap();
     assert_eq!(
         (&namespace["status"]["phase"], &namespace["spec"]["finalizers"][0]),
         (&json!("Terminating"), &json!("kubernetes"))
     );
-    // As the controller does it: pods first, and the rest once they are gone.
+    // Like the controller: pods first, and the rest once they are deleted.
     let now = rig.send("root", "DELETE", &format!("{PODS}/p?gracePeriodSeconds=0"), &Value::Null).await;
     assert_eq!(now.status, 200, "{}", now.body);
     assert_eq!(rig.code("root", "GET", &format!("{POLICIES}/all")).await, 200);

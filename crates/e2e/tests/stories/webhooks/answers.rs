@@ -1,4 +1,4 @@
-//! Webhooks that answer anything: the server says what is wrong, and what they may not do does not happen.
+//! Webhooks with invalid answers: the server reports the error, and forbidden changes have no effect.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-/// Each answer with what comes of it for `failurePolicy: Fail`; with `Ignore` the request goes on, unless it is the patch
-/// that is wrong.
+/// Each answer with its result for `failurePolicy: Fail`; with `Ignore` the request continues, unless the patch is
+/// invalid.
 #[tokio::test(flavor = "multi_thread")]
 async fn anything() {
     let server = Server::ephemeral();
@@ -71,7 +71,7 @@ async fn anything() {
         assert!(told.ends_with(message), "{told}");
     }
 
-    // A certificate that nobody vouches for.
+    // A certificate of an unknown CA.
     let stranger = webhook("stranger", &redirecting, json!({"clientConfig": {"url": redirecting.url()}}));
     configure(&server, Kind::Validating, "v", vec![stranger]).await;
     let tried = try_config_map(&server, "").await;
@@ -82,7 +82,7 @@ async fn anything() {
     );
 }
 
-/// Connections that break off, before or within an answer, and an answer without end.
+/// Connections that break before or within an answer, and an endless answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_connections() {
     let server = Server::ephemeral();
@@ -113,7 +113,7 @@ async fn broken_connections() {
     }
 }
 
-/// A webhook's server gets another certificate of another authority: with the new bundle it is called again.
+/// A webhook's server gets a certificate of another CA: with the new bundle it is called again.
 #[tokio::test(flavor = "multi_thread")]
 async fn certificate_rotated() {
     let server = Server::ephemeral();
@@ -131,8 +131,7 @@ async fn certificate_rotated() {
     assert_eq!(try_config_map(&server, "").await.status, 201);
 }
 
-/// A server that is started again is ready though a webhook refuses all that it would write for itself, so that the
-/// webhook can be removed.
+/// A restarted server becomes ready even if a webhook refuses all its own writes, so that the webhook can be removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_refuses_everything() {
     let hook = allowing(|_| json!({"allowed": false})).await;

@@ -1,4 +1,4 @@
-//! Custom objects on their way through webhooks.
+//! Custom resources and webhooks.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn widget(size: u64) -> Value {
     json!({"apiVersion": "hooks.test/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}})
 }
 
-/// What a webhook puts in that the schema does not know is never stored, and counts as a change; what it says of the
+/// What a webhook puts in that the schema does not know is seen by those who judge, never stored, and counts as a change; what it says of the
 /// object's version must be one; managers that it takes away are gone; and it is told the namespace of what a client
 /// replaces.
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +53,17 @@ async fn patched_beyond_the_schema() {
         "apiGroups": ["hooks.test", ""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
         "resources": ["widgets", "configmaps"],
     }]});
-    configure(&server, Kind::Mutating, "m", vec![webhook("one", &hook, rules)]).await;
+    configure(&server, Kind::Mutating, "m", vec![webhook("one", &hook, rules.clone())]).await;
+    let judged: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let judge = {
+        let judged = judged.clone();
+        allowing(move |request| {
+            judged.lock().push(request["object"].clone());
+            json!({})
+        })
+        .await
+    };
+    configure(&server, Kind::Validating, "v", vec![webhook("two", &judge, rules)]).await;
 
     *operations.lock() = json!([{"op": "add", "path": "/metadata/managedFields", "value": []}]);
     let made = send(&server, "POST", WIDGETS, &widget(1)).await;
@@ -64,6 +74,8 @@ async fn patched_beyond_the_schema() {
     let changed = send(&server, "PUT", &place, &same).await;
     assert_eq!((changed.status, &changed.body["metadata"]["generation"]), (200, &json!(2)), "{}", changed.body);
     assert_eq!(changed.body["spec"], json!({"size": 1}));
+    // Those who judge see it all the same.
+    assert_eq!(judged.lock().last().unwrap()["spec"], json!({"size": 1, "unknown": 1}));
     *operations.lock() = json!([]);
     same["metadata"]["resourceVersion"] = changed.body["metadata"]["resourceVersion"].clone();
     let unchanged = send(&server, "PUT", &place, &same).await;
@@ -108,6 +120,25 @@ async fn patched_beyond_the_schema() {
         new["metadata"]["name"] = json!("other");
         let refused = send(&server, "POST", WIDGETS, &new).await;
         assert_eq!((refused.status, &refused.body["message"]), (status, &json!(why)), "{operation}");
+    }
+
+    // Metadata of another type is seen as it is, judged as absent, and not stored.
+    let gone = "2020-01-01T00:00:00Z";
+    for (member, value, want) in [
+        ("labels", json!({"a b": 5}), Value::Null),
+        ("annotations", json!("x"), Value::Null),
+        ("finalizers", json!([5]), Value::Null),
+        ("ownerReferences", json!([null]), json!([{"apiVersion": "", "kind": "", "name": "", "uid": ""}])),
+        ("deletionTimestamp", json!("x"), Value::Null),
+        ("deletionTimestamp", json!(gone), json!(gone)),
+    ] {
+        let path = format!("/metadata/{member}");
+        *operations.lock() = json!([{"op": "add", "path": path, "value": value}]);
+        let mut new = widget(1);
+        new["metadata"]["name"] = json!("other");
+        let made = send(&server, "POST", &format!("{WIDGETS}?dryRun=All"), &new).await;
+        assert_eq!((made.status, &made.body["metadata"][member]), (201, &want), "{member}: {}", made.body);
+        assert_eq!(judged.lock().last().unwrap()["metadata"][member], value, "{member}");
     }
 
     *operations.lock() = json!([]);

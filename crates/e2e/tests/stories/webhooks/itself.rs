@@ -1,5 +1,4 @@
-//! Webhooks at `kubernetes.default.svc`: paths of this server, or of servers that it hands requests on to, called as the
-//! server itself.
+//! Webhooks at `kubernetes.default.svc`: paths of this server, or of servers behind it, called as the server itself.
 
 use http::HeaderMap;
 use serde_json::{Value, json};
@@ -11,10 +10,11 @@ use crate::authorization::{Rig, until};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const MINE: &str = "/apis/mine.test/v2/namespaces/default/minions";
 
-/// A request for a webhook's server: its path and its headers.
+/// Requests to a webhook's server, with path and headers.
 type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
-/// An API's server that judges objects at `/apis/ext.test/v1/admit` and converts them at `/apis/ext.test/v1/convert`.
+/// Starts an extension server that judges objects at `/apis/ext.test/v1/admit` and converts them at
+/// `/apis/ext.test/v1/convert`.
 async fn extension() -> (Hook, Seen) {
     let seen = Seen::default();
     let noted = seen.clone();
@@ -49,12 +49,12 @@ fn converted(review: &[u8]) -> Value {
     review
 }
 
-/// The configuration of a client that names this server's service.
+/// Returns a client configuration with this server's service.
 fn by_service(path: &str) -> Value {
     json!({"service": {"namespace": "default", "name": "kubernetes", "path": path}})
 }
 
-/// The same by URL.
+/// Returns a client configuration with this server's URL.
 fn by_url(path: &str) -> Value {
     json!({"url": format!("https://kubernetes.default.svc{path}")})
 }
@@ -73,8 +73,8 @@ async fn define(rig: &Rig, client: &Value) {
     until("the kind to be served", async || rig.code("root", "GET", MINE).await == 200).await;
 }
 
-/// Admission and conversion webhooks of a server behind this one: by service and by URL it is told that this server itself
-/// asks, and gets nothing by which it could ask in its place. Certificates of nobody else count, whatever bundle is given.
+/// Admission and conversion webhooks of a server behind this one, by service and by URL: it sees this server as the
+/// caller, and gets no credentials of it. Other certificates are rejected, with any bundle.
 #[tokio::test(flavor = "multi_thread")]
 async fn webhooks_behind_this_server() {
     let (hook, seen) = extension().await;
@@ -125,8 +125,8 @@ async fn webhooks_behind_this_server() {
     }
 }
 
-/// A webhook at a path that is none makes nothing and shows nothing: reviews are no objects of other kinds. Nothing else is
-/// called as this server: no other port, no other service, no other name.
+/// A webhook at a path that is no webhook creates and reveals nothing: reviews are no objects of other kinds. Only the
+/// exact port, service and name are called as this server.
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_that_are_no_webhooks() {
     let (hook, seen) = extension().await;
@@ -151,7 +151,7 @@ async fn paths_that_are_no_webhooks() {
         let told = failed.body["message"].as_str().unwrap();
         assert!(failed.status == 500 && told.contains(why), "{client}: {told}");
     }
-    // A stranger's certificate does not count for being dialed under this server's name.
+    // A foreign certificate is rejected even if dialed under this server's name.
     assert!(seen.lock().is_empty());
     let maps =
         send(&server, "GET", &format!("{core}/configmaps?fieldSelector=metadata.name=tried"), &Value::Null).await;

@@ -1,4 +1,4 @@
-//! Webhooks that take their time, or all of it.
+//! Webhooks that are slow or never answer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,10 +8,10 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// How many requests wait for the webhook that hangs.
+/// The number of requests that wait for the hanging webhook.
 const WAITING: usize = 1000;
 
-/// Counts calls, and answers none.
+/// Starts a webhook that counts calls and answers none.
 async fn hanging() -> (Hook, Arc<AtomicUsize>) {
     let calls: Arc<AtomicUsize> = Arc::default();
     let counted = calls.clone();
@@ -23,8 +23,8 @@ async fn hanging() -> (Hook, Arc<AtomicUsize>) {
     (hook, calls)
 }
 
-/// Many webhooks that a request may do without take all of its time: it is answered in time, and the client is told. In
-/// kube-apiserver it fails (<https://issues.k8s.io/128162>).
+/// Many optional webhooks use up a request's time: it is answered in time, with a warning. In kube-apiserver it fails
+/// (<https://issues.k8s.io/128162>).
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_ones_that_may_be_ignored() {
     let (hook, _) = hanging().await;
@@ -42,8 +42,8 @@ async fn slow_ones_that_may_be_ignored() {
     assert_eq!(metric(&server, "apiserver_admission_webhook_fail_open_count", "").await, 20.0);
 }
 
-/// A server that does not answer is not waited for by each request: with `Ignore` it is passed over, with `Fail` requests
-/// are told at once why they fail. When it answers again, it is asked again.
+/// Requests do not each wait for a server that does not answer: with `Ignore` it is skipped, with `Fail` they fail at
+/// once with the reason. Once it answers again, it is called again.
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_ones_are_left_alone() {
     let calls: Arc<AtomicUsize> = Arc::default();
@@ -86,14 +86,14 @@ async fn dead_ones_are_left_alone() {
     assert!(metric(&server, "binnacle_admission_webhook_backends_shut", "").await == 0.0);
 }
 
-/// Requests that wait for a webhook hold nobody else up, and take little memory.
+/// Requests that wait for a webhook delay no others, and take little memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_wait_for_one_that_hangs() {
     let (hook, calls) = hanging().await;
     let server = Server::ephemeral();
     configure(&server, Kind::Validating, "v", vec![webhook("w", &hook, json!({"timeoutSeconds": 30}))]).await;
     let before = memory(&server);
-    // Handshakes take time, and none may wait for all others.
+    // Handshakes take time, and none should wait for all others.
     let connecting = Semaphore::new(20);
     let wait = async || {
         let connected = connecting.acquire().await.unwrap();
@@ -112,7 +112,7 @@ async fn many_wait_for_one_that_hangs() {
         }
         memory(&server)
     };
-    // Those that wait are given up when the others are done.
+    // The waiting requests are cancelled when the others are done.
     tokio::select! {
         answers = waiting => panic!("{} have been answered", answers.len()),
         during = others => {
@@ -122,7 +122,7 @@ async fn many_wait_for_one_that_hangs() {
     }
 }
 
-/// The resident memory of the server in bytes.
+/// Returns the resident memory of the server in bytes.
 fn memory(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -1,4 +1,4 @@
-//! The rules of stateful sets.
+//! Validation of stateful sets.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::apps::TEMPLATE;
 use crate::core::persistent_volume_claim;
 use crate::equality::equal;
 use crate::internal;
-use crate::pod_spec::validation::{self as pod_validation, Options, annotations};
+use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions, annotations};
 use crate::tree::{keep_at, member};
 use crate::workload::validation::{
     amount, collision_count, is_empty, lasting, mismatch, not_more, not_negative, number, selects,
@@ -22,7 +22,7 @@ use crate::workload::validation::{
 const SPEC: &str = "io.k8s.api.apps.v1.StatefulSetSpec";
 const POLICIES: [&str; 2] = ["OrderedReady", "Parallel"];
 
-/// What may change of a spec.
+/// The fields of a spec that an update may change.
 const CHANGEABLE: [&str; 7] = [
     "replicas",
     "template",
@@ -33,7 +33,7 @@ const CHANGEABLE: [&str; 7] = [
     "persistentVolumeClaimRetentionPolicy",
 ];
 
-/// What an update does not look at.
+/// The parts of a spec that an update does not validate.
 #[derive(Clone, Copy, Default)]
 struct Skip {
     service_name: bool,
@@ -44,16 +44,22 @@ struct Skip {
 pub(super) fn validate(features: &Features, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    spec_rules(spec, &FieldPath::new("spec"), &Options::for_template(features), Skip::default(), &mut errors);
+    spec_rules(
+        spec,
+        &FieldPath::new("spec"),
+        &PodValidationOptions::for_template(features),
+        Skip::default(),
+        &mut errors,
+    );
     errors
 }
 
-/// A set that was accepted once stays changeable: what cannot change is not looked at again.
+/// Validates an update. A set that was accepted once stays changeable: immutable fields are not validated again.
 pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let null = Value::Null;
     let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    let options = Options::for_update(features, old.at(TEMPLATE).unwrap_or(&null));
+    let options = PodValidationOptions::for_update(features, old.at(TEMPLATE).unwrap_or(&null));
     let path = FieldPath::new("spec");
     let mut skip = Skip { service_name: true, claim_templates: true, template_spec: false };
     let mut of_old = FieldErrors::new();
@@ -94,7 +100,13 @@ pub(super) fn validate_status(object: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-fn spec_rules(spec: &Value, path: &FieldPath, options: &Options<'_>, skip: Skip, errors: &mut FieldErrors) {
+fn spec_rules(
+    spec: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    skip: Skip,
+    errors: &mut FieldErrors,
+) {
     let null = Value::Null;
     match spec.str_at(&["podManagementPolicy"]) {
         "" => errors.push(FieldError::required(&path.child("podManagementPolicy"), "")),
@@ -154,7 +166,13 @@ fn update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-fn selector_and_template(spec: &Value, path: &FieldPath, options: &Options<'_>, skip: Skip, errors: &mut FieldErrors) {
+fn selector_and_template(
+    spec: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    skip: Skip,
+    errors: &mut FieldErrors,
+) {
     let null = Value::Null;
     let (selector, given) = (member(spec, "selector"), spec.get("template").unwrap_or(&null));
     let at = path.child("selector");
@@ -185,14 +203,14 @@ fn template(
     spec: &Value,
     given: &Value,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     skip: Skip,
     errors: &mut FieldErrors,
 ) {
     if !skip.template_spec {
         pod_validation::template(&as_made(spec, given), path, options, errors);
     }
-    // kube-apiserver looks at these twice.
+    // kube-apiserver validates these twice.
     metadata::labels(given.at(&["metadata", "labels"]), &path.child("labels"), errors);
     let at = path.child("annotations");
     metadata::annotations(given.at(&["metadata", "annotations"]), &at, errors);
@@ -200,7 +218,7 @@ fn template(
     annotations::validate(given.object_at(&["metadata", "annotations"]), pod, &at, options, errors);
 }
 
-/// The template as the controller uses it: with a volume for each claim, and names that are the pods' own.
+/// Returns the template as the controller uses it: with a volume for each claim, and the pods' own names.
 fn as_made(spec: &Value, given: &Value) -> Value {
     let mut template = given.clone();
     let claims = spec.list_at(&["volumeClaimTemplates"]);

@@ -1,4 +1,4 @@
-//! The rules of cron jobs.
+//! Validation of cron jobs.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -8,7 +8,7 @@ use binnacle_validation::metadata::shown;
 use super::TEMPLATE;
 use crate::Features;
 use crate::batch::{job, schedule, time_zone};
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::member;
 use crate::workload::validation::not_negative;
 
@@ -25,8 +25,8 @@ pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>,
     let policy = spec.str_at(&["concurrencyPolicy"]);
     checks::required_one_of(&path.child("concurrencyPolicy"), policy, &["Allow", "Forbid", "Replace"], errors);
     let options = match old {
-        Some(old) => Options::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
-        None => Options::for_template(features),
+        Some(old) => PodValidationOptions::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+        None => PodValidationOptions::for_template(features),
     };
     job_template(spec, &path.child("jobTemplate").child("spec"), &options, errors);
     not_negative(spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], &path, errors);
@@ -40,7 +40,7 @@ fn schedule_rules(object: &Value, old: Option<&Value>, path: &FieldPath, errors:
     if let Err(why) = schedule::check(schedule) {
         errors.push(FieldError::invalid(path, schedule, why));
     }
-    // Schedules had zones before there was a field for them.
+    // Before there was a field, schedules had time zones.
     let had_zone = old.is_some_and(|old| old.str_at(&["spec", "schedule"]).contains("TZ"));
     if !schedule.contains("TZ") {
         return;
@@ -54,8 +54,8 @@ fn schedule_rules(object: &Value, old: Option<&Value>, path: &FieldPath, errors:
     }
 }
 
-/// The job of a cron job has a selector of its own each time.
-fn job_template(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+/// Rejects a selector in the job template, as each job gets its own.
+fn job_template(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let spec = spec.at(&["jobTemplate", "spec"]).unwrap_or(&Value::Null);
     job::validate_spec(spec, path, options, errors);
     if let Some(selector) = member(spec, "selector") {

@@ -2,7 +2,7 @@
 
 use binnacle_meta::go_quote;
 
-/// The number of indexes in a list, which grow and are below the number of completions.
+/// Returns the number of indexes in a list, which must increase and be below the number of completions.
 pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last = None;
@@ -17,7 +17,7 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that two lists share, as the message says it. What cannot be read is not looked at.
+/// Returns the first index that two lists share, as the message shows it. Invalid parts are skipped.
 pub(super) fn overlap(completed: &str, failed: &str, completions: i64) -> Option<String> {
     let read = |list| intervals(list).filter_map(|interval| parse(interval, completions).ok());
     let mut completed = read(completed).peekable();

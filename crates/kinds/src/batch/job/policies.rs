@@ -1,4 +1,4 @@
-//! When a job fails or succeeds, and when a pod is replaced.
+//! Validation of a job's policies: when it fails or succeeds, and when a pod is replaced.
 
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ fn at_most(path: &FieldPath, count: usize, max: usize, errors: &mut FieldErrors)
     }
 }
 
-/// A value that is one of some, which the message for an absent one lists.
+/// Requires one of the supported values; the message for an absent value lists them.
 fn listed(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
     if value.is_empty() {
         let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();

@@ -1,5 +1,5 @@
-//! The rules of a job's status. Most hold for what an update changes only, so that a status that broke them earlier
-//! can still be written, and since a change of the spec may break them until the controller has looked at the job.
+//! Validation of a job's status. Most rules only apply to changed fields, so that a status that already broke them can
+//! still be written, and because a change of the spec may break them until the controller has processed the job.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::workload::validation::not_negative;
 
 const UNCOUNTED: &str = "io.k8s.api.batch.v1.UncountedTerminatedPods";
 
-/// Whether a condition holds.
+/// Returns true if a condition is `True`.
 pub(super) fn is_true(job: &Value, condition: &str) -> bool {
     has(job, condition, "True")
 }
@@ -26,7 +26,7 @@ fn has(job: &Value, condition: &str, status: &str) -> bool {
     conditions.any(|c| c.str_at(&["type"]) == condition && c.str_at(&["status"]) == status)
 }
 
-/// The conditions of a job that the rules look at.
+/// The conditions of a job that the rules use.
 #[derive(PartialEq, Eq)]
 struct Conditions {
     complete: bool,
@@ -150,7 +150,7 @@ impl Rules<'_> {
                 errors.push(FieldError::required(&self.path.child("completionTime"), why));
             }
         }
-        // Stored times are in UTC and have one form, so that they compare as text.
+        // Stored times are in UTC and in one format, so they can be compared as text.
         if (self.changed("startTime") || completion_changed)
             && let (Some(start), Some(completion)) = (start, completion)
             && completion < start

@@ -1,4 +1,4 @@
-//! The rules of jobs, and of the jobs that cron jobs make.
+//! Validation of jobs, and of the jobs that cron jobs make.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -9,7 +9,7 @@ use super::{CONTROLLER_UID_LABELS, JOB_NAME_LABELS, TEMPLATE, policies};
 use crate::Features;
 use crate::equality::equal;
 use crate::internal;
-use crate::pod_spec::validation::{self as pod_validation, Options};
+use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions};
 use crate::tree::{keep_at, member, remove_at};
 use crate::workload::validation::{immutable_selector, mismatch, not_negative, selects};
 
@@ -26,7 +26,7 @@ pub(crate) fn is_indexed(spec: &Value) -> bool {
     spec.str_at(&["completionMode"]) == "Indexed"
 }
 
-/// The rules of a job; `old` relaxes those that it breaks itself.
+/// Validates a job; a rule that `old` breaks is relaxed.
 pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let (options, prefixed) = options(features, old);
     let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -43,12 +43,12 @@ pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>,
     }
 }
 
-/// The rules of an update, beyond those of the new job.
+/// Validates an update, beyond the rules for new jobs.
 pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    // kube-apiserver looks at the spec twice.
+    // kube-apiserver validates the spec twice.
     selecting_spec(spec, &path, &options(features, Some(old)).0, errors);
     completions_change(spec, old_spec, &path.child("completions"), errors);
     immutable_selector(object, old, errors);
@@ -67,17 +67,17 @@ pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, 
     unchanged("successPolicy", "io.k8s.api.batch.v1.SuccessPolicy", errors);
 }
 
-/// What an update may keep, and whether the labels with a prefix are needed.
-fn options<'a>(features: &'a Features, old: Option<&Value>) -> (Options<'a>, bool) {
-    let Some(old) = old else { return (Options::for_template(features), true) };
-    let mut options = Options::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null));
+/// Returns the validation options, relaxed for values of `old`, and true if the prefixed labels are required.
+fn options<'a>(features: &'a Features, old: Option<&Value>) -> (PodValidationOptions<'a>, bool) {
+    let Some(old) = old else { return (PodValidationOptions::for_template(features), true) };
+    let mut options = PodValidationOptions::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null));
     options.any_selector_value |= selectors::is_invalid(old.at(&["spec", "selector"]));
     let labels = old.at(&["spec", "template", "metadata", "labels"]);
     let had = |label: &str| labels.is_some_and(|labels| labels.get(label).is_some());
     (options, had(JOB_NAME_LABELS[1]) && had(CONTROLLER_UID_LABELS[1]))
 }
 
-/// A selector and labels that the server made are those of this job, unless the client manages them.
+/// Requires that a generated selector and its labels belong to this job, unless `manualSelector` is true.
 fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let Some(selector) = member(spec, "selector").filter(|_| !spec.bool_at(&["manualSelector"])) else { return };
@@ -109,7 +109,7 @@ fn has_label(labels: Option<&Value>, label: &str, value: &str, errors: &mut Fiel
     }
 }
 
-fn selecting_spec(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn selecting_spec(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     validate_spec(spec, path, options, errors);
     let selector = member(spec, "selector");
     let at = path.child("selector");
@@ -123,8 +123,13 @@ fn selecting_spec(spec: &Value, path: &FieldPath, options: &Options<'_>, errors:
     }
 }
 
-/// The rules of a job's spec but for its selector.
-pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+/// Validates a job's spec, except for its selector.
+pub(crate) fn validate_spec(
+    spec: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let counts = [
         "parallelism",
         "completions",
@@ -203,7 +208,7 @@ fn at_most(spec: &Value, field: &str, max: i64, what: &str, path: &FieldPath, er
     }
 }
 
-/// Pods of a job end.
+/// Rejects restart policies with which pods never end.
 fn restart_policy(spec: &Value, template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     match template.str_at(&["spec", "restartPolicy"]) {
         "" | "Always" => errors.push(FieldError::required(path, "valid values: \"OnFailure\", \"Never\"")),
@@ -217,7 +222,7 @@ fn restart_policy(spec: &Value, template: &Value, path: &FieldPath, errors: &mut
     }
 }
 
-/// The number of completions is fixed, except that indexed jobs grow and shrink.
+/// Rejects changes of the number of completions, which only indexed jobs may change.
 fn completions_change(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (new, old) = (spec.int_at(&["completions"]), old.int_at(&["completions"]));
     if !is_indexed(spec) {
@@ -230,7 +235,7 @@ fn completions_change(spec: &Value, old: &Value, path: &FieldPath, errors: &mut 
     }
 }
 
-/// A template is fixed, but for where its pods run and what they need while the job is suspended.
+/// Rejects changes of the template, except for scheduling and resources while the job is suspended.
 fn template_change(object: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let null = Value::Null;
     let new = object.at(TEMPLATE).unwrap_or(&null);
@@ -252,7 +257,7 @@ fn template_change(object: &Value, old: &Value, path: &FieldPath, errors: &mut F
     }
 }
 
-/// Suspended jobs whose pods are gone, or that never had some.
+/// Returns true for suspended jobs without active pods.
 fn is_template_mutable(job: &Value) -> bool {
     let started = job.at(&["status", "startTime"]).is_some_and(|time| !time.is_null());
     job.bool_at(&["spec", "suspend"])

@@ -1,4 +1,4 @@
-//! The rules of limit ranges: which resources each type of limit may name, and how its bounds are ordered.
+//! Validation of limit ranges: the resources that each type of limit may name, and the order of its bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use binnacle_validation::pod_resources::quantity;
 const STORAGE: &str = "storage";
 const STANDARD_TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
 
-/// Above this value thousandths do not fit kube-apiserver's 64 bits: it then compares whole numbers.
+/// Amounts above this value do not fit 64 bits in thousandths: kube-apiserver then compares whole numbers.
 const MILLI_MAX: i64 = i64::MAX / 1000;
 
 pub(super) fn validate(object: &Value) -> FieldErrors {
@@ -65,7 +65,7 @@ fn limit_rules(limit: &Value, kind: &str, path: &FieldPath, errors: &mut FieldEr
     }
 }
 
-/// The lists of one limit, and the resources that they name.
+/// Reads the lists of one limit, and collects the resources that they name.
 struct Bounds<'a, 'e> {
     limit: &'a Value,
     kind: &'a str,
@@ -98,7 +98,7 @@ impl<'a> Bounds<'a, '_> {
     }
 }
 
-/// What a limit says of one resource.
+/// The constraints of a limit for one resource.
 struct Own<'a> {
     name: &'a str,
     max: Option<Quantity>,
@@ -109,9 +109,9 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// min <= default request <= default <= max.
+    /// Requires min <= default request <= default <= max.
     fn order(&self, path: &FieldPath, errors: &mut FieldErrors) {
-        // Which list is wrong, and which of the two amounts the message shows.
+        // Each item: the list of the error, the two amounts, and true if the message shows the lower one.
         let min = ("min value", &self.min);
         let max = ("max value", &self.max);
         let default = ("default value", &self.default);
@@ -156,7 +156,7 @@ impl Own<'_> {
         }
     }
 
-    /// What cannot be overcommitted is limited to what is requested.
+    /// Requires the default and the default request to be equal for a resource that cannot be overcommitted.
     fn no_overcommit(&self, path: &FieldPath, errors: &mut FieldErrors) {
         let overcommit = resource_names::is_native(self.name) && !resource_names::is_huge_pages(self.name);
         let (Some(default), Some(request)) = (&self.default, &self.request) else { return };

@@ -1,4 +1,4 @@
-//! Where a node's configuration came from, for nodes that are older than the removal of the feature (KEP-281).
+//! Validation of a node's config source, for nodes that are older than the removal of the feature (KEP-281).
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

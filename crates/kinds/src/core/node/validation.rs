@@ -1,4 +1,4 @@
-//! The rules of nodes, and of changes to them.
+//! Validation of nodes, and of changes to them.
 
 use binnacle_validation::repeated;
 use std::collections::{BTreeSet, HashSet};
@@ -18,7 +18,7 @@ const FEATURE_NAME_MAX: usize = 253;
 const CIDRS_ARE_KEPT: &str = "node updates may not change podCIDR except from \"\" to valid";
 const PROVIDER_IS_KEPT: &str = "node updates may not change providerID except from \"\" to valid";
 
-/// The rules for any node. The paths of taints and swap are those that kube-apiserver tells.
+/// Validates any node. The paths of taints and swap are those that kube-apiserver reports.
 pub(super) fn node(object: &Value, errors: &mut FieldErrors) {
     let metadata = FieldPath::new("metadata");
     annotations(object, &metadata.child("annotations"), errors);
@@ -34,7 +34,7 @@ pub(super) fn node(object: &Value, errors: &mut FieldErrors) {
     pod_cidrs(object, errors);
 }
 
-/// The rules for a change, which look at much of the node once more.
+/// Validates an update, which includes many of the rules for new nodes.
 pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let (metadata, spec, status) = (FieldPath::new("metadata"), FieldPath::new("spec"), FieldPath::new("status"));
     annotations(object, &metadata.child("annotations"), errors);
@@ -90,7 +90,7 @@ fn taints(taints: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Annotations that once were how to say what fields say now.
+/// Validates annotations that fields have replaced.
 fn annotations(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let annotation = |name: &str| object.str_at(&["metadata", "annotations", name]);
     let parse = |text: &str| json::parse(text.as_bytes(), &Limits::default()).map_err(|error| error.to_string());
@@ -134,7 +134,7 @@ fn resources(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Names of features that the node's programs declare, sorted and each once (KEP-5328).
+/// Validates the features that the node declares, which are sorted and unique (KEP-5328).
 fn declared_features(object: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("status").child("declaredFeatures");
     let list = object.list_at(&["status", "declaredFeatures"]);

@@ -1,4 +1,4 @@
-//! The rules of persistent volumes, and of those that attachments describe inline.
+//! Validation of persistent volumes, and of the inline volumes of attachments.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -17,11 +17,11 @@ const SPEC: &str = "io.k8s.api.core.v1.PersistentVolumeSpec";
 const NODE_AFFINITY: &str = "io.k8s.api.core.v1.VolumeNodeAffinity";
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 
-/// How the rules of one kind of source are called: with the source, the name of the volume and the path.
+/// Validates one type of volume source; called with the source, the name of the volume and the path.
 type Rule = fn(&Value, &str, &FieldPath, &mut FieldErrors);
 
-/// Every source in the order in which kube-apiserver looks for them: its field, where its own errors are reported, and
-/// where a second one is.
+/// Every source in kube-apiserver's order: its field, the path of its own errors, and the path of the error that it is
+/// a second source.
 #[rustfmt::skip]
 const SOURCES: &[(&str, &str, &str, Rule)] = &[
     ("hostPath", "hostPath", "hostPath", |s, _, p, e| sources::host_path(s, p, e)),
@@ -48,12 +48,12 @@ const SOURCES: &[(&str, &str, &str, Rule)] = &[
     ("csi", "csi", "csi", csi),
 ];
 
-/// May stand beside another source.
+/// The source that may be combined with another.
 const FLEX: &str = "flexVolume";
-/// Exists on some nodes only.
+/// The source that only exists on some nodes.
 const LOCAL: &str = "local";
 
-/// Sources that the annotation with mount options is for.
+/// Sources for which the mount options annotation is valid.
 const WITH_MOUNT_OPTIONS: [&str; 13] = [
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -70,7 +70,7 @@ const WITH_MOUNT_OPTIONS: [&str; 13] = [
     "photonPersistentDisk",
 ];
 
-/// Labels of nodes that got another name; an affinity may follow.
+/// Node labels and their new names. Updates may rename them in an affinity.
 const RENAMED_LABELS: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -79,7 +79,7 @@ const RENAMED_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// The rules of a volume; `old` relaxes those that it breaks itself.
+/// Validates a volume; a rule that `old` breaks is relaxed.
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     volume(object, old, &mut errors);
@@ -89,7 +89,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
 
 pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate(object, Some(old));
-    // kube-apiserver looks at the volume twice.
+    // kube-apiserver validates the volume twice.
     volume(object, Some(old), &mut errors);
     source_change(object, old, &mut errors);
     let mode = |object: &Value| object.at(&["spec", "volumeMode"]).cloned();
@@ -105,7 +105,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// The rules of a volume that an attachment describes itself: a CSI volume that has been migrated.
+/// Validates the inline volume of an attachment: a CSI volume that has been migrated.
 pub(crate) fn validate_inline(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const WHERE: &str = "in the context of inline volumes";
     let mut forbid = |field: &str| {
@@ -137,7 +137,7 @@ pub(crate) fn validate_inline(spec: &Value, path: &FieldPath, errors: &mut Field
         let why = format!("may not specify volumeMode other than Filesystem {WHERE}");
         errors.push(FieldError::forbidden(&path.child("volumeMode"), why));
     }
-    // The class of attributes is not looked at: kube-apiserver checks such a volume without the feature.
+    // The volume attributes class is ignored: kube-apiserver validates inline volumes without that feature.
 }
 
 fn volume(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
@@ -181,7 +181,7 @@ fn modes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     access_modes(modes, &at, errors);
 }
 
-/// A volume has storage, and nothing else.
+/// Requires a capacity of storage and no other resource.
 fn capacity(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let amounts = spec.object_at(&["capacity"]);
     let count = amounts.map_or(0, Object::len);
@@ -219,7 +219,7 @@ fn source(spec: &Value, name: &str, has_affinity: bool, path: &FieldPath, errors
     if !found {
         errors.push(FieldError::required(path, "must specify a volume type"));
     }
-    // What would be recycled is the node.
+    // The recycler would delete all files of the node.
     let recycled = spec.str_at(&["persistentVolumeReclaimPolicy"]) == "Recycle";
     if recycled && is_root(spec.str_at(&["hostPath", "path"])) {
         let at = path.child("persistentVolumeReclaimPolicy");
@@ -328,7 +328,7 @@ fn csi(source: &Value, _: &str, path: &FieldPath, errors: &mut FieldErrors) {
 
 // === Changes ===
 
-/// The source is fixed, but that a secret for expansion can be added to a CSI volume.
+/// Reports changes of the source, except for adding an expansion secret to a CSI volume.
 fn source_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     const EXPAND: [&str; 2] = ["csi", "controllerExpandSecretRef"];
     let (mut new, old) = (source_of(object), source_of(old));
@@ -350,7 +350,7 @@ fn source_of(object: &Value) -> Value {
     sources.map(|(name, value)| (name.clone(), value.clone())).collect::<Object>().into()
 }
 
-/// The struct that all sources are in, as messages show it.
+/// Returns the struct that holds all sources, as messages show it.
 fn internal_source(source: &Value) -> Value {
     const OTHERS: [&str; 9] = [
         "Capacity",
@@ -370,7 +370,7 @@ fn internal_source(source: &Value) -> Value {
     shown
 }
 
-/// An affinity stays once it is there, but for labels of nodes that got another name.
+/// Reports changes of an affinity, except for renamed node labels.
 fn affinity_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let of = |object: &Value| object.at(&["spec", "nodeAffinity"]).filter(|affinity| !affinity.is_null()).cloned();
     let (new, Some(mut expected)) = (of(object), of(old)) else { return };

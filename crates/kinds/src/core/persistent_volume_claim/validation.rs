@@ -1,4 +1,4 @@
-//! The rules of claims, and of the templates that ephemeral volumes and stateful sets make claims from.
+//! Validation of claims, and of the claim templates of ephemeral volumes and stateful sets.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 use binnacle_schema::Value;
@@ -12,7 +12,7 @@ use binnacle_validation::pod_resources::quantity;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Where the storage class was before it had a field.
+/// The annotation of the storage class, from before there was a field for it.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 const RESIZE_STATUSES: [&str; 5] = [
@@ -25,9 +25,9 @@ const RESIZE_STATUSES: [&str; 5] = [
 
 const DEFINITION: &str = "io.k8s.api.core.v1.PersistentVolumeClaimSpec";
 
-/// What an update may keep of the old claim although it breaks a rule of today.
+/// Rules that an update relaxes for invalid values of the old claim.
 #[derive(Clone, Copy, Default)]
-struct Options {
+struct ClaimValidationOptions {
     any_selector_value: bool,
     any_api_group: bool,
 }
@@ -35,30 +35,30 @@ struct Options {
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    let options = old.map(Options::for_update).unwrap_or_default();
+    let options = old.map(ClaimValidationOptions::for_update).unwrap_or_default();
     spec_rules(spec, options, &FieldPath::new("spec"), &mut errors);
     errors
 }
 
-/// The rules of the spec of a new claim.
+/// Validates the spec of a new claim.
 pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    spec_rules(spec, Options::default(), path, errors);
+    spec_rules(spec, ClaimValidationOptions::default(), path, errors);
 }
 
-/// A template for the claim of an ephemeral volume.
+/// Validates the claim template of an ephemeral volume.
 pub(crate) fn validate_template(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     template_metadata(template, path, errors);
     validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
 }
 
-/// The metadata of a template: labels and annotations only.
+/// Validates the metadata of a template: labels and annotations only.
 pub(crate) fn template_metadata(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let at = path.child("metadata");
     let null = Value::Null;
     let given = template.get("metadata").unwrap_or(&null);
     metadata::annotations(given.get("annotations"), &at.child("annotations"), errors);
     metadata::labels(given.get("labels"), &at.child("labels"), errors);
-    // In the order of the Go struct, with its spelling of the initials.
+    // In the order of the Go struct, with its case of initials.
     let fields = [
         ("name", "name"),
         ("generateName", "generateName"),
@@ -81,7 +81,7 @@ pub(crate) fn template_metadata(template: &Value, path: &FieldPath, errors: &mut
     }
 }
 
-/// Known modes, and that one pod alone is not one pod among others.
+/// Validates access modes: known ones, and ReadWriteOncePod only alone.
 pub(crate) fn access_modes(modes: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let (mut alone, mut others) = (false, false);
     for mode in errors.while_room(modes.iter().filter_map(Value::as_str)) {
@@ -98,10 +98,10 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate(object, Some(old));
     let (mut new_spec, mut old_spec) =
         (object.get("spec").cloned().unwrap_or_default(), old.get("spec").cloned().unwrap_or_default());
-    // What older versions saved lacks one of the two sources.
+    // Claims that older versions stored lack one of the two data sources.
     super::normalize_data_sources(old_spec.make_object());
 
-    // A claim is bound to a volume once.
+    // A claim can be bound to a volume once.
     if old_spec.str_at(&["volumeName"]).is_empty() {
         tree::keep_at(&mut old_spec, &new_spec.clone(), &["volumeName"]);
     }
@@ -159,7 +159,7 @@ pub(super) fn validate_status(object: &Value) -> FieldErrors {
     errors
 }
 
-impl Options {
+impl ClaimValidationOptions {
     fn for_update(old: &Value) -> Self {
         let sources = ["dataSource", "dataSourceRef"];
         Self {
@@ -169,7 +169,7 @@ impl Options {
     }
 }
 
-fn spec_rules(spec: &Value, options: Options, path: &FieldPath, errors: &mut FieldErrors) {
+fn spec_rules(spec: &Value, options: ClaimValidationOptions, path: &FieldPath, errors: &mut FieldErrors) {
     let modes = spec.list_at(&["accessModes"]);
     let at = path.child("accessModes");
     if modes.is_empty() {
@@ -209,13 +209,13 @@ fn spec_rules(spec: &Value, options: Options, path: &FieldPath, errors: &mut Fie
         } else {
             (!same).then_some("must match dataSourceRef")
         };
-        // The value that kube-apiserver shows is the path, which has nothing to show.
+        // The value in kube-apiserver's message is the path, which is shown as an empty struct.
         errors.extend(why.map(|why| FieldError::invalid(path, binnacle_meta::ErrorValue::raw("{}"), why)));
     }
     class("volumeAttributesClassName", errors);
 }
 
-fn data_source(source: &Value, options: Options, path: &FieldPath, errors: &mut FieldErrors) {
+fn data_source(source: &Value, options: ClaimValidationOptions, path: &FieldPath, errors: &mut FieldErrors) {
     for field in ["name", "kind"] {
         checks::required(&path.child(field), source.str_at(&[field]), errors);
     }
@@ -233,7 +233,7 @@ fn data_source(source: &Value, options: Options, path: &FieldPath, errors: &mut 
     }
 }
 
-/// The storage class may be given where there was none: moved from the annotation, or by the default class.
+/// Accepts a storage class where there was none: moved from the annotation, or set to the default class.
 fn settle_class(object: &Value, old: &Value, new_spec: &mut Value, old_spec: &Value, errors: &mut FieldErrors) {
     let annotation = |object: &Value| {
         object.at(&["metadata", "annotations", CLASS_ANNOTATION]).and_then(Value::as_str).map(str::to_owned)
@@ -259,7 +259,7 @@ fn settle_class(object: &Value, old: &Value, new_spec: &mut Value, old_spec: &Va
     }
 }
 
-/// A claim shrinks only back to more than it has: that is how a failed expansion is taken back (KEP-1790).
+/// Reports a request at or below the capacity. Larger ones may decrease, which reverts a failed expansion (KEP-1790).
 fn size_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let amount = |object: &Value, path: &[&str]| object.at(path).and_then(quantity).unwrap_or_else(zero);
     let size = |object: &Value| amount(object, &["spec", "resources", "requests", "storage"]);

@@ -1,4 +1,4 @@
-//! What create adds for the scheduler: the condition of a gated pod, and label keys turned into selectors.
+//! Additions for the scheduler on create: the condition of a gated pod, and selectors made of label keys.
 
 use binnacle_meta::Time;
 use binnacle_schema::{Object, Value, value};
@@ -10,7 +10,7 @@ use crate::tree::{struct_mut, structs_mut};
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// A pod with scheduling gates says so.
+/// Sets the condition of a pod with scheduling gates.
 pub(super) fn set_gated_condition(object: &mut Value, now: i64) {
     if object.list_at(&["spec", "schedulingGates"]).is_empty() {
         return;
@@ -25,8 +25,8 @@ pub(super) fn set_gated_condition(object: &mut Value, now: i64) {
     object.make_at(&["status"]).insert("conditions", vec![condition]);
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys` become requirements with the values of the pod's own labels (KEP-3633,
-/// KEP-3243). A selector that is absent matches nothing and stays so.
+/// Adds requirements for `matchLabelKeys` and `mismatchLabelKeys` with the values of the pod's labels (KEP-3633,
+/// KEP-3243). An absent selector matches nothing and stays absent.
 pub(super) fn merge_label_keys(features: &Features, object: &mut Value) {
     let labels = object.object_at(&["metadata", "labels"]).cloned().unwrap_or_default();
     let spec = object.make_at(&["spec"]);

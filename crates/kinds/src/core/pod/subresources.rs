@@ -1,4 +1,4 @@
-//! What updates through `status`, `ephemeralcontainers` and `resize` may change of a pod.
+//! Preparation of pods for updates through `status`, `ephemeralcontainers` and `resize`.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,11 +7,11 @@ use binnacle_schema::{Object, Value};
 use crate::Features;
 use crate::tree::{is_zero, keep, keep_at, remove_at, structs_mut, text};
 
-/// Metadata that belongs to the main endpoint.
+/// Metadata that only the main endpoint changes.
 const MAIN_METADATA: [&str; 7] =
     ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"];
 
-/// Old kubelets send a pod back without what they do not know: that is restored.
+/// Restores fields that old kubelets do not support and so omit from the pod.
 pub(super) fn prepare_status(object: &mut Value, old: &Value) {
     keep(object, old, "spec");
     remove_at(object, &["metadata", "deletionTimestamp"]);
@@ -22,8 +22,8 @@ pub(super) fn prepare_status(object: &mut Value, old: &Value) {
     keep_observed_generations(object, old);
 }
 
-/// A generation once observed is not forgotten, neither of the status nor of a condition. Conditions of one type are
-/// taken in order: there may be several.
+/// Keeps observed generations of the status and its conditions that an update omits. Conditions of the same type are
+/// matched in order.
 fn keep_observed_generations(object: &mut Value, old: &Value) {
     let status = object.make_at(&["status"]);
     let none = Object::new();
@@ -48,7 +48,7 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
     }
 }
 
-/// Only `spec.ephemeralContainers`.
+/// Keeps everything except `spec.ephemeralContainers`.
 pub(super) fn prepare_ephemeral_containers(object: &mut Value, old: &Value) {
     let containers = object.at(&["spec", "ephemeralContainers"]).cloned();
     keep_main(object, old);
@@ -60,8 +60,8 @@ pub(super) fn prepare_ephemeral_containers(object: &mut Value, old: &Value) {
     }
 }
 
-/// Only the resources of the pod and of its containers, and how containers take a resize. A list of containers that is
-/// not the old one stays for validation to refuse.
+/// Keeps everything except the resources of the pod and its containers and their resize policies. A list of containers
+/// of another length is left for validation to reject.
 pub(super) fn prepare_resize(features: &Features, object: &mut Value, old: &Value) {
     let lists = ["containers", "initContainers"];
     let length = |object: &Value, list: &str| object.list_at(&["spec", list]).len();

@@ -1,4 +1,4 @@
-//! The rules of pods, besides those of their specs: what a new pod may have, and what may change of one that is there.
+//! Validation of pods, besides their specs: new ones, and changes of old ones.
 
 mod reported;
 mod resize;
@@ -14,7 +14,7 @@ use crate::Features;
 use crate::diff;
 use crate::equality::equal;
 use crate::pod_spec::validation::containers::image_space;
-use crate::pod_spec::validation::{self, Options, annotations};
+use crate::pod_spec::validation::{self, PodValidationOptions, annotations};
 use crate::tree::member;
 
 pub(super) use resize::validate as validate_resize;
@@ -25,7 +25,7 @@ const SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 
 pub(super) fn validate_create(features: &Features, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    metadata_and_spec(object, &Options::for_pod(features), &mut errors);
+    metadata_and_spec(object, &PodValidationOptions::for_pod(features), &mut errors);
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     if !spec.list_at(&["ephemeralContainers"]).is_empty() {
@@ -39,11 +39,11 @@ pub(super) fn validate_create(features: &Features, object: &Value) -> FieldError
     errors
 }
 
-/// Through `ephemeralcontainers`: what is there stays as it is.
+/// Validates an update through `ephemeralcontainers`, which may change no container that is there.
 pub(super) fn validate_ephemeral_containers(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     const DEFINITION: &str = "io.k8s.api.core.v1.EphemeralContainer";
     let mut errors = FieldErrors::new();
-    let options = Options::for_pod_update(features, old);
+    let options = PodValidationOptions::for_pod_update(features, old);
     metadata_and_spec(object, &options, &mut errors);
     update::annotations(object, old, &options, &mut errors);
     if is_mirror(old) {
@@ -67,8 +67,8 @@ pub(super) fn validate_ephemeral_containers(features: &Features, object: &Value,
     errors
 }
 
-/// The rules that hold for every pod, new or changed.
-fn metadata_and_spec(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+/// Validates the metadata and spec of any pod, new or changed.
+fn metadata_and_spec(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let (metadata, spec) = (object.get("metadata").unwrap_or(&null), object.get("spec").unwrap_or(&null));
@@ -101,7 +101,7 @@ fn is_mirror(object: &Value) -> bool {
     annotations_of(object).is_some_and(|annotations| annotations.contains(annotations::MIRROR))
 }
 
-/// Where kube-apiserver reports what concerns the whole pod.
+/// Returns the path of kube-apiserver's errors about the whole pod.
 fn nowhere() -> FieldPath {
     FieldPath::root().key("")
 }

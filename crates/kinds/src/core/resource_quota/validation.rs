@@ -1,4 +1,4 @@
-//! The rules of quotas: the names and amounts of resources, and which scopes fit them.
+//! Validation of quotas: the names and amounts of resources, and the scopes that apply to them.
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ pub(super) fn status(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Scopes stay as they are, in any order.
+/// Validates an update, which may change the order of scopes but not the scopes.
 pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
     spec(object, errors);
     let set = |object: &Value| -> BTreeSet<String> {
@@ -107,12 +107,12 @@ fn conflicts(scopes: &[&str]) -> impl Iterator<Item = &'static [&'static str; 2]
     CONFLICTS.iter().filter(|pair| pair.iter().all(|scope| scopes.contains(scope)))
 }
 
-/// How many of the limited resources a scope says nothing about.
+/// Returns the number of limited resources to which a scope does not apply.
 fn misfits(standard: &[&str], scope: &str) -> usize {
     standard.iter().filter(|name| !fits(scope, name)).count()
 }
 
-/// The limited resources that every cluster has: a few, however many a quota names.
+/// Returns the limited resources that exist in every cluster: few, even if a quota names many resources.
 fn standard_resources(spec: &Value) -> Vec<&str> {
     let names = spec.object_at(&["hard"]).into_iter().flat_map(|hard| hard.keys());
     names.map(|name| name.as_str()).filter(|name| resource_names::is_standard_for_quotas(name)).collect()

@@ -1,4 +1,4 @@
-//! Whether a certificate and a private key belong together, told in the words of Go's `tls.X509KeyPair`.
+//! Checks that a certificate and a private key belong together, with the errors of Go's `tls.X509KeyPair`.
 
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use x509_parser::asn1_rs::{Any, FromDer, Tag};
@@ -14,7 +14,7 @@ const ED25519: &str = "1.3.101.112";
 const OTHER_TYPE: &str = "tls: private key type does not match public key type";
 const OTHER_KEY: &str = "tls: private key does not match public key";
 
-/// What is wrong with the pair, both in PEM.
+/// Returns the error of a certificate and its key, both in PEM.
 pub(super) fn problem(certificate: &[u8], key: &[u8]) -> Option<String> {
     check(certificate, key).err()
 }
@@ -69,13 +69,13 @@ fn kinds(blocks: &[Block]) -> String {
 enum Key {
     /// The modulus, without leading zeros.
     Rsa(Vec<u8>),
-    /// The point, where the key names it; without it only the type can be compared.
+    /// The point, if the key has one; otherwise only the type is compared.
     Ec(Option<Vec<u8>>),
     Ed25519(Vec<u8>),
 }
 
 impl Key {
-    /// PKCS #1, PKCS #8 or SEC 1, as tools write them.
+    /// Parses a key in PKCS #1, PKCS #8 or SEC 1.
     fn parse(der: &[u8]) -> Result<Self, String> {
         let unreadable = || "tls: failed to parse private key".to_owned();
         let members = sequence(der).ok_or_else(unreadable)?;
@@ -102,7 +102,7 @@ impl Key {
     fn ec(members: &[Any<'_>]) -> Self {
         let public = members.iter().find(|member| member.tag() == Tag(1));
         let point = public.and_then(|member| Any::from_der(member.data).ok()).map(|(_, bits)| bits.data);
-        // The first byte of a bit string counts the bits that are not used: none.
+        // The first byte of a bit string is the number of unused bits: zero.
         Self::Ec(point.and_then(|bits| bits.split_first()).map(|(_, point)| point.to_vec()))
     }
 

@@ -1,5 +1,5 @@
-//! What the server allocates for a service, where clients leave it out: an old client that writes back what it knows
-//! keeps addresses and ports.
+//! Addresses and ports that the server allocates for a service. An update that omits them keeps them, so that old
+//! clients can write back the fields that they know.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use binnacle_schema::{Object, Value};
 use super::type_change::{int, list, needs_cluster_ip, needs_health_check_node_port, needs_node_port, node_ports};
 use crate::tree::{is_zero, structs_mut, text};
 
-/// On create: who gives one address means it as the list of them.
+/// On create: sets the list of addresses from a single address.
 pub(super) fn fill_cluster_ips(object: &mut Value) {
     let spec = object.make_at(&["spec"]);
     let one = text(spec, "clusterIP").to_owned();
@@ -17,7 +17,7 @@ pub(super) fn fill_cluster_ips(object: &mut Value) {
     }
 }
 
-/// On update: what is missing stays as it was, if the type still has it.
+/// On update: copies missing fields from the old service, if the type still has them.
 pub(super) fn keep_allocated(object: &mut Value, old: &Value) {
     let none = Object::new();
     let old = old.object_at(&["spec"]).unwrap_or(&none);
@@ -39,7 +39,7 @@ pub(super) fn keep_allocated(object: &mut Value, old: &Value) {
     }
 }
 
-/// On update: `clusterIP` and `clusterIPs` change together where a client changed only one of them.
+/// On update: makes `clusterIP` and `clusterIPs` agree if the client changed only one of them.
 pub(super) fn agree_on_cluster_ips(object: &mut Value, old: &Value) {
     let none = Object::new();
     let old = old.object_at(&["spec"]).unwrap_or(&none);
@@ -60,16 +60,17 @@ pub(super) fn agree_on_cluster_ips(object: &mut Value, old: &Value) {
     }
 }
 
-/// A load balancer can do without: who turns that off and names no node ports gives them back.
+/// Returns true if the service gets node ports. A load balancer with `allocateLoadBalancerNodePorts: false` does not,
+/// so it releases those that its ports do not name.
 fn is_given_node_ports(spec: &Object) -> bool {
     let unwanted = spec.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool) == Some(false);
     needs_node_port(spec) && !(text(spec, "type") == "LoadBalancer" && unwanted)
 }
 
-/// Ports keep their node ports by name, unless another port has claimed the number.
+/// Copies node ports from the old ports of the same name, unless another port has claimed the number.
 fn keep_node_ports(spec: &mut Object, old: &Object) {
     let taken: HashSet<i64> = node_ports(old).intersection(&node_ports(spec)).copied().collect();
-    // The last one of a name counts, as names are unique in what is valid.
+    // Names are unique in valid services; otherwise the last port with a name counts.
     let before: HashMap<&str, &Value> = list(old, "ports").iter().map(|was| (was.str_at(&["name"]), was)).collect();
     for port in structs_mut(spec, "ports").filter(|port| is_zero(port, "nodePort")) {
         let number = before.get(text(port, "name")).and_then(|was| was.int_at(&["nodePort"])).unwrap_or(0);

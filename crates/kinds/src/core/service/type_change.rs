@@ -1,5 +1,5 @@
-//! What a change of a service's type makes meaningless is dropped, where the server may have set it and the client
-//! did not change it: a client that knows only the type can switch it.
+//! Fields that have no meaning after a change of a service's type. They are dropped if the server may have set them and
+//! the client did not change them, so that clients can change the type alone.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use binnacle_schema::{Object, Value};
 use super::is_externally_accessible;
 use crate::tree::{is_nil, structs_mut, text};
 
-/// External names have no traffic of their own to route. kube-apiserver stores the policy and never shows it.
+/// Drops the internal traffic policy of external names, which have no traffic to route. kube-apiserver stores it and
+/// never returns it.
 pub(super) fn drop_internal_policy(object: &mut Value) {
     let spec = object.make_at(&["spec"]);
     if text(spec, "type") == "ExternalName" && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local") {

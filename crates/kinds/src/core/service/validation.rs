@@ -1,4 +1,4 @@
-//! The rules of services but for those of their cluster addresses.
+//! Validation of services, except for their cluster addresses.
 
 use std::collections::HashSet;
 
@@ -215,7 +215,7 @@ fn type_rules(spec: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErro
             if spec.get("ipFamilyPolicy").is_some_and(|policy| !policy.is_null()) {
                 errors.push(FieldError::forbidden(&path.child("ipFamilyPolicy"), WHY));
             }
-            // A trailing dot says that the name is complete.
+            // A trailing dot marks a fully qualified name.
             let name = spec.str_at(&["externalName"]);
             let name = name.strip_suffix('.').unwrap_or(name);
             let at = path.child("externalName");
@@ -283,7 +283,7 @@ fn session_affinity(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A port, and a node port, belongs to one entry of each protocol.
+/// Rejects ports and node ports that two entries of the same protocol have.
 fn duplicate_ports(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let list = spec.list_at(&["ports"]);
     let number = |port: &Value| port.int_at(&["port"]).unwrap_or(0);

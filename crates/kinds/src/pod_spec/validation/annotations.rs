@@ -1,4 +1,5 @@
-//! Annotations that mean something for pods: what they may say, and that they agree with the fields that replaced them.
+//! Validation of annotations with a meaning for pods: their values, and their agreement with the fields that replaced
+//! them.
 
 use std::collections::HashSet;
 
@@ -6,7 +7,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Object, Value, json};
 use binnacle_validation::tolerations::tolerations as toleration_rules;
 
-use super::{Options, containers, paths};
+use super::{PodValidationOptions, containers, paths};
 
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -15,12 +16,12 @@ const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// The rules of the annotations of a pod or template.
+/// Validates the annotations of a pod or template.
 pub(crate) fn validate(
     annotations: Option<&Object>,
     spec: &Value,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
@@ -65,13 +66,13 @@ pub(crate) fn validate(
     }
 }
 
-/// Whether an object's deletion cost breaks the rules: an update may keep it then.
+/// Returns true if an object's deletion cost is invalid, which an update may then keep.
 pub(crate) fn has_invalid_deletion_cost(annotations: Option<&Object>) -> bool {
     let cost = annotations.and_then(|annotations| annotations.get(DELETION_COST)).and_then(Value::as_str);
     cost.is_some_and(|cost| !is_deletion_cost(cost))
 }
 
-/// Seccomp and AppArmor profiles that both a field and an annotation name must be the same.
+/// Reports seccomp and AppArmor profiles that differ between a field and an annotation.
 pub(crate) fn match_fields(annotations: Option<&Object>, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
     let text = |name: &str| annotations.get(name).and_then(Value::as_str);
@@ -101,7 +102,7 @@ pub(crate) fn match_fields(annotations: Option<&Object>, spec: &Value, path: &Fi
     }
 }
 
-/// Annotations that an update of a pod may not touch.
+/// Reports changes of pod annotations that are immutable.
 pub(crate) fn validate_update(new: Option<&Object>, old: Option<&Object>, path: &FieldPath, errors: &mut FieldErrors) {
     let none = Object::new();
     let (new, old) = (new.unwrap_or(&none), old.unwrap_or(&none));
@@ -123,12 +124,12 @@ pub(crate) fn validate_update(new: Option<&Object>, old: Option<&Object>, path: 
     }
 }
 
-/// Whether a pod shows one that its node made: it does not have what the cluster must make for it.
+/// Returns true for the mirror pod of a static pod, which gets no objects such as resource claims.
 pub(super) fn is_mirror(metadata: Option<&Value>) -> bool {
     metadata.is_some_and(|metadata| metadata.at(&["annotations", MIRROR]).is_some())
 }
 
-fn tolerations(value: &str, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn tolerations(value: &str, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     match json::parse(value.as_bytes(), &Limits::default()) {
         Ok(Value::List(list)) => {
             toleration_rules(&list, options.compares_tolerations(), &path.child(TOLERATIONS), errors);
@@ -142,7 +143,7 @@ fn tolerations(value: &str, path: &FieldPath, options: &Options<'_>, errors: &mu
     }
 }
 
-/// A number without sign or zeros in front, but for the minus.
+/// Returns true for an integer without plus sign and leading zeros.
 fn is_deletion_cost(value: &str) -> bool {
     let starts = value == "0" || value.starts_with(|c: char| c == '-' || ('1'..='9').contains(&c));
     starts && value.parse::<i32>().is_ok()

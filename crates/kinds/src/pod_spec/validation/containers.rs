@@ -1,4 +1,4 @@
-//! The rules of containers: what all have in common, and what regular, init and ephemeral ones may do.
+//! Validation of containers: the common rules, and those for regular, init and ephemeral ones.
 
 use binnacle_validation::repeated;
 use std::collections::{BTreeSet, HashSet};
@@ -9,7 +9,7 @@ use binnacle_validation::{checks, ports};
 
 use super::requirements::{self, Holder};
 use super::volumes::Volumes;
-use super::{Options, env, handlers, mounts, pull_policy, security};
+use super::{PodValidationOptions, env, handlers, mounts, pull_policy, security};
 use crate::tree::member;
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
@@ -19,17 +19,17 @@ const EXIT_CODES_MAX: usize = 255;
 const NOT_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 const NOT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 
-/// What containers need to know of their pod.
+/// The parts of a pod that the validation of its containers needs.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
     pub(super) claims: BTreeSet<&'a str>,
-    pub(super) options: &'a Options<'a>,
+    pub(super) options: &'a PodValidationOptions<'a>,
     pub(super) grace: Option<i64>,
     pub(super) host_users: bool,
 }
 
-/// All containers of a pod with their paths, in the order in which kube-apiserver visits them.
+/// Returns all containers of a pod with their paths, in the order in which kube-apiserver visits them.
 pub(crate) fn all<'a>(spec: &'a Value, path: &FieldPath) -> impl Iterator<Item = (&'a Value, FieldPath)> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |list| {
         let at = path.child(list);
@@ -101,7 +101,7 @@ pub(super) fn init(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 pub(super) fn ephemeral(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    /// All others are for containers that the pod was made with.
+    /// The fields that ephemeral containers may not have.
     const FORBIDDEN: [&str; 9] = [
         "ports",
         "resources",
@@ -142,12 +142,12 @@ pub(super) fn ephemeral(pod: &Pod<'_>, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-/// An init container that keeps running beside the others.
+/// Returns true for an init container that keeps running beside the others.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 
-/// Whether one container's end can restart all of them.
+/// Returns true if the exit of some container can restart all of them.
 pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
     ["initContainers", "containers"]
         .iter()
@@ -156,7 +156,7 @@ pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
         .any(|rule| rule.str_at(&["action"]) == "RestartAllContainers")
 }
 
-/// Images of pods have no space around them; in templates they may.
+/// Rejects space around the image of a container in a pod; templates may have it.
 pub(crate) fn image_space(container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let image = container.str_at(&["image"]);
     if image.trim() != image {
@@ -220,7 +220,7 @@ fn container_ports(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A port of the host belongs to one container.
+/// Rejects host ports that two containers have.
 fn host_ports(containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut taken = HashSet::new();
     for (i, container) in errors.while_room(containers.iter().enumerate()) {
@@ -251,8 +251,14 @@ fn resize_policy(list: &[Value], pod_policy: &str, path: &FieldPath, errors: &mu
     }
 }
 
-/// Init containers could keep running before containers had restart rules, and sidecars got rules last.
-fn init_restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+/// Validates the restart policy of an init container, which may be a sidecar without the gate for restart rules; rules
+/// of sidecars need another gate.
+fn init_restart_policy(
+    container: &Value,
+    options: &PodValidationOptions<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let has_rules = !container.list_at(&["restartPolicyRules"]).is_empty();
     match container.get("restartPolicy").and_then(Value::as_str) {
         None if has_rules => {
@@ -273,8 +279,8 @@ fn init_restart_policy(container: &Value, options: &Options<'_>, path: &FieldPat
     }
 }
 
-/// When a container restarts on its own terms, by exit codes too.
-fn restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+/// Validates the restart policy of a container and its rules for exit codes.
+fn restart_policy(container: &Value, options: &PodValidationOptions<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let rules = container.list_at(&["restartPolicyRules"]);
     let at = path.child("restartPolicy");
     match container.get("restartPolicy").and_then(Value::as_str) {
@@ -303,12 +309,12 @@ fn restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, er
     }
 }
 
-/// Whether a field has more than its zero value.
+/// Returns true if a field has a value other than its zero value.
 fn is_given(container: &Value, field: &str) -> bool {
     match container.get(field) {
         None | Some(Value::Null) => false,
         Some(Value::List(items)) => !items.is_empty(),
-        // Resources are no pointer: they are there even when empty.
+        // Resources are not a pointer in Go: they are present even if empty.
         Some(Value::Object(members)) if field == "resources" => !members.is_empty(),
         Some(_) => true,
     }

@@ -1,10 +1,10 @@
-//! The rules of environment variables and where their values come from.
+//! Validation of environment variables and the sources of their values.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
-use super::{Options, fields, paths};
+use super::{PodValidationOptions, fields, paths};
 use crate::tree::member;
 
 /// The fields of a pod that a variable can hold.
@@ -20,7 +20,12 @@ const VARIABLE_FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-pub(super) fn variables(variables: &[Value], path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn variables(
+    variables: &[Value],
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     for (i, variable) in errors.while_room(variables.iter().enumerate()) {
         let at = path.index(i);
         match variable.str_at(&["name"]) {
@@ -33,7 +38,7 @@ pub(super) fn variables(variables: &[Value], path: &FieldPath, options: &Options
     }
 }
 
-/// All keys of a config map or secret as variables.
+/// Validates sources that turn all keys of a config map or secret into variables.
 pub(super) fn sources(sources: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     for (i, source) in errors.while_room(sources.iter().enumerate()) {
         let at = path.index(i);
@@ -59,7 +64,13 @@ pub(super) fn sources(sources: &[Value], path: &FieldPath, errors: &mut FieldErr
     }
 }
 
-fn value_from(source: &Value, value: &str, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn value_from(
+    source: &Value,
+    value: &str,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let mut count = 0;
     let mut each = |name: &str| {
         let found = member(source, name);

@@ -1,4 +1,4 @@
-//! References to fields of the pod and to resources of its containers (the downward API).
+//! Validation of references to fields of the pod and to resources of its containers (the downward API).
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -6,7 +6,7 @@ use binnacle_validation::checks;
 
 use binnacle_validation::pod_resources::quantity;
 
-/// All fields that have a name in `v1`.
+/// All fields that `v1` has a name for.
 const KNOWN: [&str; 14] = [
     "metadata.annotations",
     "metadata.labels",
@@ -34,7 +34,7 @@ const RESOURCES: [&str; 6] = [
 ];
 const BYTES: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
-/// A `fieldRef`: one of the fields that this place supports, or one label or annotation.
+/// Validates a `fieldRef`: one of the supported fields, or one label or annotation.
 pub(super) fn field(selector: &Value, supported: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
     let (version, given) = (selector.str_at(&["apiVersion"]), selector.str_at(&["fieldPath"]));
     if version.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn field(selector: &Value, supported: &[&str], path: &FieldPath, erro
             _ => cannot("field label does not support subscript", given),
         };
     }
-    // What clients of before v1 call it.
+    // The name of the field before v1.
     let name = if given == "spec.host" { "spec.nodeName" } else { given };
     if !KNOWN.contains(&name) {
         return cannot("field label not supported", given);
@@ -66,7 +66,7 @@ pub(super) fn field(selector: &Value, supported: &[&str], path: &FieldPath, erro
     checks::one_of(&at, name, supported, errors);
 }
 
-/// A `resourceFieldRef`; in a volume it must name its container.
+/// Validates a `resourceFieldRef`; in a volume it must name its container.
 pub(super) fn resource(selector: &Value, in_volume: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let resource = selector.str_at(&["resource"]);
     let huge_pages = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
@@ -93,7 +93,7 @@ pub(super) fn resource(selector: &Value, in_volume: bool, path: &FieldPath, erro
     }
 }
 
-/// `field['subscript']` in its parts.
+/// Splits `field['subscript']` into its parts.
 fn subscripted(path: &str) -> Option<(&str, &str)> {
     path.strip_suffix("']")?.split_once("['").filter(|(field, _)| !field.is_empty())
 }

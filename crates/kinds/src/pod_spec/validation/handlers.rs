@@ -1,4 +1,4 @@
-//! The rules of probes and of what runs at the start and end of a container.
+//! Validation of probes, and of handlers that run at the start and end of a container.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -8,7 +8,7 @@ use crate::tree::member;
 
 const WINDOWS_SIGNALS: [&str; 2] = ["SIGKILL", "SIGTERM"];
 
-/// All signals of Linux that have a name here, sorted as messages list them.
+/// All Linux signals with a name, sorted as messages list them.
 const LINUX_SIGNALS: [&str; 65] = [
     "SIGABRT",
     "SIGALRM",
@@ -77,7 +77,7 @@ const LINUX_SIGNALS: [&str; 65] = [
     "SIGXFSZ",
 ];
 
-/// The rules of liveness, readiness and startup probes.
+/// Validates liveness, readiness and startup probes.
 pub(super) fn probes(container: &Value, grace: Option<i64>, path: &FieldPath, errors: &mut FieldErrors) {
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = member(container, name) else { continue };
@@ -104,7 +104,7 @@ pub(super) fn probes(container: &Value, grace: Option<i64>, path: &FieldPath, er
     }
 }
 
-/// The rules of `lifecycle`.
+/// Validates `lifecycle`.
 pub(super) fn lifecycle(
     container: &Value,
     grace: Option<i64>,
@@ -129,7 +129,7 @@ pub(super) fn lifecycle(
     }
 }
 
-/// Exactly one of the kinds of handler that this place has.
+/// Requires exactly one of the supported kinds of handler.
 fn handler(holder: &Value, kinds: &[&str], grace: Option<i64>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut found = false;
     for kind in kinds {

@@ -1,4 +1,4 @@
-//! The rules of mounted volumes and of block devices.
+//! Validation of mounted volumes and of block devices.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,7 +33,7 @@ pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &FieldPath,
             let why = "must not already exist as a path in volumeDevices";
             errors.push(FieldError::invalid(&at.child("mountPath"), target, why));
         }
-        // From here on kube-apiserver names no mount.
+        // From here on, kube-apiserver's paths do not name the mount.
         sub_paths(mount, path, &at, errors);
         if let Some(propagation) = mount.get("mountPropagation").and_then(Value::as_str) {
             let at = path.child("mountPropagation");
@@ -88,7 +88,8 @@ pub(super) fn devices(container: &Value, volumes: &Volumes<'_>, path: &FieldPath
     }
 }
 
-/// The names in a list of mounts or devices, and their paths: of those that share a name the last.
+/// Returns the names and paths in a list of mounts or devices; if several share a name, the path of the last one
+/// counts.
 fn names_and_paths<'a>(list: &'a [Value], field: &str) -> (HashSet<&'a str>, HashSet<&'a str>) {
     let by_name: HashMap<&str, &str> =
         list.iter().map(|item| (item.str_at(&["name"]), item.str_at(&[field]))).collect();

@@ -1,4 +1,4 @@
-//! What an update may keep of the old object although it breaks a rule of today.
+//! Rules that an update relaxes because the old object breaks them.
 
 use binnacle_meta::{FieldErrors, FieldPath, Quantity};
 use binnacle_schema::{Object, Value};
@@ -17,9 +17,9 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Rules that are relaxed.
 #[derive(Clone, Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct PodValidationOptions<'a> {
     pub(crate) features: &'a Features,
-    /// The rules are for a pod, not for a template.
+    /// True for a pod, false for a template.
     pub(crate) is_pod: bool,
     pub(crate) any_deletion_cost: bool,
     pub(crate) any_selector_value: bool,
@@ -39,8 +39,8 @@ pub(crate) struct Options<'a> {
     pub(crate) users_with_host_network: bool,
 }
 
-impl<'a> Options<'a> {
-    /// No rule is relaxed.
+impl<'a> PodValidationOptions<'a> {
+    /// Returns options without relaxed rules.
     pub(crate) fn strict(features: &'a Features) -> Self {
         Self {
             features,
@@ -64,43 +64,43 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// For a new pod.
+    /// Returns the options for a new pod.
     pub(crate) fn for_pod(features: &'a Features) -> Self {
         Self { is_pod: true, ..Self::for_template(features) }
     }
 
-    /// For a new template.
+    /// Returns the options for a new template.
     pub(crate) fn for_template(features: &'a Features) -> Self {
         let unmerged_label_keys = !merges_label_keys(features);
         Self { any_deletion_cost: !features.enabled("PodDeletionCost"), unmerged_label_keys, ..Self::strict(features) }
     }
 
-    /// Whether tolerations may compare values as numbers.
+    /// Returns true if tolerations may compare values as numbers.
     pub(crate) fn compares_tolerations(&self) -> bool {
         self.compare_tolerations || self.features.enabled("TaintTolerationComparisonOperators")
     }
 
-    /// Whether variables may come from files.
+    /// Returns true if variables may come from files.
     pub(crate) fn allows_file_keys(&self) -> bool {
         self.file_keys || self.features.enabled("EnvFiles")
     }
 
-    /// Whether containers may restart by rules of their own.
+    /// Returns true if containers may have restart rules.
     pub(crate) fn allows_restart_rules(&self) -> bool {
         self.restart_rules || self.features.enabled("ContainerRestartRules")
     }
 
-    /// Whether the end of a container may restart all, and sidecars may have rules.
+    /// Returns true if the exit of a container may restart all containers, and sidecars may have rules.
     pub(crate) fn allows_restart_of_all(&self) -> bool {
         self.restart_all_containers || self.features.enabled("RestartAllContainersOnContainerExits")
     }
 
-    /// For a pod that replaces `old`.
+    /// Returns the options for a pod that replaces `old`.
     pub(crate) fn for_pod_update(features: &'a Features, old: &Value) -> Self {
         Self { is_pod: true, ..Self::for_update(features, old) }
     }
 
-    /// For a template (or pod) that replaces `old`, the object with `metadata` and `spec`.
+    /// Returns the options for a template (or pod) that replaces `old`, an object with `metadata` and `spec`.
     pub(crate) fn for_update(features: &'a Features, old: &Value) -> Self {
         let null = Value::Null;
         let spec = old.get("spec").unwrap_or(&null);
@@ -146,7 +146,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Whether some container restarts all of them, or is a sidecar with rules: both came with one feature.
+/// Returns true if some container restarts all of them, or is a sidecar with rules: one feature gate covers both.
 fn restarts_all(spec: &Value) -> bool {
     let rules = |container: &Value| !container.list_at(&["restartPolicyRules"]).is_empty();
     restarts_all_containers(spec)
@@ -157,18 +157,19 @@ fn has_invalid_selector(spec: &Value) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
         let terms = |list: &str| spec.list_at(&["affinity", kind, list]).iter();
         let weighted = terms(PREFERRED).filter_map(|term| term.get("podAffinityTerm"));
-        // Namespace selectors were always strict.
+        // Invalid namespace selectors were never accepted.
         terms(REQUIRED).chain(weighted).any(|term| selectors::is_invalid(term.get("labelSelector")))
     })
 }
 
-/// Whether keys of spread constraints become part of their selectors.
+/// Returns true if label keys of topology spread constraints are merged into their selectors.
 pub(crate) fn merges_label_keys(features: &Features) -> bool {
     features.enabled("MatchLabelKeysInPodTopologySpread")
         && features.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge")
 }
 
-/// The rule of the day holds, unless what is there already breaks it: then it is held to the other one.
+/// Returns true if label keys are validated as unmerged, as the feature gates say, unless the old object breaks that
+/// rule.
 fn unmerged_label_keys(features: &Features, constraints: &[Value]) -> bool {
     let breaks = |rule: fn(&Value, &FieldPath, &mut FieldErrors)| {
         let mut errors = FieldErrors::new();

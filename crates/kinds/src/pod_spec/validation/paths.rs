@@ -1,8 +1,8 @@
-//! Paths inside of containers and volumes that must not lead out of them.
+//! Validation of paths inside of containers and volumes, which must not lead out of them.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 
-/// A relative path that stays below where it starts.
+/// Requires a relative path without `..`.
 pub(crate) fn descending(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     if value.starts_with('/') {
         errors.push(FieldError::invalid(path, value, "must be a relative path"));
@@ -10,7 +10,7 @@ pub(crate) fn descending(path: &FieldPath, value: &str, errors: &mut FieldErrors
     no_backsteps(path, value, errors);
 }
 
-/// A path without `..`; one error makes the point.
+/// Reports a path with `..`, once.
 pub(crate) fn no_backsteps(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     if has_backsteps(value) {
         errors.push(FieldError::invalid(path, value, "must not contain '..'"));
@@ -21,7 +21,7 @@ pub(crate) fn has_backsteps(value: &str) -> bool {
     value.split('/').any(|part| part == "..")
 }
 
-/// A path for a file that a volume makes: names with two dots in front are the volume's own.
+/// Validates the path of a file in a volume: names that begin with two dots are reserved for the volume.
 pub(crate) fn descending_not_reserved(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     descending(path, value, errors);
     if value.starts_with("..") && !value.starts_with("../") {

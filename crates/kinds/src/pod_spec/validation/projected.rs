@@ -1,4 +1,4 @@
-//! The rules of volumes made of fields of the pod, and of those projected from several sources.
+//! Validation of projected volumes and downward API volumes.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names, selectors, signers};
 
 use super::sources::{file_mode, key_to_path, needs};
-use super::{Options, fields, paths};
+use super::{PodValidationOptions, fields, paths};
 use crate::tree::member;
 
 /// The fields of a pod that a file can hold.
@@ -24,11 +24,16 @@ const KUBERNETES_CERTIFICATE_MAX: i64 = 86_400;
 
 pub(super) fn downward_api(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     file_mode(source, "defaultMode", path, errors);
-    // kube-apiserver does not say which file it means.
+    // kube-apiserver's path does not name the file.
     source.list_at(&["items"]).iter().for_each(|file| downward_file(file, path, errors));
 }
 
-pub(super) fn projected(source: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn projected(
+    source: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     file_mode(source, "defaultMode", path, errors);
     let mut files = Files { path, known: HashSet::new() };
     for (i, item) in errors.while_room(source.list_at(&["sources"]).iter().enumerate()) {
@@ -66,7 +71,7 @@ pub(super) fn projected(source: &Value, path: &FieldPath, options: &Options<'_>,
     }
 }
 
-/// The files of a volume: each path once.
+/// The files of a volume, whose paths must be unique.
 struct Files<'a> {
     path: &'a FieldPath,
     known: HashSet<String>,
@@ -108,7 +113,13 @@ fn keys(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors: &mut Fi
     }
 }
 
-fn token(source: &Value, path: &FieldPath, volume: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn token(
+    source: &Value,
+    path: &FieldPath,
+    volume: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let seconds = source.int_at(&["expirationSeconds"]).unwrap_or(0);
     let at = path.child("expirationSeconds");
     if seconds < TEN_MINUTES {
@@ -161,7 +172,7 @@ fn trust_bundle(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors:
     files.add(file, file, errors);
 }
 
-/// A bundle of a signer is named `signer.domain:path:name`.
+/// Validates the name of a trust bundle: `signer.domain:path:name` if it belongs to a signer.
 fn trust_bundle_name(name: &str) -> Vec<String> {
     let own = match name.rsplit_once(':') {
         Some((_, own)) => own,

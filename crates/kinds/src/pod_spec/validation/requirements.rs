@@ -1,4 +1,4 @@
-//! The rules of resources: their names, their amounts, and how requests and limits go together.
+//! Validation of resource requirements: names, amounts, and the agreement of requests and limits.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, resource_names};
 
-use super::Options;
+use super::PodValidationOptions;
 use crate::tree::member;
 use binnacle_validation::pod_resources::{aggregate, is_huge_page, is_pod_level, quantity};
 
-/// Whose resources are looked at.
+/// The owner of resource requirements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     Container,
@@ -22,7 +22,7 @@ pub(super) fn requirements(
     holder: Holder,
     claims: &BTreeSet<&str>,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let mut seen = Seen::default();
@@ -61,12 +61,12 @@ pub(super) fn requirements(
     claim_names(requirements.list_at(&["claims"]), claims, &path.child("claims"), errors);
 }
 
-/// The resources of the pod as a whole, and that they cover what the containers ask for.
+/// Validates the resources of the pod as a whole, which must not be below the sum of its containers.
 pub(super) fn pod_requirements(
     spec: &Value,
     claims: &BTreeSet<&str>,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let Some(of_pod) = member(spec, "resources") else { return };
@@ -87,7 +87,7 @@ pub(super) fn pod_requirements(
         let why = format!("must be greater than or equal to aggregate container requests of {sum}");
         errors.push(FieldError::invalid(&path.child("requests").key(&name), request.to_string().as_str(), why));
     }
-    // kube-apiserver has no `limits` of its own here.
+    // kube-apiserver's path has no separate `limits` here.
     for (name, sum) in errors.while_room(aggregate(spec, "limits").into_iter().filter(|(name, _)| is_huge_page(name))) {
         let Some(limit) = own("limits", &name).filter(|limit| sum > *limit) else { continue };
         let why = format!("must be greater than or equal to aggregate container limits of {sum}");
@@ -109,7 +109,7 @@ pub(super) fn pod_requirements(
     }
 }
 
-/// What the rules that look at all resources need to know.
+/// Facts about requirements for the rules that concern all resources together.
 #[derive(Default)]
 struct Seen {
     compute: bool,
@@ -122,7 +122,7 @@ impl Seen {
         name: &str,
         value: &Quantity,
         path: &FieldPath,
-        options: &Options<'_>,
+        options: &PodValidationOptions<'_>,
         errors: &mut FieldErrors,
     ) {
         self.compute |= name == "cpu" || name == "memory";
@@ -154,7 +154,7 @@ fn pod_resource_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A container may use a claim as a whole, or some of its requests, each once.
+/// Requires that a container uses a claim as a whole or some of its requests, each once.
 fn claim_names(list: &[Value], known: &BTreeSet<&str>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut all_names = None;

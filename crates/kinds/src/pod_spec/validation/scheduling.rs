@@ -1,4 +1,4 @@
-//! The rules of where a pod may run: affinities, tolerations, the spread over the topology.
+//! Validation of scheduling: affinities, tolerations, topology spread constraints.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 use binnacle_validation::selectors::{self, no_operator};
 use binnacle_validation::{checks, names};
 
-use super::Options;
+use super::PodValidationOptions;
 use crate::tree::member;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -16,7 +16,7 @@ const WEIGHT: &str = "must be in the range 1-100";
 
 // === Affinity ===
 
-pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let Some(affinity) = member(spec, "affinity") else { return };
     if let Some(rules) = member(affinity, "nodeAffinity") {
         let path = path.child("nodeAffinity");
@@ -45,7 +45,7 @@ pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &Options<'_>, er
     }
 }
 
-/// A selector of nodes: at least one term. `any_value` lets invalid label values pass.
+/// Validates a node selector, which needs at least one term. `any_value` accepts invalid label values.
 pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let terms = selector.list_at(&["nodeSelectorTerms"]);
     let path = path.child("nodeSelectorTerms");
@@ -57,7 +57,7 @@ pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath,
     }
 }
 
-/// Whether a term of a node selector has label values that break the rules.
+/// Returns true if a term of a node selector has invalid label values.
 pub(crate) fn has_invalid_label_values(selector: &Value) -> bool {
     selector
         .list_at(&["nodeSelectorTerms"])
@@ -102,7 +102,7 @@ fn label_requirement(requirement: &Value, any_value: bool, path: &FieldPath, err
     }
 }
 
-/// The only field of a node that can be selected by is its name.
+/// Validates a requirement on a field of a node; the only supported field is its name.
 fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let values = requirement.list_at(&["values"]);
     match requirement.str_at(&["operator"]) {
@@ -122,7 +122,7 @@ fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
     }
 }
 
-fn pod_term(term: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn pod_term(term: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     for selector in ["labelSelector", "namespaceSelector"] {
         selectors::label_selector(term.get(selector), options.any_selector_value, &path.child(selector), errors);
     }
@@ -147,7 +147,8 @@ fn weight(term: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 // === Label keys that become requirements ===
 
-/// The keys go with a selector. Create has merged each into it once, so one that is there twice was there before.
+/// Validates label keys, which need a selector. Create has merged each key into it once, so two requirements for a key
+/// mean that the client sent one.
 pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let selector = member(holder, "labelSelector");
     let keys = |list: &str| holder.list_at(&[list]).iter().filter_map(Value::as_str).collect::<Vec<_>>();
@@ -184,7 +185,7 @@ pub(super) fn label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErr
     }
 }
 
-/// The rule of before keys were merged, for objects that are older.
+/// Validates label keys by the older rule, for objects created before keys were merged.
 pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let keys = holder.list_at(&["matchLabelKeys"]);
     let path = path.child("matchLabelKeys");
@@ -208,7 +209,12 @@ pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut
 
 // === Spread ===
 
-pub(super) fn topology_spread(list: &[Value], path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn topology_spread(
+    list: &[Value],
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     fn pair(constraint: &Value) -> (&str, &str) {
         (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]))
     }
@@ -241,7 +247,7 @@ pub(super) fn topology_spread(list: &[Value], path: &FieldPath, options: &Option
         if options.unmerged_label_keys {
             unmerged_label_keys(constraint, &at, errors);
         } else {
-            // There is no mismatchLabelKeys here.
+            // There is no `mismatchLabelKeys` in a constraint.
             label_keys(constraint, &at, errors);
         }
         if !options.any_spread_selector {

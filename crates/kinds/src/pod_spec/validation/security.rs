@@ -1,4 +1,4 @@
-//! The rules of security contexts, of pods and of containers.
+//! Validation of the security contexts of pods and containers.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -6,7 +6,7 @@ use binnacle_validation::checks;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::repeated;
 
-use super::{Options, paths, windows};
+use super::{PodValidationOptions, paths, windows};
 use crate::Features;
 use crate::internal;
 use crate::tree::member;
@@ -17,7 +17,7 @@ const SYSCTL: &str = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const PROFILE_MAX: usize = 4095;
 
-/// Sysctls of the IPC namespace, besides all of `fs.mqueue`.
+/// Sysctls of the IPC namespace, besides `fs.mqueue.*`.
 const IPC_SYSCTLS: [&str; 10] = [
     "kernel.msg",
     "kernel.msgmax",
@@ -31,7 +31,7 @@ const IPC_SYSCTLS: [&str; 10] = [
     "kernel.shmmni",
 ];
 
-pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let Some(context) = member(spec, "securityContext") else { return };
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(&path.child(field), context.int_at(&[field]), errors);
@@ -101,8 +101,8 @@ pub(super) fn of_container(
     app_armor_profile(context, &path, errors);
 }
 
-/// A pod with users of its own shares nothing else of the host.
-pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+/// Rejects shared host namespaces in a pod with a user namespace.
+pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     const WHY: &str = "when `hostUsers` is false";
     if spec.get("hostUsers").and_then(Value::as_bool) != Some(false) {
         return;
@@ -113,7 +113,7 @@ pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, 
     {
         errors.push(FieldError::forbidden(&path.child("hostNetwork"), WHY));
     }
-    // kube-apiserver spells these two as Go does.
+    // kube-apiserver's paths have Go's names for these two.
     for (field, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec.bool_at(&[field]) {
             errors.push(FieldError::forbidden(&path.child(shown), WHY));
@@ -128,9 +128,9 @@ pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, 
     }
 }
 
-/// Why a sysctl may not be set: it belongs to a namespace that the pod shares with its host.
+/// Returns the reason why a sysctl cannot be set: it belongs to a namespace that the pod shares with its host.
 pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
-    // With slashes first, dots and slashes have changed places.
+    // If a slash comes first, dots and slashes are swapped.
     let name: String = match name.find(['.', '/']).map(|at| name.as_bytes()[at]) {
         Some(b'/') => name
             .chars()
@@ -153,7 +153,7 @@ pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
     (spec.bool_at(&["hostIPC"]) && ipc).then_some("may not be specified when 'hostIPC' is true")
 }
 
-/// What is wrong with an AppArmor profile.
+/// Validates an AppArmor profile.
 pub(super) fn app_armor_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     let Some(profile) = member(context, "appArmorProfile") else { return };
@@ -205,7 +205,13 @@ fn seccomp_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-fn sysctls(spec: &Value, list: &[Value], path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn sysctls(
+    spec: &Value,
+    list: &[Value],
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let repeated = repeated(list, |sysctl| sysctl.str_at(&["name"]));
     for (i, sysctl) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i).child("name");
@@ -226,7 +232,7 @@ fn sysctls(spec: &Value, list: &[Value], path: &FieldPath, options: &Options<'_>
     }
 }
 
-/// Segments of lower-case letters, digits, dashes and underscores, joined by dots or slashes.
+/// Returns true for segments of lower-case letters, digits, dashes and underscores, joined by dots or slashes.
 fn is_sysctl(name: &str) -> bool {
     let alphanumeric = |c: Option<u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     name.len() <= SYSCTL_MAX

@@ -1,4 +1,4 @@
-//! The rules of volume sources that pods and persistent volumes share.
+//! Validation of volume sources that pods and persistent volumes share.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -15,7 +15,7 @@ const CSI_DRIVER_MAX: usize = 63;
 const HOST_PATH_TYPES: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// Texts that must be there, for sources with no other rules.
+/// Requires texts, for sources without further rules.
 pub(crate) fn needs(source: &Value, fields: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
     for field in fields {
         checks::required(&path.child(field), source.str_at(&[field]), errors);
@@ -48,7 +48,7 @@ pub(crate) fn aws_store(source: &Value, path: &FieldPath, errors: &mut FieldErro
     partition(source, path, errors);
 }
 
-/// A secret or config map as files.
+/// Validates a secret or config map as files.
 pub(crate) fn keys(source: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     needs(source, &[name], path, errors);
     file_mode(source, "defaultMode", path, errors);
@@ -86,7 +86,8 @@ pub(crate) fn iscsi(source: &Value, path: &FieldPath, errors: &mut FieldErrors) 
     iscsi_initiator(source, path, PREFIXES, errors);
 }
 
-/// The qualified name, the unit and the secret; `unknown` is said of names of another kind.
+/// Validates an iSCSI source: the qualified name, the unit and the secret; `unknown` is the error for names of unknown
+/// types.
 pub(crate) fn iscsi_rules(source: &Value, path: &FieldPath, unknown: &str, errors: &mut FieldErrors) {
     let name = source.str_at(&["iqn"]);
     let at = path.child("iqn");
@@ -141,7 +142,7 @@ pub(crate) fn monitors(source: &Value, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-/// Secrets of persistent volumes name their namespace.
+/// Validates a Cinder source; secrets of persistent volumes have a namespace.
 pub(crate) fn cinder(source: &Value, persistent: bool, path: &FieldPath, errors: &mut FieldErrors) {
     needs(source, &["volumeID"], path, errors);
     secret_reference(source, persistent, path, errors);
@@ -251,10 +252,10 @@ fn partition(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether an iSCSI name is well formed; `None` for names of no known kind.
+/// Returns true if an iSCSI name is well formed; `None` for names of unknown types.
 fn iscsi_name(name: &str) -> Option<bool> {
     let alphanumeric = |rest: &str, n: usize| {
-        // Any character may separate the kind from the number.
+        // Any character may be between the type and the number.
         let mut letters = rest.chars();
         letters.next().is_some() && letters.as_str().len() == n && letters.all(|c| c.is_ascii_alphanumeric())
     };
@@ -267,7 +268,7 @@ fn iscsi_name(name: &str) -> Option<bool> {
     name.strip_prefix("naa").map(|rest| alphanumeric(rest, 32))
 }
 
-/// `yyyy-mm.domain:anything`.
+/// Returns true for `yyyy-mm.domain:anything`.
 fn is_qualified(rest: &str) -> bool {
     let bytes = rest.as_bytes();
     let date = bytes.len() > 8
@@ -282,7 +283,7 @@ fn is_qualified(rest: &str) -> bool {
         && !own.contains([',', ';', '*', '&', '$', '|', ' ', '\t', '\n', '\r', '\u{c}'])
 }
 
-/// What Go's `net.SplitHostPort` accepts.
+/// Returns true for an address that Go's `net.SplitHostPort` accepts.
 fn is_host_port(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let host = match host.strip_prefix('[') {

@@ -1,4 +1,4 @@
-//! The rules of a pod's volumes: each has a name of its own and exactly one source.
+//! Validation of a pod's volumes: each has a unique name and exactly one source.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,15 +6,15 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
-use super::{Options, projected, sources};
+use super::{PodValidationOptions, projected, sources};
 use crate::core::persistent_volume_claim;
 use crate::tree::member;
 
-/// How the rules of one kind of source are called: with the source and its path.
-type Rule = fn(&Value, &FieldPath, &Options<'_>, &mut FieldErrors);
+/// Validates one type of volume source; called with the source and its path.
+type Rule = fn(&Value, &FieldPath, &PodValidationOptions<'_>, &mut FieldErrors);
 
-/// Every source in the order in which kube-apiserver looks for them: its field, where its own errors are reported, and
-/// where a second one is. (The three differ in places.)
+/// Every source in kube-apiserver's order: its field, the path of its own errors, and the path of the error that it is
+/// a second source. (The three differ in places.)
 #[rustfmt::skip]
 const SOURCES: &[(&str, &str, &str, Rule)] = &[
     ("emptyDir", "emptyDir", "emptyDir", empty_dir),
@@ -49,7 +49,7 @@ const SOURCES: &[(&str, &str, &str, Rule)] = &[
     ("image", "image", "image", image),
 ];
 
-/// The volumes that can be mounted: those without errors.
+/// Volumes without errors, which can be mounted.
 pub(super) struct Volumes<'a>(HashMap<&'a str, &'a Value>);
 
 impl<'a> Volumes<'a> {
@@ -62,7 +62,7 @@ pub(super) fn validate<'a>(
     volumes: &'a [Value],
     pod_name: &str,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) -> Volumes<'a> {
     let ephemeral: HashSet<&str> = volumes
@@ -70,7 +70,7 @@ pub(super) fn validate<'a>(
         .filter(|volume| !pod_name.is_empty() && member(volume, "ephemeral").is_some())
         .map(|volume| volume.str_at(&["name"]))
         .collect();
-    // Their claims are called by the pod and the volume.
+    // The name of a generated claim is made of the pod's and the volume's.
     let made_for_ephemeral = |claim: &str| {
         let volume = claim.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-'));
         volume.is_some_and(|volume| ephemeral.contains(volume))
@@ -107,7 +107,7 @@ fn source(
     name: &str,
     pod_name: &str,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let mut found = false;
@@ -135,7 +135,7 @@ fn source(
     }
 }
 
-fn empty_dir(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut FieldErrors) {
+fn empty_dir(source: &Value, path: &FieldPath, _: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let limit = member(source, "sizeLimit").and_then(binnacle_validation::pod_resources::quantity);
     if limit.is_some_and(|limit| limit.sign() < 0) {
         let why = "SizeLimit field must be a valid resource quantity";
@@ -143,7 +143,7 @@ fn empty_dir(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut Fie
     }
 }
 
-/// The initiator is named after the volume.
+/// Limits the length of the initiator, which is named after the volume.
 fn iscsi_names(source: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let length = name.len() + 1 + source.str_at(&["targetPortal"]).len();
     if member(source, "initiatorName").is_some() && length > 64 {
@@ -161,7 +161,7 @@ fn csi(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn ephemeral(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut FieldErrors) {
+fn ephemeral(source: &Value, path: &FieldPath, _: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = path.child("volumeClaimTemplate");
     match member(source, "volumeClaimTemplate") {
         Some(template) => persistent_volume_claim::validate_template(template, &path, errors),
@@ -169,7 +169,7 @@ fn ephemeral(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut Fie
     }
 }
 
-fn image(source: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn image(source: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     if options.is_pod {
         checks::required(&path.child("reference"), source.str_at(&["reference"]), errors);
     }

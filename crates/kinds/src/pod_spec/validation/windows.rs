@@ -1,4 +1,4 @@
-//! The rules of pods for Windows: options of their own, and none of Linux.
+//! Validation of pods for Windows: Windows options, and no Linux fields.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -15,7 +15,7 @@ const USER_MAX: usize = 104;
 const NOT_FOR_WINDOWS: &str = "cannot be set for a windows pod";
 const NOT_FOR_LINUX: &str = "windows options cannot be set for a linux pod";
 
-/// `windowsOptions` of a security context.
+/// Validates `windowsOptions` of a security context.
 pub(super) fn options(context: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(options) = member(context, "windowsOptions") else { return };
     let path = path.child("windowsOptions");
@@ -36,7 +36,7 @@ pub(super) fn options(context: &Value, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-/// Either all containers are processes of the host or none.
+/// Requires that either all containers are host processes or none.
 pub(super) fn host_processes(features: &Features, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let of = |holder: &Value| holder.at(&["securityContext", "windowsOptions", "hostProcess"]).and_then(Value::as_bool);
     let of_pod = of(spec);
@@ -69,7 +69,7 @@ pub(super) fn host_processes(features: &Features, spec: &Value, path: &FieldPath
     }
 }
 
-/// What a pod of a named operating system may not have.
+/// Validates a pod against its operating system: rejects fields of the other one.
 pub(super) fn operating_system(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if member(spec, "os").is_none() {
         return;
@@ -97,7 +97,7 @@ fn windows(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let context = member(spec, "securityContext").unwrap_or(&none);
     let at = path.child("securityContext");
     let is_set = |holder: &Value, field: &str| match holder.get(field) {
-        // These are no pointers: false is as good as absent.
+        // These are not pointers in Go: false equals absent.
         Some(Value::Bool(value)) if field == "hostPID" || field == "hostIPC" => *value,
         Some(Value::List(items)) => !items.is_empty(),
         Some(Value::Null) | None => false,
@@ -133,7 +133,7 @@ fn windows(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// `DOMAIN\user` or `user`.
+/// Validates `DOMAIN\user` or `user`.
 fn user_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let mut wrong = |why: &str| errors.push(FieldError::invalid(path, name, why));
     if name.is_empty() {
@@ -166,7 +166,8 @@ fn user_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Up to 15 characters, none of those that paths and shells use, and no dot in front.
+/// Returns true for up to 15 characters without path separators, wildcards, quotes and shell characters, and without a
+/// leading dot.
 fn is_net_bios(domain: &str) -> bool {
     let allowed = |c: char| !['\\', '/', ':', '*', '?', '"', '<', '>', '|'].contains(&c);
     (1..=15).contains(&domain.chars().count()) && !domain.starts_with('.') && domain.chars().all(allowed)

@@ -1,4 +1,4 @@
-//! Warnings about files of one volume that take each other's place: the same path, or one below the other.
+//! Warnings about files of a volume that overlap: the same path, or one below the other.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 use super::ENOUGH;
 use crate::tree::member;
 
-/// How many parts of paths are compared.
+/// The limit on path segments that are compared.
 const MAX_PARTS: usize = 1 << 16;
 
 pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
@@ -55,7 +55,7 @@ pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
     warnings
 }
 
-/// The files of a source of a projected volume; `None` when it has no source at all.
+/// Returns the files of a source of a projected volume; `None` if it has no source at all.
 fn files_of(source: &Value) -> Option<Vec<File>> {
     const SOURCES: [&str; 6] =
         ["configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
@@ -65,7 +65,7 @@ fn files_of(source: &Value) -> Option<Vec<File>> {
     if given.is_empty() {
         return None;
     }
-    // The first that names files counts.
+    // The first source with files counts.
     let Some((kind, own)) = given.into_iter().find(|(kind, own)| !lists.contains(kind) || has_items(own)) else {
         return Some(Vec::new());
     };
@@ -93,16 +93,16 @@ fn files_of(source: &Value) -> Option<Vec<File>> {
     })
 }
 
-/// The files of a volume, as a tree of the parts of their paths: a file collides with those on the way to it and with
-/// those below it, and finding these takes no look at the others.
+/// The files of a volume, as a tree of path segments: a file overlaps with files on the way to it and below it, so
+/// these are found without visiting the others.
 struct Files {
     all: Vec<File>,
-    /// Nodes by the node above and the part of the path.
+    /// Nodes by the parent node and the path segment.
     places: HashMap<(usize, String), usize>,
     nodes: Vec<Node>,
 }
 
-/// A path, by the places of files in the list.
+/// A path, with the indexes of its files in the list.
 #[derive(Clone, Default)]
 struct Node {
     files: Vec<usize>,
@@ -114,8 +114,8 @@ impl Files {
         Self { all: Vec::new(), places: HashMap::new(), nodes: vec![Node::default()] }
     }
 
-    /// Adds a file and tells of each that it collides with, in their order. Of very many no more are looked at, as no
-    /// more warnings would be told.
+    /// Adds a file and returns a message for each file that it overlaps with, in order. The number of files checked per
+    /// node is limited, as the number of warnings is.
     fn add(&mut self, file: File) -> Vec<String> {
         let own = self.all.len();
         let mut found: Vec<usize> = Vec::new();

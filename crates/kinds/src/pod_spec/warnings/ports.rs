@@ -1,4 +1,4 @@
-//! Warnings about ports of containers that are told twice or may be taken for each other.
+//! Warnings about container ports that are duplicate, overlapping or ambiguous.
 
 use std::collections::BTreeMap;
 

@@ -82,7 +82,7 @@ fn a_new_package() {
     assert_eq!(lines(&text), expected);
 }
 
-/// What only Go says is kept, what the documents say is taken anew.
+/// The facts of Go alone are kept, those of the documents taken anew.
 #[test]
 fn facts_are_carried_over() {
     let old = "\

@@ -1,4 +1,4 @@
-//! What a node reports of claims and images: parts of the status that come with features which are off by default.
+//! Validation of the status of claims and images, which belongs to features that are off by default.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use binnacle_validation::pod_resources::quantity;
 
 const IMAGE_REFERENCE_MAX: usize = 256;
 
-/// Claims whose devices count as resources of the node (KEP-5517).
+/// Validates claims whose devices count as resources of the node (KEP-5517).
 pub(super) fn node_allocatable(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const EMPTY: &str = "must not be empty";
     let lists = [spec.list_at(&["resourceClaims"]), status.list_at(&["resourceClaimStatuses"])];
@@ -45,7 +45,7 @@ pub(super) fn node_allocatable(status: &Value, spec: &Value, path: &FieldPath, e
     }
 }
 
-/// Which image a volume was mounted from (KEP-5365).
+/// Validates the references of the images that volumes were mounted from (KEP-5365).
 pub(super) fn mounted_images(status: &Value, list: &str, path: &FieldPath, errors: &mut FieldErrors) {
     for (i, container) in errors.while_room(status.list_at(&[list]).iter().enumerate()) {
         for (j, mount) in errors.while_room(container.list_at(&["volumeMounts"]).iter().enumerate()) {

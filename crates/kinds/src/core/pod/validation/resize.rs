@@ -1,4 +1,4 @@
-//! What a resize may change of a pod: the CPU and memory of its containers and of the pod (KEP-1287, KEP-5419).
+//! Validation of a resize, which may change the CPU and memory of containers and of the pod (KEP-1287, KEP-5419).
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -6,7 +6,7 @@ use binnacle_schema::{Object, Value};
 use super::{SPEC, is_mirror, metadata_and_spec, nowhere};
 use crate::Features;
 use crate::equality::equal;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::pod_spec::validation::containers::is_sidecar;
 use crate::tree::{keep_at, member};
 use binnacle_validation::pod_resources::qos_class;
@@ -18,7 +18,7 @@ const CHANGEABLE: [&str; 2] = ["cpu", "memory"];
 
 pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    metadata_and_spec(object, &Options::for_pod_update(features, old), &mut errors);
+    metadata_and_spec(object, &PodValidationOptions::for_pod_update(features, old), &mut errors);
     if is_mirror(old) {
         return FieldError::forbidden(&nowhere(), "static pods cannot be resized").into();
     }
@@ -76,14 +76,14 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
     }
     of_containers(&mut rest, old_spec, &path, &mut errors);
     of_init_containers(features, spec, &mut rest, old_spec, &path, &mut errors);
-    // The last test can only repeat what others found.
+    // This check reports nothing new if there are errors.
     if errors.is_empty() && !equal(SPEC, Some(&rest), Some(old_spec)) {
         errors.push(FieldError::forbidden(&path, "only cpu and memory resources are mutable"));
     }
     errors
 }
 
-/// A kubelet that can resize reports the resources of what runs.
+/// Returns true unless the first running container reports no resources: kubelets that can resize report them.
 fn is_supported(pod: &Value) -> bool {
     let mut statuses = pod.list_at(&["status", "containerStatuses"]).iter();
     let running = statuses.find(|status| status.at(&["state", "running"]).is_some_and(|state| !state.is_null()));
@@ -187,12 +187,12 @@ fn of_init_containers(
     }
 }
 
-/// Init containers that end could not be resized at first.
+/// Returns true if a container may be resized; init containers that end need a feature gate.
 fn may_resize(features: &Features, container: &Value) -> bool {
     is_sidecar(container) || features.enabled("InPlacePodVerticalScalingInitContainers")
 }
 
-/// Makes CPU and memory what they were, so that any other change shows.
+/// Restores the old CPU and memory, so that any other change shows.
 fn forget_changeable(holder: &mut Value, old: &Value) {
     for list in ["requests", "limits"] {
         for name in CHANGEABLE {
@@ -201,7 +201,7 @@ fn forget_changeable(holder: &mut Value, old: &Value) {
     }
 }
 
-/// What containers claim is not looked at as the rest is: one that claimed anything before is never as it was.
+/// Removes the claims of a container, which then differs from any old container that has claims.
 fn forget_claims(container: &mut Value) {
     if let Some(resources) = container.at_mut(&["resources"]).and_then(Value::as_object_mut) {
         resources.remove("claims");

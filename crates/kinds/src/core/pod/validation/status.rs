@@ -1,4 +1,4 @@
-//! The rules of a pod's status, which its node reports.
+//! Validation of a pod's status, which its node reports.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use binnacle_validation::{checks, ip, repeated};
 
 use super::{reported, update};
 use crate::Features;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::pod_spec::validation::containers::restarts_all_containers;
 use crate::tree::member;
 
@@ -22,7 +22,7 @@ const STATUSES: [&str; 3] = ["containerStatuses", "initContainerStatuses", "ephe
 
 pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    update::annotations(object, old, &Options::for_pod_update(features, old), &mut errors);
+    update::annotations(object, old, &PodValidationOptions::for_pod_update(features, old), &mut errors);
     let path = FieldPath::new("status");
     let null = Value::Null;
     let (spec, status) = (object.get("spec").unwrap_or(&null), object.get("status").unwrap_or(&null));
@@ -89,7 +89,7 @@ fn nominated_node(object: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// What has ended stays so, unless it is to be restarted.
+/// Rejects terminated containers that run again, unless their restart policy restarts them.
 fn transitions(
     features: &Features,
     list: &str,
@@ -107,7 +107,7 @@ fn transitions(
         _ => &[],
     };
     if list != "ephemeralContainerStatuses"
-        && Options::for_pod_update(features, pod).allows_restart_of_all()
+        && PodValidationOptions::for_pod_update(features, pod).allows_restart_of_all()
         && restarts_all_containers(spec)
     {
         return;
@@ -130,7 +130,7 @@ fn transitions(
     }
 }
 
-/// The first of each name.
+/// Returns the first container of each name.
 fn first_by_name<'a>(containers: impl IntoIterator<Item = &'a Value>) -> HashMap<&'a str, &'a Value> {
     let mut by_name = HashMap::new();
     for container in containers {
@@ -219,7 +219,7 @@ fn extended_claim(status: &Value, spec: &Value, path: &FieldPath, errors: &mut F
     }
 }
 
-/// One address of each family.
+/// Validates addresses: at most one of each family.
 fn addresses(status: &Value, old: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let list = status.list_at(&[field]);
     let known: HashSet<&str> = old.list_at(&[field]).iter().map(|known| known.str_at(&["ip"])).collect();
@@ -278,7 +278,7 @@ fn users(statuses: &[Value], spec: &Value, path: &FieldPath, errors: &mut FieldE
     }
 }
 
-/// The health of devices: those that the container asked for.
+/// Validates the health of devices, which must belong to claims of the container.
 fn allocated(statuses: &[Value], containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let containers = first_by_name(containers);
     for (i, status) in errors.while_room(statuses.iter().enumerate()) {
@@ -312,7 +312,7 @@ fn allocated(statuses: &[Value], containers: &[Value], path: &FieldPath, errors:
     }
 }
 
-/// The claims of a container as statuses name them: `claim` or `claim/request`.
+/// Returns the claims of a container as statuses name them: `claim` or `claim/request`.
 fn asked_claims(container: &Value) -> HashSet<Cow<'_, str>> {
     let claims = container.list_at(&["resources", "claims"]).iter();
     let named = claims.map(|claim| match (claim.str_at(&["name"]), claim.str_at(&["request"])) {

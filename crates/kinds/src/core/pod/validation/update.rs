@@ -1,4 +1,4 @@
-//! What an update may change of a pod: little, once it is made. More while it is gated (KEP-3838).
+//! Validation of a pod's update, which may change little of the spec, but more while the pod is gated (KEP-3838).
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::Features;
 use crate::diff;
 use crate::equality::{equal, equal_at, equal_maps};
 use crate::internal::internal;
-use crate::pod_spec::validation::{Options, annotations as annotation_rules};
+use crate::pod_spec::validation::{PodValidationOptions, annotations as annotation_rules};
 use crate::tree::{keep_at, member, remove_at};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -24,7 +24,7 @@ const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].ima
 
 pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let options = Options::for_pod_update(features, old);
+    let options = PodValidationOptions::for_pod_update(features, old);
     metadata_and_spec(object, &options, &mut errors);
     annotations(object, old, &options, &mut errors);
     let path = FieldPath::new("spec");
@@ -56,15 +56,15 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
     errors
 }
 
-/// The rules of a pod's annotations when they may have changed.
-pub(super) fn annotations(object: &Value, old: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+/// Validates a pod's annotations if they have changed.
+pub(super) fn annotations(object: &Value, old: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("metadata").child("annotations");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     annotation_rules::validate_update(annotations_of(object), annotations_of(old), &path, errors);
     annotation_rules::validate(annotations_of(object), spec, &path, options, errors);
 }
 
-/// Containers may have other images; false when there are others at all, so that nothing else can be said.
+/// Validates the images, which may change; false if the number of containers changed, so that no further check applies.
 fn container_images(new: &[Value], old: &[Value], path: &FieldPath, errors: &mut FieldErrors) -> bool {
     if new.len() != old.len() {
         errors.push(FieldError::forbidden(path, "pod updates may not add or remove containers"));
@@ -83,7 +83,7 @@ fn container_images(new: &[Value], old: &[Value], path: &FieldPath, errors: &mut
     true
 }
 
-/// The deadline may only come nearer; false when it does not.
+/// Validates the deadline, which may only decrease; false if invalid.
 fn deadline(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) -> bool {
     const MAX: i64 = i32::MAX as i64;
     let seconds = |spec: &Value| spec.int_at(&["activeDeadlineSeconds"]);
@@ -104,7 +104,13 @@ fn deadline(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-fn tolerations(spec: &Value, old: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn tolerations(
+    spec: &Value,
+    old: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let new = spec.list_at(&["tolerations"]);
     fn told(toleration: &Value) -> [&str; 4] {
         ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))
@@ -128,7 +134,7 @@ fn scheduling_gates(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// Makes all that may change what it was, so that any other change shows.
+/// Restores the old values of all fields that may change, so that any other change shows.
 fn forget_changeable(spec: &mut Value, old: &Value) {
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten();
@@ -145,7 +151,7 @@ fn forget_changeable(spec: &mut Value, old: &Value) {
     }
 }
 
-/// A gated pod may be told more closely where to run.
+/// Accepts node selectors and affinities of a gated pod that are narrower than the old ones.
 fn gated(spec: &mut Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if !equal_maps(spec.get("nodeSelector"), old.get("nodeSelector")) {
         let mut labels = old.object_at(&["nodeSelector"]).into_iter().flat_map(|labels| labels.iter());
@@ -173,7 +179,7 @@ fn same_presence(spec: &Value, old: &Value) -> bool {
     present(spec) == present(old)
 }
 
-/// Required terms may get further requirements, but none may go and no term may come.
+/// Validates required terms: requirements may be added but not removed, and the terms stay the same.
 fn node_affinity(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path_of_terms = ["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"];
     let (new, old) = (spec.list_at(&path_of_terms), old.list_at(&path_of_terms));
@@ -197,7 +203,7 @@ fn node_affinity(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Field
 fn only_adds(new: &Value, old: &Value) -> bool {
     let lists = ["matchExpressions", "matchFields"];
     let is_empty = |term: &Value| lists.iter().all(|list| term.list_at(&[list]).is_empty());
-    // An empty term matches nothing: with requirements it would match something.
+    // An empty term matches nothing: with requirements it would match more.
     if is_empty(old) {
         return is_empty(new);
     }

@@ -1,0 +1,105 @@
+//! `--check-config`: reports all errors of the flags and the files that they name, at once.
+
+use binnacle_apiserver::Server;
+
+use super::GROUPS;
+use super::parse::Given;
+use super::read;
+use super::table::FlagError;
+
+/// The least similarity, from 0 to 1, for suggesting a flag in place of an unknown one.
+const SIMILAR: f64 = 0.8;
+
+/// Returns the errors of a command line, each with the flag that causes it. `errors` are the parse errors.
+pub(super) fn check(mut given: Given, errors: Vec<FlagError>) -> Vec<String> {
+    let mut found: Vec<String> = errors.iter().map(explain).collect();
+    let mut left_out = Vec::new();
+    while let Err(why) = attempt(&given) {
+        // Reading ends with the first error. Removing the flag that causes it reveals the next one.
+        let is_cause = |name: &&str| attempt(&given.without(name)).err().as_ref() != Some(&why);
+        let Some(cause) = given.names().into_iter().find(is_cause) else {
+            found.push(why);
+            break;
+        };
+        given = given.without(cause);
+        let flag = format!("--{cause}");
+        // A missing flag is no error if it was removed here.
+        if !left_out.iter().any(|other| why.contains(other)) {
+            found.push(if why.contains(&flag) { why } else { format!("{flag}: {why}") });
+        }
+        left_out.push(flag);
+    }
+    found
+}
+
+fn attempt(given: &Given) -> Result<(), String> {
+    let (settings, _) = read(given).map_err(|error| error.to_string())?;
+    Server::check(&settings).map_err(|error| error.to_string())
+}
+
+/// Returns the text of an error, with a suggestion for an unknown flag.
+fn explain(error: &FlagError) -> String {
+    let FlagError::Unknown(name) = error else { return error.to_string() };
+    let known = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name);
+    let similar = known.map(|flag| (strsim::jaro_winkler(flag, name), flag));
+    match similar.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        Some((similarity, meant)) if similarity >= SIMILAR => format!("{error} (did you mean --{meant}?)"),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::super::{Command, parse};
+
+    fn errors(arguments: &[&str]) -> Vec<String> {
+        match parse(arguments.iter().chain(&["--check-config"]).map(OsString::from)) {
+            Ok(Command::Checked(errors)) => errors,
+            _ => panic!("{arguments:?} is not checked"),
+        }
+    }
+
+    #[test]
+    fn all_errors_at_once() {
+        for (arguments, want) in [
+            (&[][..], &[][..]),
+            (&["--secure-port=0", "--ephemeral"], &[]),
+            (
+                &["--secure-prot=1", "--secure-port=x", "extra"],
+                &[
+                    "unknown flag: --secure-prot (did you mean --secure-port?)",
+                    "invalid argument \"x\" for \"--secure-port\" flag: strconv.ParseInt: parsing \"x\": invalid syntax",
+                    "\"kube-apiserver\" does not take any arguments, got [\"extra\"]",
+                ],
+            ),
+            (
+                &["--goaway-chance=1", "--tls-cert-file=a", "--max-requests-inflight=-1"],
+                &[
+                    "--max-requests-inflight can not be negative value",
+                    "--goaway-chance can not be less than 0 or greater than 0.02",
+                    "--tls-cert-file and --tls-private-key-file must be specified together",
+                ],
+            ),
+            (
+                &["--tls-cert-file=/none/a", "--tls-private-key-file=/none/b"],
+                &["--tls-cert-file: open /none/a: no such file or directory"],
+            ),
+            (
+                &["--token-auth-file=/none/a", "--authorization-config=/none/b", "--audit-policy-file=/none/c"],
+                &[
+                    "open /none/a: no such file or directory",
+                    "open /none/b: no such file or directory",
+                    "open /none/c: no such file or directory",
+                ],
+            ),
+        ] {
+            let found = errors(arguments);
+            assert_eq!(found.len(), want.len(), "{found:#?}");
+            for want in want {
+                assert!(found.iter().any(|error| error.contains(want)), "{found:#?}: {want}");
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The metadata of custom objects that admission has changed, as Go's accessors read it: a member that is not of its type
+//! counts as absent. Other objects have been decoded, and their members are what they should be.
+
+use std::borrow::Cow;
+
+use binnacle_meta::Time;
+use binnacle_schema::{Object, Value};
+
+use crate::context::Context;
+use crate::object;
+
+const OWNER_TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
+const OWNER_BOOLS: [&str; 2] = ["controller", "blockOwnerDeletion"];
+
+/// The object as the rules of metadata see it.
+pub(crate) fn as_accessed<'v>(object: Cow<'v, Value>, context: &Context) -> Cow<'v, Value> {
+    if !context.notes.is_unpruned() {
+        return object;
+    }
+    let mut object = object.into_owned();
+    let metadata = object::metadata_mut(&mut object);
+    let members = std::mem::take(metadata);
+    for (name, value) in members {
+        if let Some(value) = accessed(&name, value) {
+            metadata.insert(name, value);
+        }
+    }
+    Cow::Owned(object)
+}
+
+/// A member of metadata, `None` where an accessor finds nothing.
+fn accessed(name: &str, value: Value) -> Option<Value> {
+    match name {
+        "labels" | "annotations" => texts_by_key(value),
+        "ownerReferences" => owners(&value),
+        "finalizers" => Some(value).filter(|list| items(list, |item| item.as_str().is_some())),
+        "managedFields" => Some(value).filter(|list| items(list, |item| item.as_object().is_some())),
+        "generation" | "deletionGracePeriodSeconds" => Some(value).filter(|number| number.as_i64().is_some()),
+        "creationTimestamp" | "deletionTimestamp" => {
+            Some(value).filter(|time| time.as_str().is_some_and(|text| Time::parse(text).is_ok()))
+        }
+        _ => Some(value).filter(|text| text.as_str().is_some()),
+    }
+}
+
+fn items(list: &Value, are: impl Fn(&Value) -> bool) -> bool {
+    list.as_list().is_some_and(|items| items.iter().all(are))
+}
+
+/// Nulls are empty texts.
+fn texts_by_key(value: Value) -> Option<Value> {
+    let Value::Object(members) = value else { return None };
+    let text = |(key, value): (_, Value)| match value {
+        Value::Null => Some((key, Value::from(""))),
+        value => value.as_str().is_some().then_some((key, value)),
+    };
+    let texts: Option<Object> = members.into_iter().map(text).collect();
+    texts.map(Value::Object)
+}
+
+/// Owners of which one is no object are none at all.
+fn owners(list: &Value) -> Option<Value> {
+    let owner = |owner: &Value| -> Option<Value> {
+        owner.as_object()?;
+        let texts = OWNER_TEXTS.map(|name| (name, Value::from(owner.str_at(&[name]))));
+        let mut owner_read: Object = texts.into_iter().collect();
+        for name in OWNER_BOOLS {
+            if let Some(Value::Bool(given)) = owner.get(name) {
+                owner_read.insert(name, *given);
+            }
+        }
+        Some(Value::Object(owner_read))
+    };
+    let owners: Option<Vec<Value>> = list.as_list()?.iter().map(owner).collect();
+    owners.map(Value::List)
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn members_of_another_type_are_absent() {
+        let owner = value!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+        for (name, value, want) in [
+            ("name", value!("a"), Some(value!("a"))),
+            ("name", value!(5), None),
+            ("labels", value!({"a": "b", "c": null}), Some(value!({"a": "b", "c": ""}))),
+            ("labels", value!({"a": "b", "c": 5}), None),
+            ("annotations", value!("x"), None),
+            ("finalizers", value!(["a/b"]), Some(value!(["a/b"]))),
+            ("finalizers", value!(["a/b", 5]), None),
+            ("ownerReferences", value!([(owner.clone())]), Some(value!([(owner.clone())]))),
+            ("ownerReferences", value!([(owner.clone()), null]), None),
+            ("ownerReferences", value!([null]), None),
+            (
+                "ownerReferences",
+                value!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": 5, "controller": "yes", "zz": 1}]),
+                Some(value!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}])),
+            ),
+            ("managedFields", value!([5]), None),
+            ("generation", value!("x"), None),
+            ("deletionGracePeriodSeconds", value!(5), Some(value!(5))),
+            ("deletionTimestamp", value!("x"), None),
+            ("deletionTimestamp", value!("2020-01-01T00:00:00Z"), Some(value!("2020-01-01T00:00:00Z"))),
+        ] {
+            assert_eq!(accessed(name, value.clone()), want, "{name}: {value:?}");
+        }
+    }
+}
