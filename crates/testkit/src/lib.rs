@@ -39,7 +39,7 @@ pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use kubelet::{Kubelet, Misbehavior};
 pub use network::{POD_IPS, in_own_network};
-pub use program::{program, tool};
+pub use program::{etcd_stand_in, program, tool};
 pub use rustix::io::Errno;
 pub use rustix::process::Signal;
 pub use server::{Server, Surroundings, admin, somebody};

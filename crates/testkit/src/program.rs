@@ -39,6 +39,16 @@ pub fn tool() -> Command {
     command
 }
 
+/// A command that starts the stand-in for etcd. `BINNACLE_ETCD_STAND_IN` names another build of it.
+#[must_use]
+pub fn etcd_stand_in() -> Command {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    let told = ["BINNACLE_ETCD_STAND_IN", "CARGO_BIN_EXE_etcd", "NEXTEST_BIN_EXE_etcd"];
+    let mut command = Command::new(PATH.get_or_init(|| find("etcd", &told)));
+    command.stdin(Stdio::null());
+    command
+}
+
 /// Finds the program, which cargo and nextest name to tests of its own package.
 fn find(name: &str, told: &[&str]) -> PathBuf {
     match told.iter().find_map(std::env::var_os) {

@@ -109,6 +109,9 @@ struct Release {
 impl Release {
     /// Everything that goes into the folder of packages.
     fn pack(&self, components: &[sbom::Component]) -> Result<Tree, String> {
+        for (program, bytes) in &self.programs {
+            libraries::check_machine(bytes, &self.target).map_err(|error| format!("{program}: {error}"))?;
+        }
         let name = format!("{TOOL}-{}-{}", self.version, self.target.triple);
         let mut all = Tree::default();
         let sbom = sbom::document(self, components)?;

@@ -69,7 +69,6 @@ mod stopping;
 mod storage_metrics;
 mod storage_migration;
 mod storage_versions;
-mod testing_packages;
 mod unreadable_objects;
 mod vulnerabilities;
 mod webhooks;

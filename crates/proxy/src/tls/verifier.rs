@@ -74,7 +74,7 @@ impl Verifier {
         Ok(Arc::new(Self { trust: Trust::Signed { signed, itself }, algorithms }))
     }
 
-    /// Returns true for a certificate of the bundle itself that is valid now and for the name.
+    /// Returns true for a certificate of the bundle itself that is valid now, for the name and for servers.
     fn is_itself(
         &self,
         certificate: &CertificateDer<'_>,
@@ -85,6 +85,9 @@ impl Verifier {
         let is_good = || {
             verify_server_name(&ParsedCertificate::try_from(certificate).ok()?, name).ok()?;
             let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+            // A certificate may say what it is for; webpki gives up on unknown issuers before it looks.
+            let purposes = parsed.extended_key_usage().ok()?.map(|usage| usage.value);
+            purposes.is_none_or(|usage| usage.any || usage.server_auth).then_some(())?;
             let (validity, now) = (parsed.validity(), i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
             (validity.not_before.timestamp()..=validity.not_after.timestamp()).contains(&now).then_some(())
         };
@@ -110,8 +113,8 @@ impl ServerCertVerifier for Verifier {
             }
         };
         match signed.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            Err(Error::InvalidCertificate(CertificateError::Other(_)))
-                if self.is_itself(certificate, itself, name, now) =>
+            Err(Error::InvalidCertificate(why))
+                if is_of_issuers(&why) && self.is_itself(certificate, itself, name, now) =>
             {
                 Ok(ServerCertVerified::assertion())
             }
@@ -146,6 +149,22 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
+/// True for errors about who signed a certificate, which do not matter where the certificate itself is trusted, and about
+/// times, which may be those of its issuer.
+fn is_of_issuers(why: &CertificateError) -> bool {
+    matches!(
+        why,
+        CertificateError::UnknownIssuer
+            | CertificateError::BadSignature
+            | CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. }
+            // An authority's certificate as that of a server.
+            | CertificateError::Other(_)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -155,19 +174,29 @@ mod tests {
     use super::*;
     use crate::tls::bundle_verifier;
 
-    /// A self-signed certificate in the bundle is accepted, for its names while it is valid.
+    /// A certificate in the bundle is accepted for its names while it is valid, whoever signed it: envtest gives webhooks
+    /// their own certificate as the bundle, and no authority.
     #[test]
-    fn certificates_that_sign_themselves() {
-        let make = |is_authority: bool| {
+    fn certificates_in_the_bundle() {
+        let parameters = |is_authority: bool| {
             let mut parameters = rcgen::CertificateParams::new(vec!["ext.agg.svc".to_owned()]).unwrap();
             if is_authority {
                 parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
             }
             parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
             parameters.not_after = rcgen::date_time_ymd(2040, 1, 1);
-            parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().clone()
+            parameters
         };
+        let key = || rcgen::KeyPair::generate().unwrap();
+        let make = |is_authority: bool| parameters(is_authority).self_signed(&key()).unwrap().der().clone();
         let (authority, leaf) = (make(true), make(false));
+        let issuer = rcgen::Issuer::new(parameters(true), key());
+        let signed =
+            |parameters: rcgen::CertificateParams| parameters.signed_by(&key(), &issuer).unwrap().der().clone();
+        let by_other = signed(parameters(false));
+        let mut of_client = parameters(false);
+        of_client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let of_client = signed(of_client);
         let in_2030 = UnixTime::since_unix_epoch(Duration::from_secs(1_900_000_000));
         let in_2050 = UnixTime::since_unix_epoch(Duration::from_secs(2_524_608_000));
         let verify = |bundle: &CertificateDer<'static>, shown: &CertificateDer<'static>, name: &str, now: UnixTime| {
@@ -176,15 +205,20 @@ mod tests {
             let name = ServerName::try_from(name.to_owned()).unwrap();
             verifier.verify_server_cert(shown, &[], &name, &[], now).is_ok()
         };
-        for (bundle, shown, name, now, want) in [
-            (&authority, &authority, "ext.agg.svc", in_2030, true),
-            (&leaf, &leaf, "ext.agg.svc", in_2030, true),
-            (&authority, &authority, "other.agg.svc", in_2030, false),
-            (&authority, &authority, "ext.agg.svc", in_2050, false),
-            (&leaf, &authority, "ext.agg.svc", in_2030, false),
-            (&authority, &leaf, "ext.agg.svc", in_2030, false),
+        for (bundle, shown, name, now, want, why) in [
+            (&authority, &authority, "ext.agg.svc", in_2030, true, "an authority"),
+            (&leaf, &leaf, "ext.agg.svc", in_2030, true, "signed by itself"),
+            (&authority, &authority, "other.agg.svc", in_2030, false, "another name"),
+            (&authority, &authority, "ext.agg.svc", in_2050, false, "expired"),
+            (&by_other, &by_other, "ext.agg.svc", in_2030, true, "signed by somebody unknown"),
+            (&by_other, &by_other, "other.agg.svc", in_2030, false, "the same, another name"),
+            (&by_other, &by_other, "ext.agg.svc", in_2050, false, "the same, expired"),
+            (&of_client, &of_client, "ext.agg.svc", in_2030, false, "for clients"),
+            (&authority, &by_other, "ext.agg.svc", in_2030, false, "signed by somebody unknown, not in the bundle"),
+            (&leaf, &authority, "ext.agg.svc", in_2030, false, "an authority that is not in the bundle"),
+            (&authority, &leaf, "ext.agg.svc", in_2030, false, "signed by itself, not in the bundle"),
         ] {
-            assert_eq!(verify(bundle, shown, name, now), want, "{name} {now:?}");
+            assert_eq!(verify(bundle, shown, name, now), want, "{why}");
         }
     }
 }

@@ -57,6 +57,16 @@ impl Needs {
     }
 }
 
+/// Refuses a program of another kind of machine.
+pub(super) fn check_machine(program: &[u8], target: &Target) -> Result<(), String> {
+    let machine = || -> object::Result<_> {
+        let header = FileHeader64::<Endianness>::parse(program)?;
+        Ok(header.e_machine(header.endian()?))
+    };
+    let found = machine().map_err(|error| format!("no ELF file of 64 bits that can be read: {error}"))?;
+    if found == target.machine { Ok(()) } else { Err(format!("it is not for {}", target.triple)) }
+}
+
 /// All files that a program needs besides itself, by the absolute paths at which they are found below a root.
 pub(super) fn all(program: &[u8], root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let mut found = BTreeMap::new();
@@ -114,6 +124,15 @@ mod tests {
         );
         let all = all(&elf, Path::new("/"), &Target::named(None).unwrap()).unwrap();
         assert!(all.keys().any(|path| path.ends_with("/libc.so.6")), "{:?}", all.keys());
+    }
+
+    #[test]
+    fn programs_of_other_machines_are_refused() {
+        let elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        for triple in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
+            let target = Target::named(Some(triple)).unwrap();
+            assert_eq!(check_machine(&elf, &target).is_ok(), target.is_this_machine(), "{triple}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The machines that packages are for, and what the formats of packages call them.
 
+use object::elf::{EM_AARCH64, EM_X86_64, Machine};
+
 /// One kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -11,12 +13,26 @@ pub(crate) struct Target {
     cpu: &'static str,
     /// Debian's name for where its libraries are.
     pub(crate) multiarch: &'static str,
+    /// As headers of programs call it.
+    pub(crate) machine: Machine,
 }
 
 /// The kinds of machines that packages can be made for.
 const TARGETS: [Target; 2] = [
-    Target { triple: "x86_64-unknown-linux-gnu", debian: "amd64", cpu: "x86_64", multiarch: "x86_64-linux-gnu" },
-    Target { triple: "aarch64-unknown-linux-gnu", debian: "arm64", cpu: "aarch64", multiarch: "aarch64-linux-gnu" },
+    Target {
+        triple: "x86_64-unknown-linux-gnu",
+        debian: "amd64",
+        cpu: "x86_64",
+        multiarch: "x86_64-linux-gnu",
+        machine: EM_X86_64,
+    },
+    Target {
+        triple: "aarch64-unknown-linux-gnu",
+        debian: "arm64",
+        cpu: "aarch64",
+        multiarch: "aarch64-linux-gnu",
+        machine: EM_AARCH64,
+    },
 ];
 
 impl Target {

@@ -1,5 +1,7 @@
 //! The packages that give tests in Python and JavaScript a server, by their own tests.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 

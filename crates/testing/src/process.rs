@@ -1,0 +1,64 @@
+//! The process of a server, which is ended with the value.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::StartError;
+
+/// How long a start may take, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How much of a log an error shows.
+const SHOWN: usize = 2048;
+
+/// A process that is killed and waited for with the value. A server that keeps nothing loses nothing by that.
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// Starts it, and returns it with the URL that it prints once it listens. What it logs goes to a file.
+    pub(crate) fn start(mut command: Command, log: &Path) -> Result<(Self, String), StartError> {
+        let program = PathBuf::from(command.get_program());
+        let file = File::create(log).map_err(|error| StartError::File { path: log.to_owned(), error })?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+        let child =
+            command.spawn().map_err(|error| StartError::Spawn { program: command.get_program().into(), error })?;
+        let mut process = Self(child);
+        let (to, from) = mpsc::channel();
+        if let Some(out) = process.0.stdout.take() {
+            thread::spawn(move || {
+                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                    // Nobody waits for the lines behind the URL: they are read so that the pipe never fills.
+                    if let Some(at) = line.find("https://") {
+                        let _ = to.send(line[at..].trim_end().to_owned());
+                    }
+                }
+            });
+        }
+        match from.recv_timeout(PATIENCE) {
+            Ok(url) => Ok((process, url)),
+            Err(_) => {
+                drop(process);
+                let text = std::fs::read_to_string(log).unwrap_or_default();
+                let from = text.len().saturating_sub(SHOWN);
+                let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+                Err(StartError::NotReady { program, log: text[from..].trim_end().to_owned() })
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Either fails only where it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,172 @@
+//! A server, and how one is asked for.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::StartError;
+use crate::process::Process;
+use crate::scratch::{Scratch, random};
+
+/// The environment variable that names the program.
+pub const PROGRAM_VARIABLE: &str = "BINNACLE_KUBE_APISERVER";
+const PROGRAM: &str = "kube-apiserver";
+
+/// A running server, of which everything is gone when the value is dropped.
+///
+/// A test that panics drops it too; a process that is killed or calls [`std::process::exit`] leaves its servers running.
+pub struct ApiServer {
+    url: String,
+    kubeconfig: String,
+    ca: String,
+    token: String,
+    // Dropped in this order: the process writes into the folder.
+    process: Process,
+    scratch: Scratch,
+}
+
+/// Settings of a server that is to be started.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    program: Option<PathBuf>,
+    flags: Vec<OsString>,
+}
+
+impl ApiServer {
+    /// Starts a server on a free port of 127.0.0.1, and returns when it is ready.
+    pub fn start() -> Result<Self, StartError> {
+        Self::builder().start()
+    }
+
+    /// Settings that can be changed before the start.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The address, as in `https://127.0.0.1:41234`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A kubeconfig of an administrator (group `system:masters`), with certificates and key inside of it.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+
+    /// A file with [`Self::kubeconfig`], for `--kubeconfig` and `KUBECONFIG`.
+    #[must_use]
+    pub fn kubeconfig_path(&self) -> PathBuf {
+        self.data().join("admin.kubeconfig")
+    }
+
+    /// The authority that signed the server's certificate, as PEM.
+    #[must_use]
+    pub fn ca(&self) -> &str {
+        &self.ca
+    }
+
+    /// A file with [`Self::ca`].
+    #[must_use]
+    pub fn ca_path(&self) -> PathBuf {
+        self.data().join("pki/ca.crt")
+    }
+
+    /// A bearer token of an administrator.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The server's log so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.scratch.path().join(LOG)).unwrap_or_default()
+    }
+
+    /// The process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.scratch.path().join(DATA)
+    }
+}
+
+impl Builder {
+    /// Another program than the one that the environment names.
+    #[must_use]
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = Some(program.into());
+        self
+    }
+
+    /// One more flag, as in `--feature-gates=MutatingAdmissionPolicy=true`.
+    #[must_use]
+    pub fn flag(mut self, flag: impl Into<OsString>) -> Self {
+        self.flags.push(flag.into());
+        self
+    }
+
+    /// Starts a server with these settings.
+    pub fn start(self) -> Result<ApiServer, StartError> {
+        let program = match self.program {
+            Some(program) => program,
+            None => find(std::env::var_os(PROGRAM_VARIABLE), std::env::var_os("PATH"))?,
+        };
+        let scratch = Scratch::new()?;
+        let token = random()?;
+        let tokens = scratch.write("tokens", &format!("{token},admin,admin,system:masters\n"))?;
+        let data = scratch.path().join(DATA);
+        let mut command = Command::new(program);
+        command.arg("--ephemeral").arg("--data-dir").arg(&data);
+        command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--token-auth-file"]).arg(tokens).args(self.flags);
+        command.env("TMPDIR", scratch.path());
+        let (process, url) = Process::start(command, &scratch.path().join(LOG))?;
+        let (kubeconfig, ca) = (read(&data.join("admin.kubeconfig"))?, read(&data.join("pki/ca.crt"))?);
+        Ok(ApiServer { url, kubeconfig, ca, token, process, scratch })
+    }
+}
+
+/// The program: a variable names it, or the first folder of a path that has one.
+fn find(named: Option<OsString>, path: Option<OsString>) -> Result<PathBuf, StartError> {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        return Ok(named.into());
+    }
+    let path = path.unwrap_or_default();
+    let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+    candidates.find(|candidate| candidate.is_file()).ok_or(StartError::NoProgram)
+}
+
+fn read(path: &Path) -> Result<String, StartError> {
+    std::fs::read_to_string(path).map_err(|error| StartError::File { path: path.to_owned(), error })
+}
+
+const DATA: &str = "data";
+const LOG: &str = "log";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_program_is() {
+        let scratch = Scratch::new().unwrap();
+        let program = scratch.write(PROGRAM, "").unwrap();
+        let folders = std::env::join_paths([Path::new("/nowhere"), scratch.path()]).unwrap();
+        for (named, path, want) in [
+            (Some("/named"), None, Some(PathBuf::from("/named"))),
+            (Some("/named"), Some(folders.clone()), Some(PathBuf::from("/named"))),
+            (Some(""), Some(folders.clone()), Some(program.clone())),
+            (None, Some(folders), Some(program)),
+            (None, Some("/nowhere".into()), None),
+            (None, None, None),
+        ] {
+            assert_eq!(find(named.map(OsString::from), path).ok(), want, "{named:?}");
+        }
+    }
+}
