@@ -11,11 +11,9 @@ create, median and 99th percentile of latency, and the ratio to the first server
 
 import argparse
 import base64
-import http.client
 import http.server
 import json
 import os
-import socket
 import ssl
 import subprocess
 import sys
@@ -23,47 +21,24 @@ import tempfile
 import threading
 import time
 
+from servers import Server
+
 MAPS = "/api/v1/namespaces/bench/configmaps"
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1/"
 SCENARIOS = ["none", "1", "10", "100", "1000", "webhooks"]
 CLIENTS = 4
-ANYBODY = ssl.create_default_context()
-ANYBODY.check_hostname = False
-ANYBODY.verify_mode = ssl.CERT_NONE
 
 
-class Server:
+class Measured(Server):
     def __init__(self, text, token):
-        self.name, url, pids = text.split("=", 2)
-        self.host = url.split("//")[1]
-        self.pids = [int(pid) for pid in pids.split(",")]
-        self.headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
-        self.connection = self.connect()
+        super().__init__(text, token)
         self.made = 0
-
-    def connect(self):
-        connection = http.client.HTTPSConnection(self.host, context=ANYBODY)
-        connection.connect()
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
 
     def ask(self, method, path, body=None, connection=None):
         connection = connection or self.connection
         connection.request(method, path, None if body is None else json.dumps(body), self.headers)
         answer = connection.getresponse()
         return answer.status, answer.read()
-
-    def cpu(self):
-        """Nanoseconds of CPU of all threads, to the nanosecond and not to the tick."""
-        used = 0
-        for pid in self.pids:
-            for task in os.listdir("/proc/%d/task" % pid):
-                try:
-                    with open("/proc/%d/task/%s/schedstat" % (pid, task)) as stat:
-                        used += int(stat.read().split()[0])
-                except OSError:
-                    pass
-        return used
 
 
 def config_map(name, labels):
@@ -201,7 +176,7 @@ def main():
     parser.add_argument("--token", default="admin")
     parser.add_argument("words", nargs="+")
     asked = parser.parse_args()
-    servers = [Server(word, asked.token) for word in asked.words if "=" in word]
+    servers = [Measured(word, asked.token) for word in asked.words if "=" in word]
     scenarios = [word for word in asked.words if "=" not in word] or SCENARIOS
     hook = Hook()
     print("| scenario | server | CPU us | median ms | p99 ms | webhook's own ms | times cheaper |\n| --- | --- | --- | --- | --- | --- | --- |")

@@ -10,38 +10,20 @@ times as much the first server needs as each other one. Definitions have 186 fie
 """
 
 import argparse
-import http.client
 import json
-import os
 import random
-import socket
-import ssl
 import threading
 import time
+
+from servers import Server
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/g0.bench.test/v1/namespaces/default/things0"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-ANYBODY = ssl.create_default_context()
-ANYBODY.check_hostname = False
-ANYBODY.verify_mode = ssl.CERT_NONE
 WORDS = "name of the secret that holds a reference to an object in this namespace which is renewed before it ends".split()
 
 
-class Server:
-    def __init__(self, text, token):
-        self.name, url, pids = text.split("=", 2)
-        self.host = url.split("//")[1]
-        self.pids = [int(pid) for pid in pids.split(",")]
-        self.headers = {"Authorization": "Bearer " + token, "Content-Type": "application/json"}
-        self.connection = self.connect()
-
-    def connect(self):
-        connection = http.client.HTTPSConnection(self.host, context=ANYBODY, timeout=300)
-        connection.connect()
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
-
+class Measured(Server):
     def ask(self, method, path, body=None, **headers):
         sent = dict(self.headers, **{name.replace("_", "-"): value for name, value in headers.items()})
         self.connection.request(method, path, None if body is None else json.dumps(body), sent)
@@ -50,26 +32,6 @@ class Server:
         if answer.status >= 300:
             raise RuntimeError("%s %s: %d %s" % (method, path, answer.status, read[:300]))
         return read
-
-    def cpu(self):
-        """Nanoseconds of CPU of all threads, to the nanosecond and not to the tick."""
-        used = 0
-        for pid in self.pids:
-            for task in os.listdir("/proc/%d/task" % pid):
-                try:
-                    with open("/proc/%d/task/%s/schedstat" % (pid, task)) as stat:
-                        used += int(stat.read().split()[0])
-                except OSError:
-                    pass
-        return used
-
-    def memory(self):
-        """Bytes that the processes have in memory for themselves."""
-        used = 0
-        for pid in self.pids:
-            with open("/proc/%d/status" % pid) as status:
-                used += sum(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon:"))
-        return used
 
 
 def definition(n):
@@ -192,7 +154,7 @@ def main():
     parser.add_argument("--token", default="admin")
     parser.add_argument("servers", nargs="+")
     options = parser.parse_args()
-    table = Table([Server(text, options.token) for text in options.servers])
+    table = Table([Measured(text, options.token) for text in options.servers])
     count = options.objects
     definitions(table, options.definitions)
     table.each("create an object of 1.8 KB", count, lambda server, i: server.ask("POST", THINGS, thing("t-%d" % i)))
