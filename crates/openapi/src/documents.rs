@@ -138,11 +138,10 @@ impl DocumentName {
         };
         let mut paths = vec![Path::new(path, vec![get])];
         if let Self::GroupVersion(group, version) = self {
-            let mut own = routes::paths(kinds, group, version, self.resources(served));
+            paths.extend(routes::paths(kinds, group, version, self.resources(served)));
             if encodings.has_cbor() {
-                routes::add_cbor(&mut own);
+                routes::add_cbor(&mut paths);
             }
-            paths.extend(own);
         }
         paths
     }

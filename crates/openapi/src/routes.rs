@@ -84,7 +84,7 @@ pub(crate) fn paths(
     routes.by_path.into_iter().map(|(path, operations)| Path::new(path, operations)).collect()
 }
 
-/// Names CBOR among the media types of paths. Those of custom resources never do.
+/// Names CBOR among the media types of the paths of a group version. Those of custom resources never do.
 pub(crate) fn add_cbor(paths: &mut [Path]) {
     for operation in paths.iter_mut().flat_map(|path| &mut path.operations) {
         for types in [&mut operation.consumes, &mut operation.produces] {
