@@ -65,7 +65,7 @@ impl Backends {
             (None, "") => return Err("webhook configuration must have either service or URL".to_owned()),
             (None, url) => url.to_owned(),
         };
-        let mut target = Target::new(&url).map_err(|error| error.to_string())?;
+        let mut target = Target::rest(&url).map_err(|error| error.to_string())?;
         let host = target.url.host().unwrap_or_default().to_owned();
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
         // A server may bound how many calls one connection of HTTP/2 carries, and slow ones would hold up the rest.

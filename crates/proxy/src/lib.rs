@@ -39,7 +39,7 @@ pub use forward::{Forward, forward};
 pub use headers::{is_upgrade, is_websocket};
 pub use identity::{ClientIdentity, IdentityError};
 pub use messages::{as_events, as_messages};
-pub use path::{clean, encode_query, escape, escape_path};
+pub use path::{clean, encode_query, escape, escape_path, rest_path};
 pub use pool::{Pool, PooledAnswer, PooledBody};
 pub use relay::{Relay, relay};
 pub use remote_command::Streams;

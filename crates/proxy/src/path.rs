@@ -38,6 +38,15 @@ pub(crate) fn clean_keeping_slash(path: &str) -> String {
     cleaned
 }
 
+/// Returns the path of a URL as Go's REST client sends it: without empty segments or a slash at the end, escaped anew.
+pub fn rest_path(raw: &str) -> String {
+    let decoded = unescape(raw).and_then(|bytes| String::from_utf8(bytes).ok());
+    match decoded {
+        Some(decoded) => escape_path(&clean(&format!("/{decoded}"))),
+        None => clean(&format!("/{raw}")),
+    }
+}
+
 /// Escapes a decoded path for a URL.
 pub fn escape_path(path: &str) -> String {
     escape(path, PATH)
@@ -183,6 +192,21 @@ mod tests {
         }
         for (path, want) in [("", ""), ("/", "/"), ("/a/", "/a/"), ("/a/../", "/"), ("/a", "/a")] {
             assert_eq!(clean_keeping_slash(path), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn paths_of_rest_clients() {
+        for (path, want) in [
+            ("", "/"),
+            ("/", "/"),
+            ("//failing", "/failing"),
+            ("/a/b/", "/a/b"),
+            ("/a/./b/../c", "/a/c"),
+            ("/a%20b%2Fc", "/a%20b/c"),
+            ("/%ff//x", "/%ff/x"),
+        ] {
+            assert_eq!(rest_path(path), want, "{path}");
         }
     }
 

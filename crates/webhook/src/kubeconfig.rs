@@ -67,7 +67,7 @@ pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
     if !cluster.str_at(&["proxy-url"]).is_empty() {
         return Err(KubeconfigError::Invalid("proxy-url is not supported".to_owned()));
     }
-    let mut target = Target::new(server)?;
+    let mut target = Target::rest(server)?;
     target.authorities = data_or_file(cluster, "certificate-authority", dir)?;
     target.insecure = cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or(false);
     if target.insecure && target.authorities.is_some() {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use base64::prelude::BASE64_STANDARD;
 use base64::{DecodeError, Engine};
 use binnacle_egress::Dialer;
+use binnacle_proxy::rest_path;
 use http::Uri;
+use http::uri::PathAndQuery;
 
 use crate::itself::Itself;
 use crate::service::Service;
@@ -15,7 +17,7 @@ use crate::service::Service;
 /// The address of a webhook, and everything else that calls need.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The exact URL of calls, with its path and query.
+    /// The exact URL of calls.
     pub url: Uri,
     /// The trusted certificate authorities, as PEM text; those of the system if `None`.
     pub authorities: Option<Vec<u8>>,
@@ -89,6 +91,19 @@ impl Target {
             credential: Credential::None,
             dialer: None,
         })
+    }
+
+    /// As [`Target::new`], with the URL that Go's REST client makes of this one, as webhooks are called: the path is
+    /// cleaned, and there is no query.
+    pub fn rest(url: &str) -> Result<Self, TargetError> {
+        let mut target = Self::new(url)?;
+        let mut parts = target.url.into_parts();
+        let path = parts.path_and_query.as_ref().map_or("", PathAndQuery::path);
+        let cleaned = rest_path(path);
+        let path = cleaned.parse().map_err(|error| TargetError(format!("parse {cleaned:?}: {error}")))?;
+        parts.path_and_query = Some(path);
+        target.url = Uri::from_parts(parts).map_err(|error| TargetError(format!("parse {url:?}: {error}")))?;
+        Ok(target)
     }
 
     /// Trusts the authorities of a `caBundle`; those of the system if it has none.

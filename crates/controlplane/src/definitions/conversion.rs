@@ -59,8 +59,8 @@ impl ConversionWebhook {
         let config = self.webhook.at(&["clientConfig"]);
         let service = config.and_then(|config| config.get("service")).filter(|service| !service.is_null());
         let target = match service {
-            Some(service) => Target::new(&service_url(service)),
-            None => Target::new(config.map(|config| config.str_at(&["url"])).unwrap_or_default()),
+            Some(service) => Target::rest(&service_url(service)),
+            None => Target::rest(config.map(|config| config.str_at(&["url"])).unwrap_or_default()),
         }
         .map_err(|error| error.to_string())?;
         let service = service.map(|service| Service {
