@@ -115,7 +115,7 @@ fn all_documents_in_all_forms() {
     }
 }
 
-/// Every reference leads to a definition.
+/// Every reference has a definition.
 #[test]
 fn references_lead_somewhere() {
     fn walk(value: &Value, document: &Value, prefix: &str) {
@@ -137,7 +137,7 @@ fn references_lead_somewhere() {
     }
 }
 
-/// Where CBOR is offered, the paths of built-in resources name it, and those of documents do not.
+/// With CBOR enabled, the paths of built-in resources list it, and those of the documents do not.
 #[test]
 fn media_types_of_cbor() {
     let documents =
@@ -172,7 +172,7 @@ fn media_types_of_cbor() {
     }
 }
 
-/// What is served when everything is.
+/// Returns all built-in resources.
 fn everything() -> Served {
     Served::built_in(groups(), |_, resource| Some(resource.clone()))
 }

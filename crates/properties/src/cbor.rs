@@ -1,4 +1,4 @@
-//! CBOR, free and typed.
+//! CBOR, with a schema and without.
 
 use binnacle_schema::{CborError, Limits, cbor, decode};
 
@@ -18,7 +18,7 @@ pub fn cbor(data: &[u8]) {
     match cbor::parse(data, &limits) {
         Ok(tree) => {
             assert!(objects::depth(&tree) <= limits.max_depth);
-            // What is read is written and read again, whatever the order of its members.
+            // A decoded tree survives encoding and decoding, whatever the order of its members.
             for write in [|tree: &_, out: &mut _| cbor::write(tree, None, out), cbor::write_sorted] {
                 let mut written = Vec::new();
                 write(&tree, &mut written);
