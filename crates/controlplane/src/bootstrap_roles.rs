@@ -17,7 +17,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
-    // Roles first: subjects without the right to escalate could otherwise be bound to less than the role grants.
+    // Roles first: otherwise subjects could be bound to a role that still lacks rules.
     let table = table::parse(resources.features())?;
     let bindings = Objects::new(resources, GROUP, "v1", "clusterrolebindings")?;
     split::ensure(&bindings, &table.cluster_role_bindings).await?;

@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(event, b"\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object\xd9\xd9\xf7\xa1\x44kind\x41A");
     }
 
-    /// Shorter names come first, then alphabetical order counts.
+    /// Shorter names come first, and those of one length in the order of their bytes.
     #[test]
     fn stored_bytes_have_one_order() {
         let mut out = Vec::new();

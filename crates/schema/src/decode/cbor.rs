@@ -449,7 +449,7 @@ mod tests {
                     .into()),
             ),
             (r##"{"x":1,"#4178":1}"##, Err(r#"cbor: found duplicate map key "x" at map element index 1"#.into())),
-            // Unknown members are not decoded.
+            // Other members are not decoded.
             (r##"{"x":{"a":1,"#4161":1}}"##, Ok(("", ""))),
             (
                 "[]",
