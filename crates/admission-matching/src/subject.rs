@@ -64,8 +64,8 @@ impl<'a> Subject<'a> {
         self.equivalents.get_or_init(|| equivalents::of(self.attributes, &self.snapshot))
     }
 
-    /// Returns true if the selector matches the labels of the new or the old object. Options of connects have no labels
-    /// and match no selector, not even one for the absence of a key.
+    /// Returns true if the selector matches the labels of the new or the old object. Options of connects match no
+    /// selector with requirements, not even one for the absence of a key.
     pub(crate) fn has_labels(&self, selector: &LabelSelector, object: &Value, old: Option<&Value>) -> bool {
         if selector.is_everything() {
             return true;
