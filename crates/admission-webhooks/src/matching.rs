@@ -41,7 +41,6 @@ impl<'a> Comparison<'a> {
     ///
     /// Errors: 403 if a match condition fails and the failure policy is `Fail`, 404 and 500 as for
     /// [`Criteria::matches`].
-    /// Errors: 403 when a condition fails that must hold, 404 and 500 as for [`Criteria::matches`].
     ///
     /// [`Criteria::matches`]: binnacle_admission_matching::Criteria::matches
     pub(crate) async fn concerns(

@@ -57,8 +57,8 @@ impl CustomStrategy {
         }
     }
 
-    /// Returns true if a new object has metadata errors, as without a name, that prevent the evaluation of its rules.
-    /// The registry reports the errors.
+    /// Returns true if a new object has metadata errors, such as a missing name, that prevent the evaluation of its
+    /// rules. The registry reports the errors.
     fn is_blocked(&self, situation: &StrategyContext<'_>, object: &Value) -> bool {
         let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
         let name_rule = |name: &str, prefix: bool| self.validate_name(situation.features, name, prefix);
