@@ -26,7 +26,7 @@ pub struct Surroundings {
     pub match_conditions: MatchConditionMetrics,
 }
 
-/// A configuration error, which refuses the request unless the policy ignores failures.
+/// A configuration error, which refuses the request; errors of policies that ignore failures are dropped.
 pub(crate) struct Misfit<'h, E> {
     pub(crate) policy: &'h Policy<E>,
     /// `None` if the policy itself has the error.

@@ -1,5 +1,5 @@
-//! The circuit breaker of one backend: after repeated timeouts the backend is not called for a while, so that it does
-//! not cost each request the whole timeout.
+//! The circuit breaker of one backend: after repeated slow failures the backend is not called for a while, so that it
+//! does not cost each request the whole timeout.
 //!
 //! Only failures that cost time count. A backend that refuses connections is called each time, as in kube-apiserver:
 //! the refusal is quick, and the first request after the backend's return succeeds.
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use prometheus::IntGauge;
 
-/// The number of consecutive timeouts that shut the breaker.
+/// The number of consecutive slow failures that shut the breaker.
 const PATIENCE: u32 = 5;
-/// The first and the longest time for which the breaker is shut; it doubles with each further timeout.
+/// The first and the longest time for which the breaker is shut; it doubles with each further slow failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
@@ -40,7 +40,7 @@ struct Shut {
 /// The state of a backend's breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Calls are allowed; `in_vain` is the number of consecutive timeouts.
+    /// Calls are allowed; `in_vain` is the number of consecutive slow failures.
     Open { in_vain: u32 },
     /// No call is allowed for the time that is left.
     Shut { left: Duration, why: String },
@@ -108,7 +108,7 @@ impl Pass<'_> {
         self.breaker.open(&mut self.breaker.state.lock());
     }
 
-    /// Reports that the call timed out.
+    /// Reports a slow failure.
     pub(crate) fn was_in_vain(mut self, why: &str, now: Instant) {
         self.told = true;
         let mut state = self.breaker.state.lock();

@@ -246,7 +246,7 @@ impl Call<'_> {
     }
 }
 
-/// Posts a document, and repeats that while the server responds with `Retry-After`.
+/// Posts a document, and retries after the time that a `Retry-After` header names.
 async fn post(
     backend: &Backend,
     document: Bytes,

@@ -1,7 +1,7 @@
 //! Admission webhooks: the calls for a request, their bodies, and the handling of the responses.
 //!
 //! [`Webhooks`] holds one type of configurations, compiled once for each change; [`Mutating`] and [`Validating`] are
-//! the plugins. A call (`call`) takes no longer than the request's remaining time, and after repeated timeouts a
+//! the plugins. A call (`call`) takes no longer than the request's remaining time, and after repeated slow failures a
 //! backend is not called for a while (`breaker`).
 
 mod answer;

@@ -91,7 +91,7 @@ impl Definition {
         Self::with_schemas(&object, schemas)
     }
 
-    /// `schemas` has the schema of each version.
+    /// Reads an object; `schemas` has the schema of each version.
     fn with_schemas(object: &Value, schemas: Vec<Option<Value>>) -> Self {
         let text = |path: &[&str]| Text::from(object.str_at(path));
         let group = text(&["spec", "group"]);

@@ -71,7 +71,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// `authorizer` authorizes requests that turn into another verb.
+    /// Returns a handler without discovery metrics. `authorizer` authorizes requests that turn into another verb.
     pub fn new(
         catalog: Catalog,
         unstored: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>>,

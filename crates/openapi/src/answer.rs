@@ -94,7 +94,7 @@ struct Slot {
     place: DocumentName,
     hash: OnceLock<String>,
     json: OnceLock<Bytes>,
-    /// `None` if the document has no such form.
+    /// `None` if the document has no protobuf form.
     protobuf: OnceLock<Option<Bytes>>,
     /// Its parts in the document of version 2, for built-in resources.
     v2: OnceLock<Arc<PathParts>>,

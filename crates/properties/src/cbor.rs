@@ -4,7 +4,7 @@ use binnacle_schema::{CborError, Limits, cbor, decode};
 
 use crate::objects;
 
-/// The input is a document.
+/// Checks decoding and encoding with arbitrary input as the document.
 pub fn cbor(data: &[u8]) {
     let limits = Limits::default();
     let message = match decode::cbor_type_meta(data, &limits) {

@@ -57,7 +57,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// `empties` are in the storage version.
+    /// Returns an object with its empty lists and maps, in the storage version.
     pub(crate) fn new(object: Value, mut empties: Empties) -> Self {
         empties.mark_items(&object);
         Self { object, empties }

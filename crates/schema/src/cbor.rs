@@ -50,7 +50,7 @@ impl CborError {
         Self::Document(why.into())
     }
 
-    /// Returns an error with the types alone if `why` is empty.
+    /// Returns the error for an item of the wrong type. `why` is empty if the types explain it.
     pub(crate) fn mismatch(found: Major, target: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Mismatch(Mismatch { found: found.name(), target: target.into(), field: None, why: why.into() })
     }

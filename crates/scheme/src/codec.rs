@@ -107,7 +107,7 @@ impl<'a> StoredKind<'a> {
         }
     }
 
-    /// Returns the same kind in the version in which objects are written.
+    /// Returns the kind with the version in which objects are written.
     pub fn written(self, written: &'a Written) -> Self {
         let Written { version, api_version, message, .. } = written;
         Self { version, api_version, message, ..self }

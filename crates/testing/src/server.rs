@@ -12,7 +12,7 @@ use crate::scratch::{Scratch, random};
 pub const PROGRAM_VARIABLE: &str = "BINNACLE_KUBE_APISERVER";
 const PROGRAM: &str = "kube-apiserver";
 
-/// A running server, which is removed with all its data when the value is dropped.
+/// A running server. Dropping the value stops it and removes its data.
 ///
 /// A test that panics drops it too; a process that is killed or calls [`std::process::exit`] leaves its servers running.
 pub struct ApiServer {

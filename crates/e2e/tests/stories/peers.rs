@@ -102,7 +102,7 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
     // The peer authorizes each caller as themselves.
     let refused = old.send("alice", "GET", JOBS, &[], &Value::Null).await;
     assert_eq!(refused.status, 403, "{}", refused.body);
-    // The same in the other direction.
+    // Requests are forwarded in the other direction, too.
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     until("budgets are found elsewhere", async || new.get(budgets, &[]).await.status == 200).await;
     // No server has these.

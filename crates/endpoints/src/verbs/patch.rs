@@ -123,7 +123,7 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    /// Reads the body of an apply: CBOR, or YAML, of which JSON is a part.
+    /// Parses the body of an apply: CBOR, or YAML, which includes JSON.
     pub(crate) fn parse(format: ApplyFormat, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         let read = |value, duplicates| Self {

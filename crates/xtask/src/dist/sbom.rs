@@ -14,7 +14,7 @@ pub(super) struct Component {
     document: Value,
     /// The component's `bom-ref` in the document.
     reference: String,
-    /// The names of the components that it depends on.
+    /// The references of the components that it depends on.
     needs: Vec<String>,
 }
 

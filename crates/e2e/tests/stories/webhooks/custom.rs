@@ -122,7 +122,7 @@ async fn patched_beyond_the_schema() {
         assert_eq!((refused.status, &refused.body["message"]), (status, &json!(why)), "{operation}");
     }
 
-    // Metadata of a wrong type is unchanged for validating webhooks, and is not stored.
+    // Metadata of a wrong type reaches validating webhooks unchanged, is absent for validation, and is not stored.
     let gone = "2020-01-01T00:00:00Z";
     for (member, value, want) in [
         ("labels", json!({"a b": 5}), Value::Null),
