@@ -15,7 +15,7 @@ pub(crate) fn response(request: &Request, status: &Status) -> Response {
     of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request), Encodings::STANDARD)
 }
 
-/// As [`response`], with the preferences kept from a request.
+/// As `response`, with the preferences kept from a request.
 pub fn of_preferences(status: &Status, preferences: &Preferences) -> Response {
     of_accept(status, preferences.accept.as_ref(), preferences.pretty, Encodings::STANDARD)
 }
