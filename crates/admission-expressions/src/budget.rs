@@ -1,4 +1,4 @@
-//! Limits of the total cost of the expressions for one request, beside the limit of each.
+//! The limits on the total cost of the expressions for one request, in addition to the limit of each expression.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ pub const BUDGET: u64 = 10_000_000;
 /// The cost limit of all match conditions of a policy or webhook for one request.
 pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 
-/// The cost that is left to spend.
+/// The remaining cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget(u64);
 
-/// The expressions together exceeded their budget. None of them counts then.
+/// The error of expressions that exceeded their common budget. All their results are dropped then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBudget;
 

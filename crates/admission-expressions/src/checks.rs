@@ -1,4 +1,4 @@
-//! Authorization checks of expressions while a request is admitted.
+//! Authorization checks of expressions in admission.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use binnacle_registry::admission;
 use binnacle_request::{BoxFuture, User};
 use parking_lot::Mutex;
 
-/// The authorizer of one request's expressions, which asks each question once. Clones share the answers.
+/// The authorization checks of one request's expressions. Each check is made once; clones share the decisions.
 #[derive(Clone)]
 pub struct Checks(Arc<State>);
 
@@ -25,7 +25,7 @@ struct State {
 #[derive(Default)]
 struct Answers {
     known: Vec<(Check, Decision)>,
-    /// Questions whose answer takes time.
+    /// Checks that the authorizer has not decided at once.
     open: Vec<(Check, BoxFuture<'static, Decision>)>,
 }
 
@@ -42,8 +42,8 @@ impl Checks {
         Self(Arc::new(State { authorizer, user: attributes.user.clone(), resource, answers: Mutex::default() }))
     }
 
-    /// The result of an evaluation that has all answers it asked for. It is evaluated anew when an authorizer needs time
-    /// for an answer, which most do not, and must not have effects of its own.
+    /// Returns the result of an evaluation with all its authorization checks decided. `evaluate` is called again when
+    /// an authorizer needs time for a decision, which most do not, and must not have side effects.
     pub async fn settle<T>(&self, mut evaluate: impl FnMut() -> T) -> T {
         loop {
             let result = evaluate();
@@ -51,7 +51,7 @@ impl Checks {
             if open.is_empty() {
                 return result;
             }
-            // A result without the answers is worth nothing.
+            // A result without the decisions is useless.
             drop(result);
             for (check, answer) in open {
                 let decision = answer.await;
@@ -133,7 +133,7 @@ fn decide(authorizer: Arc<dyn Authorizer>, user: User, check: Check) -> BoxFutur
     })
 }
 
-/// A service account as kube-apiserver's expressions know it: in no group of all who are authenticated.
+/// Returns the user of a service account as in kube-apiserver's expressions: not in the group `system:authenticated`.
 fn service_account(namespace: &str, name: &str) -> User {
     let mut user = User::new(User::service_account_name(namespace, name), &["system:serviceaccounts"]);
     user.groups.push(format!("system:serviceaccounts:{namespace}").into());
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::match_conditions::tests::attributes;
 
-    /// Answers after a pause, and counts how often it is asked.
+    /// Decides after a pause, and counts its calls.
     #[derive(Default)]
     struct Slow(AtomicUsize);
 
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(answers.each_ref().map(|answer| answer.reason.as_str()), ["may", "", "may", "no"]);
         assert_eq!(answers[1].error.as_deref(), Some("broken"));
         assert_eq!((passes, slow.0.load(Ordering::Relaxed)), (2, 3));
-        // A second evaluation has them at once.
+        // A second evaluation has the decisions at once.
         checks.settle(|| ask("get")).await;
         assert_eq!(slow.0.load(Ordering::Relaxed), 3);
     }

@@ -6,19 +6,20 @@ use binnacle_cel::{DeclType, Environment, Program, Shape, Type, Version, escape}
 use binnacle_kinds::expressions::{self, Uses};
 use binnacle_meta::Text;
 
-/// Compiles the expressions of one policy or webhook as they are stored: everything that this server knows can be used.
+/// Compiles the expressions of one policy or webhook with the environment for stored ones: every known function and
+/// feature can be used.
 #[derive(Debug)]
 pub struct Compiler {
     uses: Uses,
     /// The declared types of the variables so far; `None` where expressions have no `variables` at all.
     declared: Option<Vec<(Text, DeclType)>>,
     variables: Vec<Variable>,
-    /// Made anew after each further variable.
+    /// Rebuilt after each further variable.
     with_authorizer: Environment,
     without_authorizer: Environment,
 }
 
-/// An expression that is ready to be evaluated, or why it is not.
+/// A compiled expression, or its compile error.
 #[derive(Debug)]
 pub struct Expression {
     pub(crate) text: Text,
@@ -35,12 +36,12 @@ pub struct Variables {
 #[derive(Debug)]
 pub(crate) struct Variable {
     pub(crate) name: Text,
-    /// The name by which expressions call it.
+    /// The name of the variable in expressions.
     pub(crate) escaped: Text,
     pub(crate) expression: Expression,
 }
 
-/// The numbers of the variables of expressions, in all environments of one compiler.
+/// The indices of the built-in variables, in all environments of one compiler.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) count: usize,
@@ -55,12 +56,12 @@ pub(crate) struct Numbers {
 }
 
 impl Compiler {
-    /// For the match conditions of a webhook.
+    /// Returns a compiler for the match conditions of a webhook.
     pub fn of_webhook() -> Self {
         Self::new(Uses::default(), None)
     }
 
-    /// For the expressions of a policy that has parameters or not.
+    /// Returns a compiler for the expressions of a policy; `params` is true if it has parameters.
     pub fn of_policy(params: bool) -> Self {
         Self::new(Uses { params, ..Uses::default() }, Some(Vec::new()))
     }
@@ -70,7 +71,7 @@ impl Compiler {
         Self { uses, declared, variables: Vec::new(), with_authorizer, without_authorizer }
     }
 
-    /// Compiles a variable, which all expressions after it can use.
+    /// Compiles a variable, which later expressions can use.
     pub fn variable(&mut self, name: &str, expression: &str) {
         let expression = self.compile(expression, &[]);
         let ty = match &expression.compiled {
@@ -78,7 +79,7 @@ impl Compiler {
             Err(_) => DeclType::new(Shape::Dyn),
         };
         let declared = self.declared.get_or_insert_default();
-        // The last of a name counts, as in kube-apiserver; validation lets none be there twice.
+        // As in kube-apiserver, the last variable of a name wins; validation rejects duplicates.
         declared.retain(|(known, _)| known != name);
         declared.push((name.into(), ty));
         self.variables.retain(|known| known.name != name);
@@ -87,7 +88,7 @@ impl Compiler {
         [self.with_authorizer, self.without_authorizer] = environments(self.uses, self.declared.as_deref());
     }
 
-    /// Compiles an expression whose result is of one of these types; of any where there are none.
+    /// Compiles an expression whose result must be of one of these types; any type if there are none.
     pub fn compile(&self, expression: &str, types: &[Type]) -> Expression {
         Expression::new(&self.with_authorizer, expression, types)
     }
@@ -104,7 +105,7 @@ impl Compiler {
         Expression::new(&environment, expression, types)
     }
 
-    /// The variables, after the last expression.
+    /// Returns the variables, after the last expression.
     pub fn into_variables(self) -> Variables {
         Variables { numbers: Numbers::of(&self.with_authorizer), list: self.variables }
     }
@@ -115,19 +116,19 @@ impl Expression {
         Self { text: expression.into(), compiled: expressions::compile(environment, expression, types) }
     }
 
-    /// The source text.
+    /// Returns the source text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Why it cannot be evaluated, if it cannot.
+    /// Returns the compile error, if any.
     pub fn compile_error(&self) -> Option<&str> {
         self.compiled.as_ref().err().map(String::as_str)
     }
 }
 
 impl Variables {
-    /// The variables of webhooks, which have none.
+    /// Returns the empty set of variables for webhooks.
     pub(crate) fn of_webhook() -> &'static Self {
         static NONE: LazyLock<Variables> = LazyLock::new(|| Compiler::of_webhook().into_variables());
         &NONE
@@ -153,7 +154,7 @@ impl Numbers {
     }
 }
 
-/// With and without the authorizer.
+/// Returns the environments with and without the authorizer.
 fn environments(uses: Uses, declared: Option<&[(Text, DeclType)]>) -> [Environment; 2] {
     [true, false].map(|authorizer| expressions::admission(Version::STORED, Uses { authorizer, ..uses }, declared))
 }

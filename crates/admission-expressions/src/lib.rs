@@ -1,9 +1,9 @@
 //! Expressions of admission webhooks and policies.
 //!
-//! A [`Compiler`] makes the expressions of one policy or webhook once. For a request, [`Inputs`] name the objects, a
-//! [`Scope`] holds them and the variables of the policy, each evaluated when it is first used, and a [`Budget`] says how
-//! much may still be spent. Expressions cannot wait, authorizers can: [`Checks::settle`] evaluates until every answer that
-//! expressions asked for is there.
+//! A [`Compiler`] compiles the expressions of one policy or webhook once. For a request, [`Inputs`] hold the objects, a
+//! [`Scope`] holds these and the policy's variables, which it evaluates at their first use, and a [`Budget`] limits the
+//! cost. Expressions are synchronous, authorizers are not: [`Checks::settle`] repeats an evaluation until all its
+//! authorization checks are decided.
 
 mod budget;
 mod checks;

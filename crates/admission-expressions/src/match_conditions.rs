@@ -1,4 +1,4 @@
-//! Match conditions of webhooks and policies: expressions that must all hold for it to be asked.
+//! Match conditions of webhooks and policies: a request matches if all of the expressions are true.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub enum FailurePolicy {
 }
 
 impl FailurePolicy {
-    /// The member `failurePolicy` of a webhook or of a policy's spec.
+    /// Returns the failure policy of a webhook or of a policy's spec.
     pub fn of(of: &Value) -> Self {
         if of.str_at(&["failurePolicy"]) == "Ignore" { Self::Ignore } else { Self::Fail }
     }
@@ -45,15 +45,15 @@ struct Condition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Matched<'a> {
     Yes,
-    /// One of them does not hold, or one failed and the failure policy is `Ignore`, which names none.
+    /// A condition is false; or one failed, the failure policy is `Ignore`, and `condition` is `None`.
     No {
         condition: Option<&'a str>,
     },
-    /// None says no, and one failed, with the failure policy `Fail`.
+    /// No condition is false, one failed, and the failure policy is `Fail`.
     Failed(String),
 }
 
-/// An outcome with the values of its metrics.
+/// An outcome with the values for its metrics.
 #[derive(Debug)]
 pub struct Judged<'a> {
     matched: Matched<'a>,
@@ -68,15 +68,15 @@ impl<'a> Judged<'a> {
 }
 
 impl MatchConditions {
-    /// The member `matchConditions` of a webhook; `step` is `admit` or `validating`.
+    /// Compiles `matchConditions` of a webhook; `step` is `admit` or `validating`.
     pub fn of_webhook(webhook: &Value, step: &'static str) -> Self {
         let subject = Subject { name: webhook.str_at(&["name"]).into(), kind: "webhook", step };
         Self::compile(&Compiler::of_webhook(), webhook, subject)
     }
 
-    /// The member `matchConditions` of a policy's spec, whose variables the compiler knows already.
+    /// Compiles `matchConditions` of a policy's spec, with the variables of the compiler.
     pub fn of_policy(compiler: &Compiler, spec: &Value, name: &str) -> Self {
-        // Mutating policies are counted as if they validated, as in kube-apiserver.
+        // As in kube-apiserver, mutating policies are counted as validating ones.
         Self::compile(compiler, spec, Subject { name: name.into(), kind: "policy", step: "validate" })
     }
 
@@ -89,12 +89,12 @@ impl MatchConditions {
         Self { conditions: conditions.iter().map(condition).collect(), failure_policy: FailurePolicy::of(of), subject }
     }
 
-    /// True where there are none, so that all requests match.
+    /// Returns true if there are no conditions, so that all requests match.
     pub fn is_empty(&self) -> bool {
         self.conditions.is_empty()
     }
 
-    /// The outcome for a request of a webhook, counted.
+    /// Returns the outcome for a webhook's request, and counts it.
     pub async fn of_request(
         &self,
         inputs: &Inputs<'_>,
@@ -112,7 +112,8 @@ impl MatchConditions {
         judged.matched
     }
 
-    /// The outcome, not counted yet. `inputs` has no namespace: conditions do not see it, as in kube-apiserver.
+    /// Returns the outcome without counting it. `inputs` has no namespace: conditions do not see it, as in
+    /// kube-apiserver.
     pub fn judge(&self, variables: &Variables, inputs: &Inputs<'_>) -> Judged<'_> {
         let began = Instant::now();
         let mut errors = Vec::new();
@@ -120,7 +121,7 @@ impl MatchConditions {
         Judged { matched, errors: errors.len(), elapsed: began.elapsed() }
     }
 
-    /// Counts an outcome once it is known to be the last.
+    /// Counts a final outcome.
     pub fn count(&self, judged: &Judged<'_>, operation: Operation, metrics: &MatchConditionMetrics) {
         metrics.failed(&self.subject, operation, judged.errors);
         if judged.matched != Matched::Yes {
@@ -135,7 +136,7 @@ impl MatchConditions {
         let inputs = Inputs { namespace: None, ..*inputs };
         let scope = Scope::new(variables, &inputs);
         let mut budget = Budget::new(MATCH_CONDITIONS_BUDGET);
-        // All are evaluated before the first counts: the budget is that of all.
+        // All are evaluated before the first result counts: the budget is for all of them.
         let mut results = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
             match scope.evaluate(&condition.expression, &mut budget) {
@@ -174,7 +175,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::request_object;
 
-    /// The creation of a config map by a user of the group `dev`.
+    /// Returns the attributes for the creation of a ConfigMap by a user of the group `dev`.
     pub(crate) fn attributes() -> Attributes {
         Attributes {
             operation: Operation::Create,
@@ -190,7 +191,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Allows alice to create config maps.
+    /// Allows alice to create ConfigMaps.
     struct Alice;
 
     impl Authorizer for Alice {

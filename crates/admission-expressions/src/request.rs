@@ -1,11 +1,11 @@
-//! The trees of further variables of expressions: the request and the namespace.
+//! The variables `request` and `namespaceObject` of expressions.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Text};
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::{Object, Value};
 
-/// `request`: the AdmissionRequest that a webhook would be sent, without the objects. `kind` and `resource` are those that
-/// the policy or webhook matched, which an equivalent of the request's can be.
+/// Returns `request`: the AdmissionRequest of a webhook, without the objects. `kind` and `resource` are those that the
+/// policy or webhook matched, which may be equivalents of the request's.
 pub fn request_object(attributes: &Attributes, kind: &GroupVersionKind, resource: &GroupVersionResource) -> Value {
     let mut request = Object::with_capacity(14);
     let unless_empty = |request: &mut Object, name: &'static str, text: &Text| {
@@ -31,7 +31,7 @@ pub fn request_object(attributes: &Attributes, kind: &GroupVersionKind, resource
     Value::Object(request)
 }
 
-/// `namespaceObject`: the members of a namespace that expressions can see.
+/// Returns `namespaceObject`: the fields of a namespace that expressions can see.
 pub fn namespace_object(namespace: &Value) -> Value {
     const METADATA: [&str; 12] = [
         "name",

@@ -15,7 +15,7 @@ use crate::compiler::{Expression, Variables};
 /// The variables of a policy without any.
 static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
 
-/// The objects of a request, in the version that the policy or webhook asks for.
+/// The objects of a request, in the version that the policy or webhook matches.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// See [`crate::request_object`].
@@ -36,9 +36,9 @@ pub struct Scope<'a> {
     variables: &'a Variables,
     inputs: Activation<'a>,
     values: Box<[Slot<'a>]>,
-    /// The cost of variables since it was last taken.
+    /// The cost of variables that is not charged yet.
     cost: AtomicU64,
-    /// The inputs with the variables: they are evaluated with this themselves.
+    /// The inputs with the variables, which are evaluated with this activation themselves.
     whole: OnceLock<Activation<'a>>,
     fields: OnceLock<VariableFields<'a>>,
 }
@@ -46,11 +46,11 @@ pub struct Scope<'a> {
 #[derive(Debug, Default)]
 struct Slot<'a> {
     value: OnceLock<Result<Val<'a>, Error>>,
-    /// True while its expression is evaluated.
+    /// True while the variable's expression is evaluated.
     busy: AtomicBool,
 }
 
-/// The members of `variables`.
+/// The fields of `variables`.
 struct VariableFields<'a>(&'a Scope<'a>);
 
 impl<'a> Scope<'a> {
@@ -68,7 +68,7 @@ impl<'a> Scope<'a> {
         set(numbers.namespace_object, tree(inputs.namespace));
         set(numbers.request, tree(Some(inputs.request)));
         set(numbers.params, tree(inputs.params));
-        // Variables of the policy take this place.
+        // The policy's variables replace this.
         set(numbers.variables, Val::Map(Map::Tree(&NOTHING, None)));
         if let Some(checks) = inputs.checks {
             set(numbers.authorizer, checks.authorizer_value());
@@ -84,10 +84,10 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The result of an expression, or what went wrong with it in kube-apiserver's words.
+    /// Evaluates an expression; the inner error is kube-apiserver's message.
     ///
     /// # Errors
-    /// If it, or the variables that it is the first to use, cost more than the budget has left.
+    /// If the expression, with the variables that it uses first, costs more than the remaining budget.
     pub fn evaluate(
         &'a self,
         expression: &'a Expression,
@@ -124,7 +124,7 @@ impl<'a> Scope<'a> {
             return Some(known.clone());
         }
         if slot.busy.swap(true, Ordering::Relaxed) {
-            // The checker lets variables use earlier ones only, but does not see through `dyn()`.
+            // The type checker allows only earlier variables, but does not see through `dyn()`.
             return Some(Err(Error::new(format!("composited variable \"{}\" is used by itself", variable.name))));
         }
         let value = match &variable.expression.compiled {
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::compiler::Compiler;
 
-    /// The values of the expressions as texts, one after the other.
+    /// Returns the values of the expressions as texts, in their order.
     fn evaluate(variables: &[(&str, &str)], expressions: &[&str], budget: u64) -> Result<Vec<String>, OutOfBudget> {
         let mut compiler = Compiler::of_policy(true);
         variables.iter().for_each(|(name, expression)| compiler.variable(name, expression));
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn costs() {
         let variables = [("large", "[1, 2, 3].map(x, x * 2)")];
-        // The variable is paid once, by who uses it first.
+        // The first expression that uses the variable pays for it.
         let expressions = ["variables.large.size() == 3", "variables.large.size() == 4"];
         let least = (0..).find(|budget| evaluate(&variables, &expressions[..1], *budget).is_ok()).unwrap();
         let both = (0..).find(|budget| evaluate(&variables, &expressions, *budget).is_ok()).unwrap();

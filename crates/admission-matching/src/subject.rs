@@ -1,4 +1,4 @@
-//! One request as webhooks and policies are compared with it.
+//! A request, as it is matched with webhooks and policies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,15 +14,15 @@ use tokio::sync::OnceCell;
 use crate::criteria::Matched;
 use crate::equivalents;
 
-/// One request. Everything computed for one webhook or policy is kept for the next.
+/// A request. Data computed for one webhook or policy is kept for the next.
 pub struct Subject<'a> {
     pub attributes: &'a Attributes,
     pub(crate) snapshot: Arc<Snapshot>,
     lookup: &'a dyn Lookup,
     equivalents: OnceLock<Vec<Matched>>,
-    /// True once a custom object was accepted.
+    /// True after an unpruned custom object was accepted.
     pub(crate) left_unpruned: AtomicBool,
-    /// The labels of the request's namespace.
+    /// The cached labels of the request's namespace.
     labels: OnceCell<Labels>,
 }
 
@@ -34,13 +34,13 @@ impl<'a> Subject<'a> {
         Self { attributes, snapshot, lookup, equivalents, left_unpruned, labels }
     }
 
-    /// Returns true once a custom object was accepted: see
+    /// Returns true after an unpruned custom object was accepted: see
     /// [`RequestNotes::note_unpruned`](binnacle_registry::RequestNotes::note_unpruned).
     pub fn left_unpruned(&self) -> bool {
         self.left_unpruned.load(Ordering::Relaxed)
     }
 
-    /// The schema of a kind that the program brings, served or not; `None` for custom resources and unknown kinds.
+    /// Returns the schema of a built-in kind, served or not; `None` for custom resources and unknown kinds.
     pub fn built_in(&self, kind: &GroupVersionKind) -> Option<&Message> {
         let GroupVersionKind { group, version, kind } = kind;
         match self.snapshot.find_kind(group, version, kind) {
@@ -50,12 +50,12 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The kinds of the program.
+    /// Returns the built-in kinds.
     pub fn kinds(&self) -> &dyn Kinds {
         self.snapshot.kinds()
     }
 
-    /// The request's own resource and kind.
+    /// Returns the request's own resource and kind.
     pub(crate) fn itself(&self) -> Matched {
         Matched { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
     }
@@ -64,8 +64,8 @@ impl<'a> Subject<'a> {
         self.equivalents.get_or_init(|| equivalents::of(self.attributes, &self.snapshot))
     }
 
-    /// True when the labels of the new or of the old object are selected. Options of connections have none, not even none
-    /// of a key.
+    /// Returns true if the selector matches the labels of the new or the old object. Options of connects match no
+    /// selector with requirements, not even one for the absence of a key.
     pub(crate) fn has_labels(&self, selector: &LabelSelector, object: &Value, old: Option<&Value>) -> bool {
         if selector.is_everything() {
             return true;
@@ -74,7 +74,7 @@ impl<'a> Subject<'a> {
         self.attributes.operation != Operation::Connect && (has(object) || old.is_some_and(has))
     }
 
-    /// True when the namespace of the request is selected; what belongs to no namespace always is.
+    /// Returns true if the selector matches the request's namespace, or the object has no namespace.
     pub(crate) async fn is_in(&self, selector: &Result<LabelSelector, String>, object: &Value) -> Result<bool, Status> {
         let attributes = self.attributes;
         let is_namespace = attributes.resource.resource == "namespaces";
@@ -85,7 +85,7 @@ impl<'a> Subject<'a> {
         if selector.is_everything() {
             return Ok(true);
         }
-        // The cache does not have the new labels of a namespace that is being written.
+        // The cache lacks the new labels of a namespace that is being written.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespace && attributes.subresource.is_empty() && written {
             return Ok(selects(selector, object));

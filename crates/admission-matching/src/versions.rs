@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a webhook or policy asks for, and back.
+//! Conversion of a request's objects to the version that a webhook or policy matches, and back.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -14,15 +14,15 @@ use crate::subject::Subject;
 #[derive(Clone, Debug)]
 pub struct Versioned<'v> {
     pub kind: GroupVersionKind,
-    /// Null on deletion.
+    /// Null for deletes.
     pub object: Cow<'v, Value>,
     pub old: Option<Cow<'v, Value>>,
 }
 
 impl Subject<'_> {
-    /// Both objects in the version of `kind`, as kube-apiserver would send them.
+    /// Returns both objects in the version of `kind`, as kube-apiserver would send them.
     ///
-    /// Errors: 500 when they cannot be converted.
+    /// Errors: 500 if they cannot be converted.
     pub async fn versioned<'v>(
         &self,
         kind: &GroupVersionKind,
@@ -41,9 +41,9 @@ impl Subject<'_> {
         Ok(Versioned { kind: kind.clone(), object, old })
     }
 
-    /// An object of this request, as plugins have it, in the version of `kind`.
+    /// Converts an object of this request from the version of plugins to that of `kind`.
     ///
-    /// Errors: 500 when it cannot be converted.
+    /// Errors: 500 if it cannot be converted.
     pub async fn in_version<'v>(&self, kind: &GroupVersionKind, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         let api_version = kind.api_version();
         if object.is_null() || object.str_at(&["apiVersion"]) == api_version {
@@ -64,10 +64,10 @@ impl Subject<'_> {
         Ok(Cow::Owned(object))
     }
 
-    /// A custom object that was accepted must be, when all have changed it, of a version from which it can be converted to
-    /// that of the request.
+    /// Checks, after all changes, that an accepted custom object has a version that can be converted to that of the
+    /// request.
     ///
-    /// Errors: 500 when it is not.
+    /// Errors: 500 if it does not.
     pub fn check_version(&self, object: &Value) -> Result<(), Status> {
         if !self.left_unpruned() || self.has_version_of(object) {
             return Ok(());
@@ -84,9 +84,10 @@ impl Subject<'_> {
         Err(Status::unknown(500, &why))
     }
 
-    /// A custom object that was accepted must have metadata that is an object, where the server puts in what it knows.
+    /// Checks that the metadata of an accepted custom object is an object, so that the server can set system fields in
+    /// it. On updates, other metadata is replaced by an empty object, which validation rejects.
     ///
-    /// Errors: 500 when a new object has none; of one that is there already, others say what its metadata lacks.
+    /// Errors: 500 on creates.
     pub fn check_metadata(&self, object: &mut Value) -> Result<(), Status> {
         if !self.left_unpruned() {
             return Ok(());
@@ -100,7 +101,7 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// True for an object that says to be of a version that the kind of the request is served in.
+    /// Returns true if the object names a version in which the request's kind is served.
     fn has_version_of(&self, object: &Value) -> bool {
         let kind = &self.attributes.kind;
         GroupVersion::parse(object.str_at(&["apiVersion"]))
@@ -108,15 +109,15 @@ impl Subject<'_> {
             .is_some_and(|said| self.snapshot.find_kind(&said.group, &said.version, &kind.kind).is_some())
     }
 
-    /// A changed object in the version of `kind` as plugins have it again, with defaults, in the version of the request. A
-    /// built-in one is decoded by the schema of its version, which drops what it does not know; a custom one keeps that until
-    /// it is stored, and is looked at by [`Subject::check_version`] and [`Subject::check_metadata`] when all have changed it.
+    /// Converts a changed object from the version of `kind` to that of plugins, with defaults. A built-in one is
+    /// decoded by the schema of its version, which drops unknown fields; a custom one keeps them until it is stored,
+    /// and is checked by [`Subject::check_version`] and [`Subject::check_metadata`] after all changes.
     ///
-    /// Errors: 500 when it is not of that kind or cannot be converted.
+    /// Errors: 500 if it is not of that kind or cannot be converted.
     pub async fn accept(&self, kind: &GroupVersionKind, mut changed: Value) -> Result<Value, Status> {
         let failed = |error: decode::DecodeError| Status::internal(error.to_string());
         let Some(resource) = self.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
-            // Kinds of orders and options are kept nowhere and have one version.
+            // Kinds of options and of objects that are not stored have one version.
             let message = self.snapshot.kinds().kind(&kind.group, &kind.version, &kind.kind);
             let message = message.ok_or_else(|| Status::internal(format!("{} is not known", kind.kind)))?;
             let mut object = decode::value(changed, message).map_err(failed)?.value;
@@ -125,7 +126,7 @@ impl Subject<'_> {
         };
         if let Some(custom) = &resource.collection.kind.custom {
             read_managed_fields(&**custom, &mut changed).map_err(Status::internal)?;
-            // What says to be something else has other defaults, or none.
+            // An object of another kind or version has other defaults, or none.
             if changed.str_at(&["kind"]) == kind.kind && self.has_version_of(&changed) {
                 custom.set_defaults(&mut changed);
             }
@@ -136,7 +137,7 @@ impl Subject<'_> {
             }
             return resource.converted_as_is(changed, &wanted).await;
         }
-        // What is told of several members of a wrong type is told of the first by its name.
+        // Sorted, so that the error names the first of several members with a wrong type.
         canonical::sort_free_form(&mut changed);
         let mut object = decode::value(changed, &resource.message).map_err(failed)?.value;
         resource.set_defaults(&mut object);
@@ -145,13 +146,13 @@ impl Subject<'_> {
     }
 }
 
-/// Field managers are read, where they can be, as the server itself writes them; none and an empty list are the same to
-/// kube-apiserver.
+/// Normalizes valid managed fields to the form in which the server writes them. To kube-apiserver, no managed fields
+/// and an empty list are the same.
 fn read_managed_fields(custom: &dyn CustomSchema, object: &mut Value) -> Result<(), String> {
     const MEMBER: &str = "managedFields";
     let Some(managers) = object.at(&["metadata", MEMBER]).cloned() else { return Ok(()) };
     let alone = Value::Object(Object::from_iter([(MEMBER, managers.clone())]));
-    // Which version it is of makes no difference to metadata.
+    // Metadata is the same in all versions.
     let api_version = Value::from(custom.api_version());
     let mut read = Value::Object(Object::from_iter([("apiVersion", api_version), ("metadata", alone)]));
     custom.fit(&mut read)?;

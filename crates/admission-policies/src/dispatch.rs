@@ -1,4 +1,4 @@
-//! The common part of both plugins for a request: the policies and bindings that it matches, and their parameters.
+//! The common part of both plugins: the policies and bindings that a request matches, and their parameters.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::index::{Hook, Policies, PolicyResource};
 use crate::params::{self, Param};
 use crate::policy::{Binding, Policy};
 
-/// The server's parts that policies use beside a request.
+/// The parts of the server that policies use.
 #[derive(Clone)]
 pub struct Surroundings {
     pub policies: Arc<Policies>,
@@ -26,10 +26,10 @@ pub struct Surroundings {
     pub match_conditions: MatchConditionMetrics,
 }
 
-/// Something that must refuse a request unless the policy's failures are ignored.
+/// A configuration error, which refuses the request; errors of policies that ignore failures are dropped.
 pub(crate) struct Misfit<'h, E> {
     pub(crate) policy: &'h Policy<E>,
-    /// Absent where the policy itself is at fault.
+    /// `None` if the policy itself has the error.
     pub(crate) binding: Option<&'h Binding>,
     pub(crate) message: String,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Bound<'h> {
     pub(crate) params: Vec<Param>,
 }
 
-/// True for reviews, on which everything rests: no policy is asked about them.
+/// Returns true for reviews, on which authentication and authorization depend: no policy applies to them.
 pub(crate) fn is_review(attributes: &Attributes) -> bool {
     let plural = attributes.resource.resource.as_str();
     match attributes.resource.group.as_str() {
@@ -56,14 +56,14 @@ pub(crate) fn is_review(attributes: &Attributes) -> bool {
     }
 }
 
-/// True for policies and bindings: only the policies of files apply to them, so that a cluster that one of them broke
-/// can be mended.
+/// Returns true for policies and bindings: only policies from files apply to them, so that the API can always repair a
+/// broken policy.
 pub(crate) fn is_of_policies(attributes: &Attributes) -> bool {
     attributes.resource.group == "admissionregistration.k8s.io"
         && PolicyResource::ALL.iter().any(|resource| attributes.resource.resource == resource.plural())
 }
 
-/// One request. Everything computed for one policy is kept for the next.
+/// A request. Data computed for one policy is kept for the next.
 pub(crate) struct Dispatch<'a> {
     pub(crate) surroundings: &'a Surroundings,
     pub(crate) attributes: &'a Attributes,
@@ -83,7 +83,7 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    /// Returns the match of a request with a policy, and the matching bindings. Errors go to `misfits`.
+    /// Returns the match of a request with a policy, and the matching bindings. Configuration errors go to `misfits`.
     pub(crate) async fn matching<'h, E>(
         &self,
         hook: &'h Hook<E>,
@@ -141,10 +141,10 @@ impl<'a> Dispatch<'a> {
         Some((matched, bound))
     }
 
-    /// The namespace of the request; `None` where the object is in none.
+    /// Returns the namespace of the request; `None` if the object has none.
     ///
     /// # Errors
-    /// 404 where it does not exist.
+    /// 404 if it does not exist.
     pub(crate) async fn namespace(&self) -> Result<Option<&Arc<Value>>, Status> {
         let attributes = self.attributes;
         let kind = &attributes.kind;
@@ -166,7 +166,7 @@ impl<'a> Dispatch<'a> {
         Ok(namespace.await?.as_ref())
     }
 
-    /// `request` for who matched so.
+    /// Returns the variable `request` for this match.
     pub(crate) fn request(&self, matched: &Matched) -> Value {
         request_object(self.attributes, &matched.kind, &matched.resource)
     }

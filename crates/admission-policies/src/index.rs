@@ -1,4 +1,4 @@
-//! All policies and bindings, and those among them that may be for a request.
+//! All policies and bindings, and an index of those that may match a request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,16 +18,16 @@ use crate::mutating::Mutating;
 use crate::policy::{Binding, Evaluator, Policy};
 use crate::validating::Validating;
 
-/// The policies of a server. The followers of the four resources report each change to it.
+/// The policies of a server. The informers of the four resources report each change to it.
 #[derive(Debug)]
 pub struct Policies {
     pub(crate) validating: PolicySet<Validating>,
     pub(crate) mutating: PolicySet<Mutating>,
-    /// The namespaces that policies have looked at.
+    /// The namespaces that policies have used, decoded.
     pub(crate) namespaces: Decoded,
 }
 
-/// The resources that policies are made of.
+/// The resources of policies and bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyResource {
     ValidatingPolicies,
@@ -36,18 +36,18 @@ pub enum PolicyResource {
     MutatingBindings,
 }
 
-/// Policies of one sort.
+/// The policies of one type, validating or mutating.
 pub(crate) struct PolicySet<E> {
     known: Mutex<Known<E>>,
-    /// True when something has changed since `bound` was made.
+    /// True if `bound` is out of date.
     stale: AtomicBool,
     bound: ArcSwap<Bound<E>>,
-    /// Two parts: policies and bindings.
+    /// Ready after two parts: policies and bindings.
     pub(crate) ready: Ready,
 }
 
 struct Known<E> {
-    /// The policies of files, which come first.
+    /// The policies from files, which come first.
     manifests: Vec<Hook<E>>,
     policies: BTreeMap<Text, Arc<Policy<E>>>,
     bindings: BTreeMap<Text, Arc<Binding>>,
@@ -58,12 +58,12 @@ struct Known<E> {
 /// The policies that have bindings, by name.
 pub(crate) struct Bound<E> {
     hooks: Vec<Hook<E>>,
-    /// The number of them, from the first on, that stand in files.
+    /// The number of policies from files, which are the first ones.
     of_files: usize,
     index: Index,
 }
 
-/// A policy and its bindings, by name.
+/// A policy and its bindings, sorted by name.
 pub(crate) struct Hook<E> {
     pub(crate) policy: Arc<Policy<E>>,
     pub(crate) bindings: Vec<Arc<Binding>>,
@@ -99,22 +99,22 @@ impl PolicyResource {
 }
 
 impl Policies {
-    /// Without any, and not ready.
+    /// Returns an empty set that is not ready.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { validating: PolicySet::new(), mutating: PolicySet::new(), namespaces: Decoded::default() })
     }
 
-    /// Validating policies and bindings that stand in files of the server, in place of those before.
+    /// Replaces the validating policies and bindings from files.
     pub fn put_validating_manifests(&self, policies: &[Value], bindings: &[Value]) {
         self.validating.put_manifests(policies, bindings);
     }
 
-    /// The same of mutating ones.
+    /// Replaces the mutating policies and bindings from files.
     pub fn put_mutating_manifests(&self, policies: &[Value], bindings: &[Value]) {
         self.mutating.put_manifests(policies, bindings);
     }
 
-    /// An object is there, came into being or changed. Policies are compiled now.
+    /// Adds or replaces an object. Policies are compiled here.
     pub fn put(&self, resource: PolicyResource, object: &Value) {
         match resource {
             PolicyResource::ValidatingPolicies => self.validating.put_policy(object),
@@ -128,7 +128,7 @@ impl Policies {
         self.retain(resource, &|other| other != name);
     }
 
-    /// Forgets all that are not there any more.
+    /// Removes the objects for which `there` is false.
     pub fn retain(&self, resource: PolicyResource, there: &dyn Fn(&str) -> bool) {
         match resource {
             PolicyResource::ValidatingPolicies => self.validating.change(|known| known.retain_policies(there)),
@@ -138,12 +138,12 @@ impl Policies {
         }
     }
 
-    /// True once all policies and bindings have been read.
+    /// Returns true once all policies and bindings have been read.
     pub fn are_read(&self) -> bool {
         self.validating.ready.is_ready() && self.mutating.ready.is_ready()
     }
 
-    /// All objects of a resource have been read, or it is not served.
+    /// Reports that all objects of a resource have been read, or that it is not served.
     pub fn read(&self, resource: PolicyResource) {
         match resource {
             PolicyResource::ValidatingPolicies | PolicyResource::ValidatingBindings => self.validating.ready.part(),
@@ -164,7 +164,7 @@ impl<E: Evaluator> PolicySet<E> {
         Self { known: Mutex::new(known), stale: AtomicBool::new(false), bound, ready: Ready::new(2) }
     }
 
-    /// The policies as they are now.
+    /// Returns the present policies with bindings.
     pub(crate) fn bound(&self) -> arc_swap::Guard<Arc<Bound<E>>> {
         if self.stale.load(Ordering::Acquire) {
             let known = self.known.lock();
@@ -176,7 +176,7 @@ impl<E: Evaluator> PolicySet<E> {
         self.bound.load()
     }
 
-    /// False when no policy can match a request.
+    /// Returns false if no policy can match a request.
     pub(crate) fn may_concern(&self, attributes: &Attributes) -> bool {
         if is_review(attributes) {
             return false;
@@ -185,7 +185,7 @@ impl<E: Evaluator> PolicySet<E> {
         waits || self.bound().candidates(attributes).next().is_some()
     }
 
-    /// The policies once those that may be asked have been read; `None` where that takes too long.
+    /// Returns the policies, after waiting until those for the request have been read; `None` if that takes too long.
     pub(crate) async fn complete(&self, attributes: &Attributes) -> Option<Arc<Bound<E>>> {
         let complete = is_of_policies(attributes) || self.ready.wait().await;
         complete.then(|| arc_swap::Guard::into_inner(self.bound()))
@@ -194,7 +194,7 @@ impl<E: Evaluator> PolicySet<E> {
     fn put_manifests(&self, policies: &[Value], bindings: &[Value]) {
         let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::read(binding))).collect();
         let hook = |policy: &Value| {
-            // Policies in files have no parameters.
+            // Policies from files have no parameters.
             let policy = Arc::new(Policy::read(policy, |_| Arc::default()));
             let bindings = bindings.iter().filter(|binding| binding.policy == policy.name).cloned().collect();
             Hook { policy, bindings }
@@ -260,7 +260,7 @@ impl<E> Known<E> {
 }
 
 impl<E> Bound<E> {
-    /// The policies that may match a request, in their order.
+    /// Returns the policies that may match a request, in their order.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = &Hook<E>> {
         let places = if is_of_policies(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// The names of the policies that may be for a request, with those of their bindings.
+    /// Returns the names of the policies that may match a request, with those of their bindings.
     fn found(policies: &Policies, resource: &str) -> Vec<String> {
         let bound = policies.validating.bound();
         let text = |hook: &Hook<Validating>| {
@@ -329,7 +329,7 @@ mod tests {
         use PolicyResource::{ValidatingBindings, ValidatingPolicies};
         let policies = Policies::new();
         let pods = creation("pods");
-        // Until everything was read, any request may concern one.
+        // Until everything has been read, policies may match any request.
         assert!(policies.validating.may_concern(&pods));
         policies.put(ValidatingBindings, &binding("b2", "p"));
         policies.read(ValidatingPolicies);
@@ -363,7 +363,7 @@ mod tests {
         manifests(&["x", "y"]);
         policies.put(ValidatingPolicies, &policy("a", "*"));
         policies.put(ValidatingBindings, &binding("a", "a"));
-        // They are asked about policies, whose own kind the others are not asked about, and before those are read.
+        // Policies from files apply to policies, which others do not, and before the others have been read.
         let mut about_policies = creation("validatingadmissionpolicies");
         about_policies.resource.group = "admissionregistration.k8s.io".into();
         assert!(policies.validating.may_concern(&about_policies));

@@ -1,8 +1,8 @@
-//! Admission policies: rules in the Common Expression Language that are objects of the API themselves.
+//! Admission policies: rules in the Common Expression Language that are API objects themselves.
 //!
 //! [`Policies`] holds all policies with their bindings, each compiled when it changes, and finds those that may match a
-//! request. The plugins [`ValidatingAdmissionPolicy`] and [`MutatingAdmissionPolicy`] evaluate them. The followers of
-//! the stored objects put them in.
+//! request. The plugins [`ValidatingAdmissionPolicy`] and [`MutatingAdmissionPolicy`] evaluate them. Informers add the
+//! stored objects.
 
 mod dispatch;
 mod index;

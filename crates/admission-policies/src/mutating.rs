@@ -48,7 +48,7 @@ struct Invocation<'h> {
 /// A reason to refuse a request.
 struct Denied {
     message: String,
-    /// Absent for errors of the configuration.
+    /// `None` for configuration errors.
     reason: Option<StatusReason>,
 }
 
@@ -89,7 +89,7 @@ impl Plugin for MutatingAdmissionPolicy {
     }
 }
 
-/// One request on its way through the policies.
+/// The evaluation of the policies for one request.
 struct Run<'a, 'd> {
     dispatch: &'d Dispatch<'a>,
     metrics: &'a MutatingMetrics,

@@ -10,13 +10,13 @@ use binnacle_watchcache::Entry;
 
 use crate::policy::{ParamKind, ParamRef, Which};
 
-/// A parameter object; `None` where the policy or its binding has none.
+/// A parameter object; `None` if the policy or its binding has none.
 pub(crate) type Param = Option<Arc<Value>>;
 
-/// The resource of a policy's parameters; `None` where there are no objects of the kind that could be listed.
+/// Returns the resource of a policy's parameters; `None` if the kind has no objects that can be listed.
 ///
 /// # Errors
-/// In kube-apiserver's words where it is not served.
+/// kube-apiserver's message if the kind is not served.
 pub(crate) fn resource(kind: &ParamKind, snapshot: &Snapshot) -> Result<Option<Arc<Resource>>, String> {
     let found = &kind.kind;
     let resource = snapshot.find_kind(&found.group, &found.version, &found.kind);
@@ -29,10 +29,10 @@ pub(crate) fn resource(kind: &ParamKind, snapshot: &Snapshot) -> Result<Option<A
     ))
 }
 
-/// The parameters for a request in a namespace. Without any the policy is not evaluated.
+/// Returns the parameters for a request in a namespace. If there are none, the policy is not evaluated.
 ///
 /// # Errors
-/// In kube-apiserver's words where there must be some, or where they cannot be told.
+/// kube-apiserver's message if parameters are required but missing, or cannot be determined.
 pub(crate) async fn collect(
     kind: &ParamKind,
     resource: Option<&Arc<Resource>>,
@@ -84,7 +84,7 @@ pub(crate) async fn collect(
     Ok(params)
 }
 
-/// An object in the version of its resource, as policies look at it.
+/// Returns an object decoded in the version of its resource, for policies.
 pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
     known.object(resource, entry, || {
         let mut object = resource.collection.decode(entry.value(), entry.revision())?;
@@ -92,7 +92,7 @@ pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) 
         if resource.collection.kind.custom.is_none()
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
         {
-            // kube-apiserver's informers of its own kinds drop them.
+            // kube-apiserver's informers of built-in kinds drop managed fields.
             metadata.remove("managedFields");
         }
         Ok(object)

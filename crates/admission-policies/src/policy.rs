@@ -1,4 +1,4 @@
-//! One policy or binding, read and compiled once for each change.
+//! A policy or binding, read and compiled once for each change.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;
 use binnacle_validation::selectors;
 
-/// The evaluator of a policy's spec for the requests that it matches.
+/// The compiled spec of a policy.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
     /// Compiles the spec of the policy of this name.
     fn compile(name: &str, spec: &Value) -> Self;
@@ -28,7 +28,7 @@ pub(crate) struct Policy<E> {
 #[derive(Clone, Debug)]
 pub(crate) struct ParamKind {
     pub(crate) kind: GroupVersionKind,
-    /// Shared by all policies with parameters of this kind.
+    /// Decoded objects, shared by all policies with parameters of this kind.
     pub(crate) decoded: Arc<Decoded>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ParamKind {
 pub(crate) struct Binding {
     pub(crate) name: Text,
     pub(crate) policy: Text,
-    /// Absent where it is for all requests of the policy.
+    /// `None` if the binding is for all requests of the policy.
     pub(crate) criteria: Option<Criteria>,
     pub(crate) params: Option<ParamRef>,
     /// The actions of a validating policy's binding, in their written order.
@@ -54,24 +54,24 @@ pub(crate) enum Action {
 /// The reference to parameter objects.
 #[derive(Debug)]
 pub(crate) struct ParamRef {
-    /// Empty for the namespace of the request.
+    /// Empty for the request's namespace.
     pub(crate) namespace: Text,
     pub(crate) which: Which,
-    /// True when a request without any is refused.
+    /// True if a request without parameters is refused.
     pub(crate) deny_if_none: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Which {
     Named(Text),
-    /// The error is the one about a selector that cannot be read.
+    /// The error is for an invalid selector.
     Selected(Result<LabelSelector, String>),
-    /// Neither name nor selector: validation lets no such reference be stored.
+    /// Neither name nor selector: validation rejects such references.
     Unknown,
 }
 
 impl<E: Evaluator> Policy<E> {
-    /// `decoded` gives the parameters of a kind that are decoded already.
+    /// Reads a policy. `decoded` returns the cache of decoded parameters of a kind.
     pub(crate) fn read(object: &Value, decoded: impl FnOnce(&GroupVersionKind) -> Arc<Decoded>) -> Self {
         let name = object.str_at(&["metadata", "name"]);
         let nothing = Value::Null;
@@ -132,7 +132,7 @@ impl Action {
 }
 
 fn param_kind(kind: &Value) -> Option<GroupVersionKind> {
-    // Validation lets no other be stored.
+    // Validation rejects other versions.
     let version = GroupVersion::parse(kind.str_at(&["apiVersion"]))?;
     Some(version.with_kind(kind.str_at(&["kind"])))
 }

@@ -11,22 +11,22 @@ use binnacle_meta::{GroupVersion, Text};
 use binnacle_registry::Snapshot;
 use binnacle_schema::Value;
 
-/// The warning about one expression.
+/// A warning about one expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionWarning {
-    /// `spec.validations[0].expression`
+    /// The field path, as in `spec.validations[0].expression`.
     pub field: String,
     /// One paragraph for each kind.
     pub warning: String,
 }
 
-/// The number of kinds of one rule that are checked.
+/// The maximum number of kinds that are checked for one rule.
 const MAX_KINDS: usize = 10;
 
 /// Group, version and kind, in this order.
 type KindName = (Text, Text, Text);
 
-/// Checks the validations of a ValidatingAdmissionPolicy, as the controller manager does it.
+/// Checks the validations of a ValidatingAdmissionPolicy as the controller manager does.
 pub fn expression_warnings(policy: &Value, snapshot: &Snapshot) -> Vec<ExpressionWarning> {
     let nothing = Value::Null;
     let spec = policy.get("spec").unwrap_or(&nothing);
@@ -70,7 +70,7 @@ pub fn expression_warnings(policy: &Value, snapshot: &Snapshot) -> Vec<Expressio
     warnings
 }
 
-/// The kinds that a policy names: rules with wildcards name none.
+/// Returns the kinds that a policy names: rules with wildcards name none.
 fn kinds(spec: &Value, snapshot: &Snapshot) -> Vec<KindName> {
     let mut found = BTreeSet::new();
     for rule in spec.list_at(&["matchConstraints", "resourceRules"]) {
@@ -101,7 +101,7 @@ fn kinds(spec: &Value, snapshot: &Snapshot) -> Vec<KindName> {
     found.into_iter().collect()
 }
 
-/// The kinds of a resource. The empty group stands for any, as it does where kube-apiserver looks resources up.
+/// Returns the kinds of a resource. As in kube-apiserver's lookup of resources, the empty group stands for any.
 fn named(snapshot: &Snapshot, group: &str, version: &str, resource: &str) -> Vec<KindName> {
     let served = snapshot.served();
     let groups = if group.is_empty() {

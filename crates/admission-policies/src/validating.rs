@@ -1,4 +1,4 @@
-//! The plugin ValidatingAdmissionPolicy: policies that refuse, warn, or leave a note in the audit log.
+//! The plugin ValidatingAdmissionPolicy: policies that refuse requests, warn, or add audit annotations.
 
 mod annotations;
 mod decision;
@@ -37,7 +37,7 @@ struct Denied<'h> {
     reason: StatusReason,
 }
 
-/// The objects of a request in one version, with the request as it matched.
+/// The objects of a request in one version, with the request's match.
 struct View<'v> {
     matched: Matched,
     objects: Versioned<'v>,
@@ -85,14 +85,14 @@ impl Plugin for ValidatingAdmissionPolicy {
     }
 }
 
-/// One request on its way through the policies.
+/// The evaluation of the policies for one request.
 struct Run<'a, 'h> {
     dispatch: Dispatch<'a>,
     metrics: &'a ValidatingMetrics,
     request: Request<'a>,
     object: &'a Value,
     views: Vec<View<'a>>,
-    /// The request's namespace as expressions see it, once it was asked for.
+    /// The request's namespace as expressions see it, if it has been read.
     namespace: Option<Value>,
     denied: Vec<Denied<'h>>,
 }
@@ -162,7 +162,7 @@ impl<'h> Run<'_, 'h> {
         Ok(())
     }
 
-    /// The place of the request's objects as a policy matched them.
+    /// Returns the index of the view for a policy's match.
     async fn view(&mut self, matched: &Matched) -> Result<usize, Status> {
         if let Some(at) = self.views.iter().position(|view| view.matched == *matched) {
             return Ok(at);

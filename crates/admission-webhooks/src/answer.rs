@@ -1,5 +1,5 @@
-//! The answer of a webhook: an AdmissionReview with a response, read as leniently and judged as strictly as
-//! kube-apiserver does, and in its words.
+//! The response of a webhook: an AdmissionReview, decoded as leniently and validated as strictly as in kube-apiserver,
+//! with the same messages.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,15 +12,15 @@ use crate::review::ReviewVersion;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
-/// The limits of a review, which may echo its request beside its response.
+/// The limits of a review. It may contain a copy of its request, besides its response.
 const LIMITS: Limits =
     Limits { max_bytes: 8 << 20, max_depth: 256, max_yaml_nodes: 500_000, max_memory: Limits::MAX_MEMORY };
 
-/// A response to the request.
+/// A webhook's response to a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,
-    /// `status`, which says why a request is refused.
+    /// `status`, the reason for a refusal.
     pub(crate) status: Option<Value>,
     pub(crate) patch: Vec<u8>,
     pub(crate) patch_type: String,
@@ -28,17 +28,17 @@ pub(crate) struct Answer {
     pub(crate) audit_annotations: Vec<(String, String)>,
 }
 
-/// The error of an answer that cannot be used.
+/// The error of an unusable response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BadAnswer {
-    /// It is no review of the requested version.
+    /// The body is no review of the requested version.
     Unreadable(String),
-    /// The review does not answer the request.
+    /// The review is not a response to the request.
     Invalid(String),
 }
 
 impl Answer {
-    /// Reads the answer to a review, an object of `kinds`. Only mutating webhooks may send patches.
+    /// Decodes a review as an object of `kinds`. Only mutating webhooks may send patches.
     pub(crate) fn read(
         kinds: &dyn Kinds,
         body: &[u8],
@@ -55,7 +55,7 @@ impl Answer {
             status: response.get("status").filter(|status| !status.is_null()).cloned(),
             warnings: response.list_at(&["warnings"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             audit_annotations: texts(response.get("auditAnnotations")),
-            // The decoder has seen that it is base64.
+            // The decoder has checked that it is base64.
             patch: BASE64_STANDARD.decode(response.str_at(&["patch"])).unwrap_or_default(),
             patch_type: response.str_at(&["patchType"]).to_owned(),
         };
@@ -65,7 +65,7 @@ impl Answer {
                 check_identity(&review, response, uid).map_err(invalid)?;
                 answer.check_patch(mutating, has_type).map_err(invalid)?;
             }
-            // v1beta1 never checked any of that.
+            // v1beta1 has no checks of these.
             ReviewVersion::V1Beta1 if mutating => {
                 answer.patch_type = if answer.patch.is_empty() { String::new() } else { "JSONPatch".to_owned() };
             }
@@ -88,7 +88,7 @@ impl Answer {
     }
 }
 
-/// Checks the kind and UID of an answer, which v1 demands.
+/// Checks the kind and UID of a response, as v1 requires.
 fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), String> {
     let answered = response.str_at(&["uid"]);
     if answered != uid {
@@ -103,7 +103,7 @@ fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), Str
     Ok(())
 }
 
-/// The review that a document holds.
+/// Decodes the review in a document.
 fn review(kinds: &dyn Kinds, body: &[u8], version: ReviewVersion) -> Result<Value, String> {
     let tree = ReviewKind { group: GROUP, version: version.as_str(), kind: KIND }.read(body, &LIMITS)?;
     let message = kinds.kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?;

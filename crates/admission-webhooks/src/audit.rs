@@ -1,4 +1,4 @@
-//! Audit annotations of webhooks: those that they ask for, and the changes of the object.
+//! Audit annotations of webhooks: those of their responses, and those of their changes to the object.
 
 use std::fmt;
 
@@ -13,15 +13,15 @@ const MUTATION: &str = "mutation.webhook.admission.k8s.io/";
 const PATCH: &str = "patch.webhook.admission.k8s.io/";
 const VALIDATING: &str = "validating.webhook.admission.k8s.io/";
 
-/// The call of a mutating webhook that annotations speak of.
+/// The call of a mutating webhook that an annotation is about.
 #[derive(Clone, Copy)]
 pub(crate) struct Round {
     pub(crate) second: bool,
-    /// The number of the webhook among all.
+    /// The index of the webhook among all.
     pub(crate) index: usize,
 }
 
-/// Formats a patch when an event includes it.
+/// A patch that is formatted only if an event includes it.
 struct PatchNote<'a> {
     hook: &'a Hook,
     patch: &'a [u8],
@@ -33,7 +33,7 @@ impl fmt::Display for Round {
     }
 }
 
-/// Adds a webhook's annotations, under its name. Invalid keys are left out.
+/// Adds a webhook's annotations, prefixed with its name. Invalid keys are left out.
 pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(String, String)]) {
     for (key, value) in annotations {
         let key = format!("{}/{key}", hook.name);
@@ -45,31 +45,31 @@ pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(Strin
     }
 }
 
-/// Notes whether a webhook has changed the object.
+/// Records whether a webhook has changed the object.
 pub(crate) fn note_mutation(request: &Request<'_>, hook: &Hook, round: Round, mutated: bool) {
     let (configuration, webhook) = (hook.configuration.clone(), hook.name.clone());
     let note = value!({"configuration": configuration, "webhook": webhook, "mutated": mutated});
     request.annotate(&format!("{MUTATION}{round}"), json::to_string(&note));
 }
 
-/// Notes the patch of a webhook, at the level of events that have the object.
+/// Records the patch of a webhook, in events of the level `Request` and above.
 pub(crate) fn note_patch(request: &Request<'_>, hook: &Hook, round: Round, patch: &[u8]) {
     request.annotate_from(AuditLevel::Request, &format!("{PATCH}{round}"), PatchNote { hook, patch });
 }
 
-/// Notes that the call of a mutating webhook failed and the request went on.
+/// Records that the call of a mutating webhook failed and the request continued.
 pub(crate) fn note_open_mutation(request: &Request<'_>, hook: &Hook, round: Round) {
     request.annotate(&format!("failed-open.{MUTATION}{round}"), &hook.name);
 }
 
-/// Notes that the call of a validating webhook, the n-th of those that match, failed and the request went on.
+/// Records that the call of a validating webhook, the n-th matching one, failed and the request continued.
 pub(crate) fn note_open_validation(request: &Request<'_>, hook: &Hook, n: usize) {
     request.annotate(&format!("failed-open.{VALIDATING}round_0_index_{n}"), &hook.name);
 }
 
 impl fmt::Display for PatchNote<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It was read as a patch before.
+        // It has already been parsed as a patch.
         let mut patch = json::parse(self.patch, &Limits::default()).unwrap_or_default();
         for operation in patch.as_list_mut().into_iter().flatten() {
             if let Some(members) = operation.as_object_mut() {

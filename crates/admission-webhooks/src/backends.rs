@@ -1,5 +1,5 @@
-//! The servers behind webhooks. Webhooks of equal client configurations share one client, its connections and the
-//! breaker of the server, also across changes of their configuration.
+//! The servers behind webhooks. Webhooks with equal client configurations share a client, its connections and the
+//! server's breaker, even when their configurations change.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,18 +13,18 @@ use parking_lot::Mutex;
 use crate::breaker::Breaker;
 use crate::metrics::Metrics;
 
-/// The most that any call takes.
+/// The maximum duration of a call.
 pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
 /// The user agent of calls.
 const AGENT: &str = "kube-apiserver-admission";
 const DEFAULT_PORT: u16 = 443;
 
-/// Makes clients of servers, and knows those that are in use.
+/// Makes the clients of servers, and caches those in use.
 pub struct Backends {
     users: Users,
     services: Arc<dyn ServiceResolver>,
     metrics: Metrics,
-    /// The backends by the text of their client configuration.
+    /// The backends by the JSON of their client configuration.
     known: Mutex<HashMap<String, Weak<Backend>>>,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct Backend {
 }
 
 impl Backends {
-    /// `users` has the credentials for servers, `services` the addresses of services.
+    /// Returns an empty cache. `users` has the credentials for servers, `services` the addresses of services.
     pub fn new(users: Users, services: Arc<dyn ServiceResolver>, metrics: &Metrics) -> Self {
         Self { users, services, metrics: metrics.clone(), known: Mutex::default() }
     }
 
-    /// The server that a `clientConfig` speaks of, or why it cannot be called.
+    /// Returns the server of a `clientConfig`, or the reason why it cannot be called.
     pub(crate) fn of(&self, config: &Value) -> Result<Arc<Backend>, String> {
         let key = json::to_string(config);
         let mut known = self.known.lock();
@@ -68,7 +68,7 @@ impl Backends {
         let mut target = Target::rest(&url).map_err(|error| error.to_string())?;
         let host = target.url.host().unwrap_or_default().to_owned();
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
-        // A server may bound how many calls one connection of HTTP/2 carries, and slow ones would hold up the rest.
+        // A server may limit the number of streams on an HTTP/2 connection, and slow calls would block the others.
         target.http1 = true;
         let mut target = target.at(service.map(|(service, _)| service), &self.services);
         if !target.is_itself() {
@@ -79,7 +79,7 @@ impl Backends {
     }
 
     fn service(&self, reference: &Value) -> (Service, String) {
-        // Validation keeps ports within their range.
+        // Validation has checked the range of the port.
         let port = reference.int_at(&["port"]).and_then(|port| u16::try_from(port).ok());
         let service = Service {
             resolver: self.services.clone(),

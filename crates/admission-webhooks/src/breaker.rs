@@ -1,24 +1,24 @@
-//! The breaker of one backend: a backend that repeatedly does not answer in time is not called for a while, so that it
+//! The circuit breaker of one backend: after repeated slow failures the backend is not called for a while, so that it
 //! does not cost each request the whole timeout.
 //!
-//! Only failures that cost time count. A backend that refuses connections is called each time, as kube-apiserver does:
-//! the refusal is quick, and the first request after its return succeeds.
+//! Only failures that cost time count. A backend that refuses connections is called each time, as in kube-apiserver:
+//! the refusal is quick, and the first request after the backend's return succeeds.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use prometheus::IntGauge;
 
-/// So many calls in a row that were waited for in vain shut it.
+/// The number of consecutive slow failures that shut the breaker.
 const PATIENCE: u32 = 5;
-/// The first and the longest time that it is shut; the time doubles with each call in vain.
+/// The first and the longest time for which the breaker is shut; it doubles with each further slow failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// The breaker of one backend.
 pub(crate) struct Breaker {
     state: Mutex<State>,
-    /// The number of breakers that are shut.
+    /// The number of shut breakers.
     shut: IntGauge,
 }
 
@@ -31,24 +31,24 @@ struct State {
 struct Shut {
     until: Instant,
     pause: Duration,
-    /// Why the last call was in vain.
+    /// The error of the last call.
     why: String,
-    /// True while one call tries it again.
+    /// True during a trial call.
     trying: bool,
 }
 
 /// The state of a backend's breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Calls go through; so many in a row were waited for in vain.
+    /// Calls are allowed; `in_vain` is the number of consecutive slow failures.
     Open { in_vain: u32 },
-    /// No call goes through for the time that is left, for this reason.
+    /// No call is allowed for the time that is left.
     Shut { left: Duration, why: String },
-    /// One call tries it.
+    /// One trial call is running.
     Trying { why: String },
 }
 
-/// The right to make one call, and the duty to report its outcome.
+/// The permission for one call, whose outcome must be reported.
 pub(crate) struct Pass<'a> {
     breaker: &'a Breaker,
     tries: bool,
@@ -60,8 +60,8 @@ impl Breaker {
         Self { state: Mutex::default(), shut }
     }
 
-    /// The right to call, or why the last calls were in vain. Where it was shut for its time, one call at a time tries
-    /// it.
+    /// Returns the permission for a call, or the error of the last call if the breaker is shut. After its time, one
+    /// trial call at a time is allowed.
     pub(crate) fn enter(&self, now: Instant) -> Result<Pass<'_>, String> {
         let mut state = self.state.lock();
         let tries = match &mut state.shut {
@@ -102,13 +102,13 @@ impl Drop for Breaker {
 }
 
 impl Pass<'_> {
-    /// Reports an answer, of any kind, or a quick failure.
+    /// Reports a response of any kind, or a quick failure.
     pub(crate) fn was_quick(mut self) {
         self.told = true;
         self.breaker.open(&mut self.breaker.state.lock());
     }
 
-    /// The call was waited for in vain.
+    /// Reports a slow failure.
     pub(crate) fn was_in_vain(mut self, why: &str, now: Instant) {
         self.told = true;
         let mut state = self.breaker.state.lock();
@@ -121,7 +121,7 @@ impl Pass<'_> {
                 shut.trying = false;
                 why.clone_into(&mut shut.why);
             }
-            // A call that began before.
+            // The call began before the breaker was shut.
             Some(_) => {}
             None if in_vain >= PATIENCE => {
                 let (until, pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
@@ -134,7 +134,7 @@ impl Pass<'_> {
 }
 
 impl Drop for Pass<'_> {
-    /// A call that was given up says nothing of the backend.
+    /// A cancelled call says nothing about the backend.
     fn drop(&mut self) {
         if self.told || !self.tries {
             return;
@@ -159,7 +159,7 @@ mod tests {
             fail(Duration::ZERO).unwrap();
         }
         assert_eq!(breaker.report(began), Report::Open { in_vain: PATIENCE - 1 });
-        // An answer in between, and it begins anew.
+        // A response in between resets the count.
         breaker.enter(began).unwrap().was_quick();
         for _ in 0..PATIENCE {
             assert_eq!(gauge.get(), 0);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(gauge.get(), 1);
         assert_eq!(fail(Duration::ZERO).unwrap_err(), "late");
         assert_eq!(breaker.report(began), Report::Shut { left: FIRST_PAUSE, why: "late".to_owned() });
-        // One at a time tries it, and who gives up lets the next one try.
+        // Only one trial call is allowed at a time; when it is cancelled, the next one is.
         let trying = breaker.enter(began + FIRST_PAUSE).unwrap();
         assert!(breaker.enter(began + FIRST_PAUSE).is_err());
         assert_eq!(breaker.report(began + FIRST_PAUSE), Report::Trying { why: "late".to_owned() });

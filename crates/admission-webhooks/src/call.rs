@@ -1,4 +1,4 @@
-//! One call of a webhook: its request, its time limit, and its outcome.
+//! A call of a webhook: its request, its time limit, and its outcome.
 
 use std::time::{Duration, Instant};
 
@@ -19,24 +19,24 @@ use crate::metrics::{Metrics, PassedOver, Rejection, Type};
 use crate::refusal::refusal;
 use crate::review::Question;
 
-/// The time of a request that webhooks whose failures are ignored leave to the rest of it; of less than twice that,
-/// half.
+/// The time of a request that webhooks with ignored failures leave for the rest of it; half of the time if less than
+/// twice that is left.
 const RESERVE: Duration = Duration::from_secs(1);
-/// A failure after so long a time is not a quick one.
+/// The duration from which a failure is not a quick one.
 const LONG: Duration = Duration::from_secs(1);
-/// The number of calls to a server that asks to be called again later.
+/// The maximum number of calls to a server that requests a retry.
 const ATTEMPTS: u32 = 11;
 const UNAVAILABLE: u16 = 503;
 
-/// One call of a webhook.
+/// A call of a webhook.
 pub(crate) struct Call<'a> {
     pub(crate) of: Type,
     pub(crate) hook: &'a Hook,
     pub(crate) matched: &'a Matched,
     pub(crate) attributes: &'a Attributes,
-    /// The kinds of which reviews are.
+    /// The kinds for decoding reviews.
     pub(crate) kinds: &'a dyn Kinds,
-    /// Objects and options as JSON, in the version that the webhook asks for.
+    /// Objects and options as JSON, in the version that the webhook matches.
     pub(crate) object: &'a [u8],
     pub(crate) old_object: &'a [u8],
     pub(crate) options: &'a [u8],
@@ -47,18 +47,18 @@ pub(crate) struct Call<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     deadline: Option<Instant>,
-    /// The same for webhooks whose failures are ignored.
+    /// The deadline for webhooks whose failures are ignored.
     spare: Option<Instant>,
 }
 
-/// Why a webhook has not allowed a request.
+/// The reason why a webhook has not allowed a request.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The call failed: treated by `failurePolicy`.
+    /// The call failed; `failurePolicy` applies.
     Call { why: String, code: u16, passed_over: Option<PassedOver> },
-    /// It refuses.
+    /// The webhook refuses the request.
     Refused(Status),
-    /// It is used in a way that it must not be, or its patch is invalid.
+    /// The webhook must not be called for the request, or its patch is invalid.
     Unusable(Status),
 }
 
@@ -69,12 +69,12 @@ impl Time {
         Self { deadline: attributes.deadline, spare }
     }
 
-    /// True when the request should have been answered by now.
+    /// Returns true if the request's deadline has passed.
     pub(crate) fn is_up(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// The time of a webhook that asks for some, and true where that is less than it asks for.
+    /// Returns the timeout of a call, and true if it is shorter than the webhook's own.
     fn left(&self, may_be_ignored: bool, asked: Option<Duration>, now: Instant) -> (Option<Duration>, bool) {
         let until = if may_be_ignored { self.spare } else { self.deadline };
         let left = until.map(|until| until.saturating_duration_since(now));
@@ -86,7 +86,7 @@ impl Time {
     }
 }
 
-/// The answer to a request that took too long.
+/// Returns the status for a request that took too long.
 pub(crate) fn timed_out() -> Status {
     Status::timeout("request did not complete within requested timeout", 0)
 }
@@ -96,13 +96,13 @@ impl Failure {
         Self::Call { why: why.into(), code, passed_over: None }
     }
 
-    /// The answer cannot be used.
+    /// Returns the failure for an unusable response.
     pub(crate) fn of_answer(why: impl Into<String>) -> Self {
         Self::call(why, UNAVAILABLE)
     }
 
-    /// Counts the failure, and returns the request's error. Where the request goes on without the webhook, `note_open`
-    /// is called, and a client whose request had no time for it is warned.
+    /// Counts the failure, and returns the request's error. If the request continues without the webhook, `note_open`
+    /// is called, and if the reason is a lack of time, the client is warned.
     pub(crate) fn conclude(
         self,
         call: &CallOf<'_>,
@@ -121,7 +121,7 @@ impl Failure {
         Ok(())
     }
 
-    /// Counts the failure; `None` where the request goes on without the webhook.
+    /// Counts the failure; `None` if the request continues without the webhook.
     fn settle(self, call: &CallOf<'_>, metrics: &Metrics) -> Option<Status> {
         let CallOf { of, hook, attributes, took } = *call;
         let (name, about) = (hook.name.as_str(), attributes.operation);
@@ -155,7 +155,7 @@ impl Failure {
     }
 }
 
-/// A call, as metrics count it.
+/// A call, as it is counted in metrics.
 #[derive(Clone, Copy)]
 pub(crate) struct CallOf<'a> {
     pub(crate) of: Type,
@@ -165,7 +165,7 @@ pub(crate) struct CallOf<'a> {
 }
 
 impl Call<'_> {
-    /// The answer of a webhook that allows the request.
+    /// Calls the webhook, and returns its response.
     pub(crate) async fn make(&self) -> Result<Answer, Failure> {
         let hook = self.hook;
         if self.attributes.dry_run && !hook.bears_dry_runs {
@@ -202,7 +202,7 @@ impl Call<'_> {
         })
     }
 
-    /// The refusal that an answer is, if it is one.
+    /// Returns an error if the response refuses the request.
     pub(crate) fn judge(&self, answer: &Answer) -> Result<(), Failure> {
         match answer.allowed {
             true => Ok(()),
@@ -210,7 +210,7 @@ impl Call<'_> {
         }
     }
 
-    /// Sends a document and gets one, unless the server is known not to answer or there is no time.
+    /// Posts a document and returns the response body, unless the breaker is shut or no time is left.
     async fn exchange(&self, backend: &Backend, document: Bytes) -> Result<Bytes, Failure> {
         let began = Instant::now();
         let (time, is_cut) = self.time.left(self.hook.ignores_failures, self.hook.timeout, began);
@@ -237,7 +237,7 @@ impl Call<'_> {
                 match (in_vain, is_cut) {
                     (false, _) => pass.was_quick(),
                     (true, false) => pass.was_in_vain(&error.to_string(), Instant::now()),
-                    // The request was short of time, which says nothing of the server.
+                    // The request had too little time, which says nothing about the server.
                     (true, true) => return Err(passed_over(error.to_string(), PassedOver::Deadline)),
                 }
                 Err(Failure::call(format!("failed to call webhook: {error}"), error.code().unwrap_or(UNAVAILABLE)))
@@ -246,7 +246,7 @@ impl Call<'_> {
     }
 }
 
-/// Posts a document, again and again to a server that says when it may be asked again.
+/// Posts a document, and retries after the time that a `Retry-After` header names.
 async fn post(
     backend: &Backend,
     document: Bytes,
@@ -280,7 +280,7 @@ async fn post(
     backend.client.post_within(document, left).await.map(|answer| answer.body)
 }
 
-/// The remark for a client whose request went on without a webhook because it was short of time.
+/// Returns the warning for a client whose request continued without a webhook for lack of time.
 fn passed_over_warning(hook: &Hook) -> String {
     format!("admission webhook {} was not waited for: the request had no time left for it", go_quote(&hook.name))
 }
@@ -302,7 +302,7 @@ mod tests {
             (None, true, None, None, true),
             (Some(34.0), true, Some(10.0), Some(10.0), false),
             (Some(4.0), true, Some(10.0), Some(4.0), true),
-            // A second is kept from who may be ignored, of less time half.
+            // Webhooks with ignored failures leave a second, or half of a shorter time.
             (Some(34.0), false, Some(10.0), Some(10.0), false),
             (Some(4.0), false, Some(10.0), Some(3.0), true),
             (Some(1.0), false, Some(10.0), Some(0.5), true),

@@ -1,4 +1,4 @@
-//! The objects of a request as the JSON that webhooks are sent, written once for each version that is asked for.
+//! The JSON of a request's objects for webhooks, encoded once for each version.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Value, json};
 
-/// The texts of one object that have been made.
+/// The encoded forms of one object.
 #[derive(Default)]
 pub(crate) struct Forms(Vec<(GroupVersionKind, Arc<[u8]>)>);
 
 impl Forms {
-    /// The object in the version of `kind`; `null` where it is absent.
+    /// Returns the object in the version of `kind`; `null` if it is absent.
     pub(crate) async fn of(
         &mut self,
         subject: &Subject<'_>,
@@ -34,14 +34,14 @@ impl Forms {
         Ok(text)
     }
 
-    /// The object has changed.
+    /// Drops the forms after a change of the object.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 }
 
-/// The object in the version of `kind` with all members that it is written with: what prepares objects for the store
-/// leaves some out.
+/// Returns the object in the version of `kind` with all the fields that are always written, some of which the
+/// preparation for the store leaves out.
 pub(crate) async fn as_written<'v>(
     subject: &Subject<'_>,
     kind: &GroupVersionKind,

@@ -13,35 +13,36 @@ use crate::metrics::Type;
 use crate::review::ReviewVersion;
 
 pub(crate) struct Hook {
-    /// The name of its configuration.
+    /// The name of the webhook's configuration.
     pub(crate) configuration: Text,
     pub(crate) name: Text,
-    /// Place, configuration, name, and a number among those of the same name.
+    /// The source, the configuration, the name, and the index among the configuration's webhooks of this name.
     pub(crate) id: Text,
     pub(crate) criteria: Criteria,
     pub(crate) conditions: MatchConditions,
     /// True for `failurePolicy: Ignore`.
     pub(crate) ignores_failures: bool,
-    /// True when a dry run has no effects on others through it.
+    /// True if the webhook has no side effects on dry runs.
     pub(crate) bears_dry_runs: bool,
     /// True for `reinvocationPolicy: IfNeeded`.
     pub(crate) reinvoked: bool,
     pub(crate) timeout: Option<Duration>,
-    /// `None` when it understands none that is known here.
+    /// `None` if the webhook supports no known version.
     pub(crate) reviews: Option<ReviewVersion>,
-    /// The error says why it cannot be called.
+    /// The error is the reason why it cannot be called.
     pub(crate) backend: Result<Arc<Backend>, String>,
 }
 
 impl Hook {
-    /// All of a configuration, in their order; `place` keeps those of files apart from those of the API.
+    /// Returns all webhooks of a configuration, in their order; `place` distinguishes configurations from files and
+    /// those of the API.
     pub(crate) fn all_of(place: &str, configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
         let webhooks = configuration.list_at(&["webhooks"]);
         let configuration = Text::from(configuration.str_at(&["metadata", "name"]));
         let mut hooks: Vec<Arc<Self>> = Vec::with_capacity(webhooks.len());
         for webhook in webhooks {
             let name = webhook.str_at(&["name"]);
-            // Names need not differ.
+            // Names may occur twice.
             let number = hooks.iter().filter(|other| other.name == name).count();
             let id = format!("{place}{configuration}/{name}/{number}").into();
             hooks.push(Arc::new(Self::of(&configuration, webhook, id, of, backends)));

@@ -1,8 +1,8 @@
-//! Admission webhooks: the calls for a request, their contents, and the meaning of the answers.
+//! Admission webhooks: the calls for a request, their bodies, and the handling of the responses.
 //!
-//! [`Webhooks`] holds one kind of configurations, compiled once for each change; [`Mutating`] and [`Validating`] are
-//! the plugins. A call (`call`) takes no more than the request's remaining time, and a backend that does not answer
-//! is left alone for a while (`breaker`).
+//! [`Webhooks`] holds one type of configurations, compiled once for each change; [`Mutating`] and [`Validating`] are
+//! the plugins. A call (`call`) takes no longer than the request's remaining time, and after repeated slow failures a
+//! backend is not called for a while (`breaker`).
 
 mod answer;
 mod audit;
@@ -31,8 +31,8 @@ pub use mutating::Mutating;
 pub use validating::Validating;
 pub use webhooks::{WebhookKind, Webhooks};
 
-/// Reads the bytes of a webhook's answer to each version of a review: the refusal that they would be, or the reason why
-/// they are no answer. For callers that try any bytes.
+/// Decodes a webhook's response for each version of a review, and returns the status of its refusal, or the error of an
+/// unusable response. For tests with arbitrary bytes.
 pub fn read_answer(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
     [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
         match answer::Answer::read(kinds, body, version, "", mutating) {

@@ -1,4 +1,4 @@
-//! `metadata.managedFields` after webhooks: they may not leave there what cannot be read.
+//! `metadata.managedFields` after webhooks, which must not make it undecodable.
 
 use binnacle_admission::Request;
 use binnacle_patch::apply::check_managed_fields;
@@ -7,10 +7,10 @@ use binnacle_schema::Value;
 
 const PATH: [&str; 2] = ["metadata", "managedFields"];
 
-/// Restores the managed fields of `before` where they have become unreadable, and warns.
+/// Restores the managed fields of `before` if they have become undecodable, and warns.
 pub(crate) fn restore_unreadable(request: &Request<'_>, before: &Value, object: &mut Value) {
     let (had, has) = (before.list_at(&PATH), object.list_at(&PATH));
-    // Entries that are no objects, which custom objects may have until they are stored, are none.
+    // Custom objects may have entries that are no objects until they are stored; these are ignored here.
     if had == has || has.iter().any(|entry| entry.as_object().is_none()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! The webhooks of a request: rules and selectors first, conditions last.
+//! The webhooks that match a request: rules and selectors are checked first, match conditions last.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use binnacle_schema::Value;
 use crate::hook::Hook;
 use crate::metrics::Metrics;
 
-/// The server's parts that both plugins use.
+/// The parts of the server that both plugins use.
 #[derive(Clone)]
 pub struct Surroundings {
     pub catalog: Catalog,
@@ -24,7 +24,7 @@ pub struct Surroundings {
     pub conditions: MatchConditionMetrics,
 }
 
-/// One request, compared with one webhook after the other.
+/// A request to match with webhooks.
 pub(crate) struct Comparison<'a> {
     pub(crate) subject: Subject<'a>,
     surroundings: &'a Surroundings,
@@ -37,9 +37,10 @@ impl<'a> Comparison<'a> {
         Self { subject, surroundings, checks: None }
     }
 
-    /// Returns the resource and kind as which the request matches a webhook, if it does.
+    /// Returns the resource and kind with which the request matches a webhook, if it does.
     ///
-    /// Errors: 403 when a condition fails that must hold, 404 and 500 as for [`Criteria::matches`].
+    /// Errors: 403 if a match condition fails and the failure policy is `Fail`, 404 and 500 as for
+    /// [`Criteria::matches`].
     ///
     /// [`Criteria::matches`]: binnacle_admission_matching::Criteria::matches
     pub(crate) async fn concerns(

@@ -1,4 +1,4 @@
-//! The families of admission webhooks: those of kube-apiserver, and one of calls that are not made.
+//! The metric families of admission webhooks: those of kube-apiserver, and one of skipped calls.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use binnacle_metrics::keep;
 use binnacle_registry::admission::Operation;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Larger codes are counted as this one, so that webhooks cannot make any number of series.
+/// The largest code in labels; it bounds the number of series that webhooks can create.
 const MAX_CODE: u16 = 600;
 
 /// The metric families of all webhooks, by their names.
@@ -20,14 +20,14 @@ pub struct Metrics {
     pub(crate) shut: IntGauge,
 }
 
-/// The two plugins, as the label `type` names them.
+/// The plugin, the value of the label `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Admit,
     Validating,
 }
 
-/// Why a request was rejected.
+/// The reason for a rejected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     CallingWebhook,
@@ -36,17 +36,17 @@ pub(crate) enum Rejection {
     NoError,
 }
 
-/// Why a webhook was not waited for.
+/// The reason for skipping a webhook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PassedOver {
-    /// It has not answered in time for a while.
+    /// It has not responded in time for a while.
     Dead,
-    /// The request had no time left for it.
+    /// The request had no time left.
     Deadline,
 }
 
 impl Metrics {
-    /// Fails where a registry has one of the families already.
+    /// Fails if a registry has one of the families already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let durations = HistogramOpts::new(
             "apiserver_admission_webhook_admission_duration_seconds",
@@ -96,20 +96,20 @@ impl Metrics {
         })
     }
 
-    /// A webhook has been called.
+    /// Counts a call of a webhook.
     pub(crate) fn called(&self, of: Type, name: &str, about: Operation, took: Duration, rejected: bool, code: u16) {
         let (about, rejected, code) = (about.as_str(), if rejected { "true" } else { "false" }, code.min(MAX_CODE));
         self.requests.with_label_values(&[&code.to_string(), name, about, rejected, of.as_str()]).inc();
         self.durations.with_label_values(&[name, about, rejected, of.as_str()]).observe(took.as_secs_f64());
     }
 
-    /// A request was rejected because of a webhook.
+    /// Counts a request that was rejected because of a webhook.
     pub(crate) fn rejected(&self, of: Type, name: &str, about: Operation, why: Rejection, code: u16) {
         let code = code.min(MAX_CODE).to_string();
         self.rejections.with_label_values(&[why.as_str(), name, about.as_str(), &code, of.as_str()]).inc();
     }
 
-    /// A webhook could not be asked, and the request went on.
+    /// Counts a failed call after which the request continued.
     pub(crate) fn failed_open(&self, of: Type, name: &str) {
         self.failed_open.with_label_values(&[name, of.as_str()]).inc();
     }

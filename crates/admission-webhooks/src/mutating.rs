@@ -1,4 +1,4 @@
-//! MutatingAdmissionWebhook: webhooks that change objects, one after the other.
+//! The plugin MutatingAdmissionWebhook: webhooks that change objects, one after the other.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,27 +29,27 @@ pub struct Mutating {
     surroundings: Surroundings,
 }
 
-/// The state that the first pass leaves to the second.
+/// The state of the first pass that the second pass uses.
 #[derive(Default)]
 struct Passes {
-    /// The object as the webhooks left it, where one of them may be asked again.
+    /// The object after the webhooks, if one of them can be reinvoked.
     left: Option<Value>,
-    /// The webhooks that were called and are called again if the object changes.
+    /// The called webhooks that are reinvoked if the object changes.
     called: HashSet<Text>,
-    /// The webhooks that are to be called again.
+    /// The webhooks to reinvoke.
     again: HashSet<Text>,
     /// True once a patch was applied.
     patched: bool,
 }
 
 impl Passes {
-    /// The object has changed: webhooks called before are to see it.
+    /// Marks the webhooks called before as to be reinvoked, after a change of the object.
     fn changed(&mut self) {
         self.again.extend(self.called.drain());
     }
 }
 
-/// One request on its way through the webhooks.
+/// The calls of the webhooks for one request.
 struct Dispatch<'a> {
     request: Request<'a>,
     surroundings: &'a Surroundings,
@@ -82,7 +82,7 @@ impl Mutating {
             old_forms: Forms::default(),
         };
         if dispatch.reinvocation.is_second() {
-            // Built-in plugins may have changed it since.
+            // Built-in plugins may have changed the object since.
             dispatch.passes(|passes| {
                 if passes.left.as_ref().is_some_and(|left| *left != *object) {
                     passes.changed();
@@ -115,8 +115,8 @@ impl Dispatch<'_> {
         self.reinvocation.with_state(NAME, use_them)
     }
 
-    /// Calls one webhook if it matches, and applies its patch to the object. `before` keeps the object of before the
-    /// first change.
+    /// Calls one webhook if it matches, and applies its patch to the object. `before` holds the object as it was before
+    /// the first change.
     async fn ask(
         &mut self,
         index: usize,
@@ -176,7 +176,7 @@ impl Dispatch<'_> {
         }
     }
 
-    /// The object after the webhook, where it has a patch.
+    /// Calls a webhook, and returns the patched object; `None` without a patch.
     async fn call(
         &mut self,
         hook: &Hook,
@@ -211,8 +211,8 @@ impl Dispatch<'_> {
     }
 }
 
-/// True for an object whose managed fields this request has noted. Go's server keeps their times, in built-in kinds, to the nanosecond until a
-/// patch is applied for the first time, which leaves seconds: to it, that is a change, whatever the patch.
+/// Returns true if this request has set times in the managed fields. For built-in kinds, Go's server keeps nanoseconds
+/// in these until the first patch is applied, which leaves seconds: any patch then counts as a change.
 fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     const PATH: [&str; 2] = ["metadata", "managedFields"];
     let times = |object: &Value| -> Vec<Text> {
@@ -227,7 +227,7 @@ fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     !times_now.is_empty() && old.is_none_or(|old| times(old) != times_now)
 }
 
-/// Passes on a webhook's warnings, as far as a header can hold them.
+/// Adds a webhook's warnings to the response, unless a header cannot hold them.
 pub(crate) fn warn(request: &Request<'_>, warnings: &[String]) {
     let told = |text: &&String| !text.is_empty() && !text.contains(char::is_control);
     warnings.iter().filter(told).for_each(|text| request.warn(text));

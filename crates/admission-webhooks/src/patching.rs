@@ -1,4 +1,4 @@
-//! The patch of a mutating webhook applied, and its result read as an object again.
+//! Application of a mutating webhook's patch, and decoding of the result.
 
 use binnacle_admission_matching::{Matched, Subject};
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
@@ -12,10 +12,10 @@ use crate::forms::as_written;
 use crate::hook::Hook;
 use crate::refusal::refusal;
 
-/// The place where kube-apiserver registers the kinds that it has.
+/// The place in kube-apiserver's sources where its kinds are registered.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// The object that a webhook's patch leaves, as plugins have it; `None` without a patch.
+/// Applies a webhook's patch, and returns the object in the version of plugins; `None` without a patch.
 pub(crate) async fn patched(
     subject: &Subject<'_>,
     hook: &Hook,
@@ -55,7 +55,7 @@ pub(crate) async fn patched(
     subject.accept(&matched.kind, changed).await.map(Some).map_err(Failure::Unusable)
 }
 
-/// Checks that a patched object names the kind that it was of, or none.
+/// Checks that a patched object has its former kind, or names none.
 fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersionKind) -> Result<(), Status> {
     let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
     json::check_type_meta(changed).map_err(unread)?;
@@ -80,14 +80,14 @@ fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersio
             go_quote(SCHEME)
         )));
     };
-    // It is first read as the kind that it names, which may fail.
+    // It is decoded first as the kind that it names, which may fail.
     decode::value(std::mem::take(changed), message).map_err(|error| Status::internal(error.to_string()))?;
     let package = kind.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
     let why = format!("converting ({}.{name}) to ({package}.{}): unknown conversion", said.version, kind.kind);
     Err(Status::unknown(500, &why))
 }
 
-/// Custom objects must have a kind, and a version that is one.
+/// Checks that a custom object has a kind and a valid `apiVersion`.
 fn check_custom(changed: &Value) -> Result<(), Status> {
     let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
     json::check_type_meta(changed).map_err(unread)?;

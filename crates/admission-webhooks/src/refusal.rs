@@ -1,12 +1,12 @@
-//! Refusals: the status of a webhook's answer made the status of the request.
+//! Refusals: conversion of a webhook's status to the status of the request.
 
 use binnacle_meta::{ForeignStatus, Status, StatusCause, StatusDetails, bounded_text, go_quote};
 use binnacle_schema::{Value, json};
 
-/// The limit of a webhook's message.
+/// The maximum length of a webhook's message.
 const MAX_MESSAGE: usize = 256 << 10;
 
-/// The answer to a refused request. Without a status, or with one that is no failure, it is a bad request.
+/// Returns the status for a refused request. Without a status, or with one of success, it is a bad request.
 pub(crate) fn refusal(webhook: &str, status: Option<&Value>) -> Status {
     let empty = Value::Null;
     let said = status.unwrap_or(&empty);

@@ -1,4 +1,4 @@
-//! The request to a webhook: an AdmissionReview, with its members in the order in which kube-apiserver writes them.
+//! The request to a webhook: an AdmissionReview with its members in kube-apiserver's order.
 
 use binnacle_meta::{GroupVersionKind, GroupVersionResource};
 use binnacle_registry::admission::Attributes;
@@ -6,7 +6,7 @@ use binnacle_request::User;
 use binnacle_schema::json;
 use bytes::Bytes;
 
-/// The versions of reviews that are known. They differ in their names here, and in how strictly answers are read.
+/// The supported versions of reviews. They differ in their names, and in how strictly responses are validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReviewVersion {
     V1,
@@ -18,17 +18,17 @@ pub(crate) struct Question<'a> {
     pub(crate) version: ReviewVersion,
     pub(crate) uid: &'a str,
     pub(crate) attributes: &'a Attributes,
-    /// The kind and resource that a rule asked for, in whose version the objects are.
+    /// The kind and resource that a rule matches, in whose version the objects are.
     pub(crate) kind: &'a GroupVersionKind,
     pub(crate) resource: &'a GroupVersionResource,
-    /// Objects and options as JSON; `null` where there are none.
+    /// Objects and options as JSON; `null` if absent.
     pub(crate) object: &'a [u8],
     pub(crate) old_object: &'a [u8],
     pub(crate) options: &'a [u8],
 }
 
 impl ReviewVersion {
-    /// The first of the versions that a webhook understands which is known here as well.
+    /// Returns the first of a webhook's versions that is supported here.
     pub(crate) fn first_of<'a>(versions: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         versions.into_iter().find_map(|version| match version {
             "v1" => Some(Self::V1),
@@ -46,7 +46,7 @@ impl ReviewVersion {
 }
 
 impl Question<'_> {
-    /// The document to post.
+    /// Returns the body of the request.
     pub(crate) fn document(&self) -> Bytes {
         let attributes = self.attributes;
         let mut out = Vec::with_capacity(1024 + self.object.len() + self.old_object.len());
@@ -122,7 +122,7 @@ fn write_texts<'a>(texts: impl IntoIterator<Item = &'a str>, out: &mut Vec<u8>) 
     out.push(b']');
 }
 
-/// Members without a value are left out.
+/// Writes a user without its empty members.
 fn write_user(user: &User, out: &mut Vec<u8>) {
     let mut separator = b'{';
     let mut member = |name: &[u8], out: &mut Vec<u8>| {

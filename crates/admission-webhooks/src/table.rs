@@ -1,4 +1,4 @@
-//! The webhooks as a table: where each is, and how it answers.
+//! The webhooks as a table, with their URLs and the states of their breakers.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::webhooks::Webhooks;
 const HEAD: &str = "Type, Configuration, Webhook, Backend, State, CallsInVain, SecondsLeft, Reason\n";
 
 impl Webhooks {
-    /// A line for each webhook, in the order in which they are asked.
+    /// Returns a line for each webhook, in the order of the calls.
     pub fn table(sources: &[Arc<Self>], now: Instant) -> String {
         let mut table = HEAD.to_owned();
         for source in sources {
@@ -31,7 +31,7 @@ fn write_line(of: &str, hook: &Hook, now: Instant, table: &mut String) {
             let url = backend.client.target().url.to_string();
             match backend.breaker.report(now) {
                 Report::Open { in_vain } => (url, "called", in_vain, 0, String::new()),
-                // A part of a second is a second: who looks then finds it tried.
+                // Rounded up, so that after this time the backend is tried again.
                 Report::Shut { left, why } => (url, "shut", 0, left.as_millis().div_ceil(1000), why),
                 Report::Trying { why } => (url, "tried", 0, 0, why),
             }

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionWebhook: webhooks that may refuse, asked all at once.
+//! The plugin ValidatingAdmissionWebhook: webhooks that may refuse requests, called concurrently.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,7 +28,7 @@ pub struct Validating {
     surroundings: Surroundings,
 }
 
-/// A webhook that matches, and the objects that it is sent.
+/// A matching webhook, and the encoded objects for it.
 struct Concerned<'a> {
     hook: &'a Hook,
     matched: Matched,
@@ -66,8 +66,7 @@ impl Validating {
         let kinds = comparison.subject.kinds();
         let ask = |(n, one)| self.ask(&request, kinds, one, n, &options, time);
         let mut answers: FuturesUnordered<_> = concerned.iter().enumerate().map(ask).collect();
-        // The first refusal to come is reported, and all are waited for: annotations and warnings of webhooks count
-        // either way.
+        // The first refusal is reported, but all responses are awaited, for their annotations and warnings.
         let mut told = Ok(());
         while let Some(answer) = answers.next().await {
             told = told.and(answer);

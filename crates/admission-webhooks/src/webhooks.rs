@@ -1,4 +1,4 @@
-//! The webhooks of all configurations of one kind, in the order in which they are asked.
+//! The webhooks of all configurations of one type, in the order of their calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::backends::Backends;
 use crate::hook::Hook;
 use crate::metrics::Type;
 
-/// The time that a request waits for the first reading of configurations.
+/// The time that a request waits for the configurations to be read after the start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The two kinds of configurations.
+/// The two types of configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookKind {
     Mutating,
     Validating,
 }
 
-/// All webhooks of a kind. Requests read them while who follows the configurations changes them.
+/// All webhooks of a type. Requests read them while an informer changes them.
 pub struct Webhooks {
     kind: WebhookKind,
     backends: Arc<Backends>,
@@ -37,17 +37,17 @@ pub struct Webhooks {
 
 #[derive(Default)]
 struct Known {
-    /// The webhooks of files, which come first.
+    /// The webhooks from files, which come first.
     manifests: Vec<Arc<Hook>>,
-    /// The webhooks of the API, by the name of the configuration, which is the order.
+    /// The webhooks of the API, in the order of their configurations' names.
     configurations: BTreeMap<Text, Vec<Arc<Hook>>>,
 }
 
-/// The webhooks at one moment.
+/// A snapshot of the webhooks.
 #[derive(Default)]
 pub(crate) struct List {
     hooks: Vec<Arc<Hook>>,
-    /// The number of them, from the first on, that stand in files.
+    /// The number of webhooks from files, which are the first ones.
     of_files: usize,
     index: Index,
 }
@@ -60,7 +60,7 @@ impl WebhookKind {
         }
     }
 
-    /// The plural name of the configurations.
+    /// Returns the plural name of the configurations.
     pub fn plural(self) -> &'static str {
         match self {
             Self::Mutating => "mutatingwebhookconfigurations",
@@ -70,7 +70,7 @@ impl WebhookKind {
 }
 
 impl Webhooks {
-    /// No webhooks yet; requests wait until [`Webhooks::were_read`].
+    /// Returns an empty set; requests wait until [`Webhooks::were_read`].
     pub fn new(kind: WebhookKind, backends: Arc<Backends>) -> Self {
         let (known, list) = (Mutex::default(), ArcSwap::default());
         Self { kind, backends, known, list, read: watch::Sender::new(false) }
@@ -80,7 +80,7 @@ impl Webhooks {
         self.kind
     }
 
-    /// The configurations that stand in files of the server, in their order: in place of those before.
+    /// Replaces the configurations from files, in their order.
     pub fn put_manifests(&self, configurations: &[Value]) {
         let hooks = |configuration| Hook::all_of("manifest/", configuration, self.kind.of_metrics(), &self.backends);
         let manifests = configurations.iter().flat_map(hooks).collect();
@@ -89,7 +89,7 @@ impl Webhooks {
         self.list.store(Arc::new(known.list()));
     }
 
-    /// A configuration is there or has changed.
+    /// Adds or replaces a configuration.
     pub fn put(&self, configuration: &Value) {
         let hooks = Hook::all_of("", configuration, self.kind.of_metrics(), &self.backends);
         self.change(|configurations| {
@@ -97,36 +97,36 @@ impl Webhooks {
         });
     }
 
-    /// A configuration is gone.
+    /// Removes a configuration.
     pub fn remove(&self, name: &str) {
         self.change(|configurations| {
             configurations.remove(name);
         });
     }
 
-    /// All configurations but these are gone.
+    /// Removes the configurations for which `there` is false.
     pub fn retain(&self, there: impl Fn(&str) -> bool) {
         self.change(|configurations| configurations.retain(|name, _| there(name)));
     }
 
-    /// All webhooks that are asked now.
+    /// Returns all present webhooks.
     pub(crate) fn all(&self) -> Vec<Arc<Hook>> {
         self.list.load().hooks.clone()
     }
 
-    /// All configurations have been read for the first time.
+    /// Reports that all configurations have been read for the first time.
     pub fn were_read(&self) {
         let known = self.known.lock();
         self.list.store(Arc::new(known.list()));
         self.read.send_replace(true);
     }
 
-    /// True when all configurations have been read.
+    /// Returns true if all configurations have been read.
     pub fn are_read(&self) -> bool {
         *self.read.borrow()
     }
 
-    /// True unless nothing of this kind can concern a request.
+    /// Returns false if no webhook of this type can match a request.
     pub(crate) fn may_concern(&self, attributes: &Attributes) -> bool {
         let list = self.list.load();
         if is_exempt(attributes) {
@@ -135,7 +135,7 @@ impl Webhooks {
         !list.index.candidates(attributes).is_empty() || !self.are_read()
     }
 
-    /// The webhooks once those that may be asked have been read; `None` where that takes too long.
+    /// Returns the webhooks, after waiting until those for the request have been read; `None` if that takes too long.
     pub(crate) async fn list(&self, attributes: &Attributes) -> Option<Arc<List>> {
         if !self.are_read() && !is_exempt(attributes) {
             let mut read = self.read.subscribe();
@@ -148,7 +148,7 @@ impl Webhooks {
     fn change(&self, change: impl FnOnce(&mut BTreeMap<Text, Vec<Arc<Hook>>>)) {
         let mut known = self.known.lock();
         change(&mut known.configurations);
-        // The list is not used before all configurations are there.
+        // The list is not used before all configurations have been read.
         if self.are_read() {
             self.list.store(Arc::new(known.list()));
         }
@@ -165,8 +165,8 @@ impl Known {
 }
 
 impl List {
-    /// The webhooks that may match a request, each with its number among all. Only those of files match objects that
-    /// configure admission, so that a cluster that others broke can be mended through the API.
+    /// Returns the webhooks that may match a request, each with its index among all. Objects that configure admission
+    /// match only webhooks from files, so that the API can always repair a broken configuration.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Arc<Hook>)> {
         let places = if is_exempt(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));

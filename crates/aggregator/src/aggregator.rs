@@ -1,4 +1,4 @@
-//! The whole of it: what follows APIServices and is asked by the others.
+//! The aggregator: follows APIServices, and holds the state of all of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -33,19 +33,19 @@ pub struct AggregatorOptions {
     pub catalog: Catalog,
     /// The resolver of services' addresses.
     pub resolver: Arc<dyn ServiceResolver>,
-    /// The certificate that this server shows to others (`--proxy-client-cert-file`).
+    /// This server's client certificate for other servers (`--proxy-client-cert-file`).
     pub identity: Option<Arc<dyn ResolvesClientCert>>,
     /// `--aggregator-reject-forwarding-redirect`.
     pub rejects_redirects: bool,
-    /// This server's addresses as discovery shows them.
+    /// This server's addresses in discovery documents.
     pub addresses: Addresses,
     /// Counts aggregated discovery documents.
     pub discovery_metrics: Option<DiscoveryMetrics>,
-    /// Counts errors of the certificates of other servers.
+    /// Counts errors of other servers' certificates.
     pub certificates: Option<CertificateMetrics>,
 }
 
-/// API aggregation. Clones are the same.
+/// API aggregation. Clones share their state.
 #[derive(Clone)]
 pub struct Aggregator(pub(crate) Arc<Inner>);
 
@@ -53,39 +53,39 @@ pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
     pub(crate) addresses: Addresses,
     pub(crate) discovery_metrics: Option<DiscoveryMetrics>,
-    /// The other servers of the cluster, where requests are handed on to them.
+    /// The other servers of the cluster, if requests are forwarded to them.
     pub(crate) peers: OnceLock<Peers>,
     pub(crate) rejects_redirects: bool,
     pub(crate) hop: Hop,
-    /// Other servers are shown a certificate.
+    /// True if this server has a client certificate for other servers.
     has_identity: bool,
     pub(crate) remotes: Remotes,
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) documents: Documents,
     pub(crate) specs: Specs,
-    /// Grows with each change of APIServices or of their servers' documents.
+    /// Incremented on each change of APIServices or of their servers' documents.
     pub(crate) generation: AtomicU64,
     pub(crate) merged: ArcSwapOption<Merged>,
     followers: Mutex<Followers>,
 }
 
-/// The tasks that read the documents of other servers, one for each APIService. They end with this value.
+/// The tasks that read the documents of other servers, two for each APIService. They end when this value is dropped.
 #[derive(Default)]
 struct Followers {
     by_name: HashMap<Text, Following>,
     tasks: JoinSet<()>,
 }
 
-/// A registry that is about to be made.
+/// The contents of the next registry.
 struct Changing {
     by_name: BTreeMap<Text, Registered>,
     is_complete: bool,
 }
 
 struct Following {
-    /// The APIService has changed: told to the task that reads discovery documents, and to the one for OpenAPI.
+    /// Notified when the APIService changes: for the task that reads discovery documents, and the one for OpenAPI.
     changed: [Arc<Notify>; 2],
-    /// True once the server was asked for the first time.
+    /// True once the server has been queried for the first time.
     tried: watch::Receiver<bool>,
     tasks: [tokio::task::AbortHandle; 2],
 }
@@ -110,22 +110,22 @@ impl Aggregator {
         }))
     }
 
-    /// True once all APIServices have been read.
+    /// Returns true once all APIServices have been read.
     pub fn is_complete(&self) -> bool {
         self.0.registry.load().is_complete
     }
 
-    /// The OpenAPI documents of other servers.
+    /// Returns the OpenAPI documents of other servers.
     pub fn openapi(&self) -> Arc<Others> {
         self.0.specs.others()
     }
 
-    /// Adds the resources of peers to discovery. Only the first call counts.
+    /// Adds the resources of peers to discovery. Only the first call has an effect.
     pub(crate) fn set_peers(&self, peers: Peers) {
         drop(self.0.peers.set(peers));
     }
 
-    /// True for paths that lead to the server of an APIService.
+    /// Returns true for paths that lead to the server of an APIService.
     pub(crate) fn hands_on(&self, path: &str) -> bool {
         self.0.registry.load().remote_of(path).is_some()
     }
@@ -134,8 +134,8 @@ impl Aggregator {
         &self.0.remotes
     }
 
-    /// Follows all APIServices until the shutdown signal. The steps are done when requests can be handed on, and when
-    /// discovery has every server.
+    /// Follows all APIServices until the shutdown signal. The returned steps are done when requests can be forwarded,
+    /// and when discovery has the resources of every server.
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
         let resource = self.0.catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
         let informer = Informer::new(resource, self.clone());
@@ -182,11 +182,11 @@ impl Aggregator {
         Ok(steps)
     }
 
-    /// Waits until every server that is known now was asked once.
+    /// Waits until every known server has been queried once.
     async fn all_tried(&self) {
         let tried: Vec<_> = self.0.followers.lock().by_name.values().map(|one| one.tried.clone()).collect();
         for mut tried in tried {
-            // A server that is forgotten meanwhile is not waited for.
+            // A server that is removed meanwhile is not waited for.
             drop(tried.wait_for(|tried| *tried).await);
         }
     }
@@ -202,7 +202,7 @@ impl Aggregator {
         result
     }
 
-    /// Sees to it that the documents of a server are read.
+    /// Starts the tasks for an APIService's server, or notifies them of a change.
     fn see(&self, remote: &Arc<Remote>) {
         let mut followers = self.0.followers.lock();
         while followers.tasks.try_join_next().is_some() {}
@@ -232,7 +232,7 @@ impl Aggregator {
 }
 
 impl Inner {
-    /// Notes that the discovery documents have changed.
+    /// Records a change of the discovery documents.
     pub(crate) fn changed(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }

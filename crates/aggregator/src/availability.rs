@@ -1,4 +1,4 @@
-//! The question whether a server answers, for the condition of its APIService.
+//! The availability check of a server, for the condition of its APIService.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::aggregator::Aggregator;
 use crate::fetch::{FetchError, Question, aggregator_user, fetch};
 use crate::remote::Remote;
 
-/// The time that a server has to answer.
+/// The timeout of a check.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The number of attempts before a server counts as silent: each time, another of its endpoints may answer.
+/// The number of attempts before a server counts as unavailable: each may reach another of its endpoints.
 const ATTEMPTS: usize = 5;
 
 impl AggregatedServers for Aggregator {
@@ -51,7 +51,7 @@ async fn ask(remote: &Remote) -> Result<(), String> {
     match fetch(remote, &question).await {
         Ok(answer) if (200..300).contains(&answer.code) => Ok(()),
         Ok(answer) => {
-            // The address may be another by now; it is only told.
+            // The address may have changed since; it is only for the message.
             let address = remote.service.address().await?;
             let url = format!("https://{address}{path}");
             Err(format!("failing or missing response from {url}: bad status from {url}: {}", answer.code))

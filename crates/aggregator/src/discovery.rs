@@ -1,4 +1,4 @@
-//! `/apis` with the groups of all servers.
+//! `/apis` with the groups of this server and of others.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,19 +9,19 @@ use binnacle_scheme::{Resources, Served, ServedVersion};
 use crate::aggregator::Inner;
 use crate::peers::Peers;
 
-/// The documents of one generation.
+/// The discovery documents of one generation.
 pub(crate) struct Merged {
-    /// The resources of this server itself.
+    /// This server's own resources.
     own: Arc<Served>,
-    /// The generations of other servers' resources: those of APIServices, and those of the cluster.
+    /// The generations of other servers' resources: those of APIServices, and those of peers.
     generation: [u64; 2],
     discovery: Arc<Discovery>,
 }
 
 impl Inner {
-    /// The documents of the resources of this server and of others, which are kept until those change.
+    /// Returns the discovery documents of this server and others, which are kept until their resources change.
     pub(crate) fn discovery(&self) -> Arc<Discovery> {
-        // Read first: what changes meanwhile is looked at the next time.
+        // Read first, so that a concurrent change is noticed the next time.
         let peers = self.peers.get();
         let generation = [self.generation.load(Ordering::Acquire), peers.map_or(0, Peers::generation)];
         let own = self.catalog.snapshot().served().clone();

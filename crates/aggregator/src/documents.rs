@@ -1,4 +1,4 @@
-//! The discovery documents of other servers, read again from time to time.
+//! The discovery documents of other servers, which are read periodically.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -18,16 +18,15 @@ use crate::fetch::{Question, aggregator_user, fetch, shown};
 use crate::registered::Registry;
 use crate::remote::Remote;
 
-/// The resources of versions, by group and version.
+/// The resources by group and version.
 type VersionResources = HashMap<(Text, Text), Arc<[RemoteResource]>>;
 
-/// The time that a server has for a document.
+/// The timeout for a document.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
-/// The first and the longest pause before a server that did not answer is asked again; the longest is also that of one
-/// that did.
+/// The first and the longest pause after a failure; the longest is also the period after a success.
 pub(crate) const RETRY: Duration = Duration::from_millis(500);
 pub(crate) const REFRESH: Duration = Duration::from_secs(60);
-/// The largest document that is read. The aggregated document of a server with a thousand resources has about 1 MB.
+/// The maximum size of a document. The aggregated document of a server with a thousand resources has about 1 MB.
 pub(crate) const LIMIT: usize = 16 << 20;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -37,26 +36,26 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 #[derive(Default)]
 pub(crate) struct Documents {
     by_name: Mutex<BTreeMap<Text, Document>>,
-    /// The aggregated documents of services, which may serve many group versions.
+    /// The aggregated documents of services, which may have many group versions.
     services: Mutex<HashMap<ServiceKey, Arc<tokio::sync::Mutex<Option<Aggregated>>>>>,
 }
 
-/// One group version, from its server's documents.
+/// The resources of one group version.
 #[derive(Clone)]
 pub(crate) struct Document {
     pub(crate) resources: Arc<[RemoteResource]>,
-    /// The last attempt to read it failed.
+    /// True if the last attempt to read it failed.
     pub(crate) is_stale: bool,
 }
 
 type ServiceKey = (String, String, u16);
 
-/// An aggregated document.
+/// The aggregated document of a server.
 #[derive(Clone)]
 struct Aggregated {
     versions: Arc<VersionResources>,
     etag: String,
-    /// The time of the request for it.
+    /// The time of its request.
     asked: Instant,
 }
 
@@ -65,7 +64,7 @@ impl Documents {
         self.by_name.lock().iter().map(|(name, document)| (name.clone(), document.clone())).collect()
     }
 
-    /// Drops the documents of an APIService that is gone, and of services that no other names.
+    /// Drops the documents of a deleted APIService, and those of services without an APIService.
     pub(crate) fn forget(&self, name: &str, registry: &Registry) {
         self.by_name.lock().remove(name);
         let used: Vec<ServiceKey> =
@@ -73,7 +72,7 @@ impl Documents {
         self.services.lock().retain(|key, _| used.contains(key));
     }
 
-    /// True when it says something else than before.
+    /// Replaces a document; returns true if it has changed.
     fn put(&self, name: &Text, document: Document) -> bool {
         let mut by_name = self.by_name.lock();
         let same = by_name
@@ -95,12 +94,12 @@ pub(crate) struct Follower {
     pub(crate) name: Text,
     /// Notified when the APIService has changed.
     pub(crate) changed: Arc<Notify>,
-    /// Becomes true when the server was asked for the first time.
+    /// Becomes true after the first attempt to query the server.
     pub(crate) tried: watch::Sender<bool>,
 }
 
 impl Follower {
-    /// Goes on for as long as the APIService is there.
+    /// Runs as long as the APIService exists.
     pub(crate) async fn run(self, inner: Weak<Inner>) {
         let mut retry = RETRY;
         let mut is_first = true;
@@ -111,7 +110,7 @@ impl Follower {
                 let registry = inner.registry.load_full();
                 let remote = registry.by_name.get(&self.name).and_then(|registered| registered.remote.clone());
                 let Some(remote) = remote else { return };
-                // A server that was unavailable before this start is not waited for.
+                // A server that was unavailable before the start is not waited for.
                 let read = match is_first && !remote.is_available {
                     true => Err("service unavailable".to_owned()),
                     false => read(&inner.documents, &remote, asked).await,
@@ -143,8 +142,8 @@ impl Follower {
     }
 }
 
-/// The resources of a group version: from the aggregated document of the server, as new as `since`, or from the document
-/// of the version alone where there is no such.
+/// Returns the resources of a group version: from the server's aggregated document, if its request is not older than
+/// `since`, or from the legacy document of the version if the server has no aggregated one.
 async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<Arc<[RemoteResource]>, String> {
     let place = documents.services.lock().entry(key(remote)).or_default().clone();
     let mut known = place.lock().await;
@@ -178,7 +177,7 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
         (200, _) if is_aggregated(media_type) => {
             let etag = answer.header(ETAG).to_owned();
             let body = answer.body;
-            // Large documents are not read among requests.
+            // Parsing a large document would block other requests.
             let parsed = tokio::task::spawn_blocking(move || parse_aggregated(&body).map(by_version)).await;
             let versions = Arc::new(parsed.map_err(|error| error.to_string())??);
             let aggregated = known.insert(Aggregated { versions, etag, asked });
@@ -199,7 +198,7 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
     parse_legacy(&answer.body).map(Arc::from)
 }
 
-/// True for the aggregated form, in either version.
+/// Returns true for the media type of the aggregated form, in either version.
 pub(crate) fn is_aggregated(media_type: &str) -> bool {
     let mut parts = media_type.split(';').map(str::trim);
     let parameters: Vec<&str> = match parts.next() {
@@ -256,7 +255,7 @@ fn aggregated_subresource(subresource: &Value) -> RemoteSubresource {
     }
 }
 
-/// The resources of a version's own document, with subresources below their resources.
+/// Parses the legacy document of a version, with subresources below their resources.
 fn parse_legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
     let list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let entries: Vec<&Value> = list["resources"].as_array().into_iter().flatten().collect();
@@ -279,7 +278,7 @@ fn parse_legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
         let Some((parent, below)) = name.split_once('/') else { continue };
         let namespaced = entry["namespaced"].as_bool().unwrap_or_default();
         let place = resources.iter().position(|known| known.plural == parent).unwrap_or_else(|| {
-            // Something that has subresources but is nothing itself.
+            // A subresource of a resource that does not exist itself.
             resources.push(RemoteResource {
                 plural: parent.into(),
                 singular: Text::default(),

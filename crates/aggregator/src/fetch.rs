@@ -1,4 +1,4 @@
-//! Documents of other servers, asked for by this server itself.
+//! This server's own requests to other servers.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use http_body_util::{BodyExt, Limited};
 use crate::identity;
 use crate::remote::{Connections, Remote};
 
-/// Marks what another server of the cluster has handed on: it is not handed on again.
+/// The header of requests that a peer has forwarded, which are not forwarded again.
 pub(crate) const PEER_PROXIED: HeaderName = HeaderName::from_static("x-kubernetes-peer-proxied");
 const AGENT: &str = "Go-http-client/2.0";
 
-/// A question to another server.
+/// A request to another server.
 pub(crate) struct Question<'a> {
     pub(crate) path: &'a str,
     pub(crate) accept: &'a str,
-    /// Empty for none.
+    /// Empty if there is none.
     pub(crate) if_none_match: &'a str,
     pub(crate) user: &'a User,
     pub(crate) timeout: Duration,
-    /// The largest body that is read; `None` where the code is all that matters.
+    /// The maximum size of the body; `None` if only the status code matters.
     pub(crate) limit: Option<usize>,
-    /// True for another server of the same cluster, which is told not to hand the question on.
+    /// True for a peer, which must not forward the request.
     pub(crate) is_for_peer: bool,
 }
 
-/// The answer of a server.
+/// The response of a server.
 pub(crate) struct Fetched {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
@@ -43,12 +43,12 @@ impl Fetched {
     }
 }
 
-/// The reason why there is no answer.
+/// The reason for a missing response.
 #[derive(Debug)]
 pub(crate) enum FetchError {
-    /// The address is not known.
+    /// The address is unknown.
     Unresolved(String),
-    /// The server does not answer at this address.
+    /// The server at this address does not respond.
     Unreachable { address: String, why: String },
 }
 
@@ -60,12 +60,12 @@ impl std::fmt::Display for FetchError {
     }
 }
 
-/// The user who checks whether servers answer and reads their discovery documents.
+/// Returns the user for checking availability and reading discovery documents.
 pub(crate) fn aggregator_user() -> User {
     User::new("system:kube-aggregator", &["system:masters"])
 }
 
-/// Sends a question to the server of an APIService.
+/// Sends a request to the server of an APIService.
 pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fetched, FetchError> {
     let address = remote.service.address().await.map_err(FetchError::Unresolved)?;
     let unreachable = |why: String| FetchError::Unreachable { address: address.clone(), why };
@@ -73,7 +73,7 @@ pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fe
     ask(connections, &address, question).await.map_err(unreachable)
 }
 
-/// Sends a question to a server at an address. The error says why there is no answer.
+/// Sends a request to a server at an address. The error is the reason for a missing response.
 pub(crate) async fn ask(connections: &Connections, address: &str, question: &Question<'_>) -> Result<Fetched, String> {
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = question.path.parse().map_err(|error| format!("invalid path: {error}"))?;
@@ -106,7 +106,7 @@ pub(crate) async fn ask(connections: &Connections, address: &str, question: &Que
     tokio::time::timeout(question.timeout, exchange).await.map_err(|_| late())?
 }
 
-/// `namespace/name:port`, for the log.
+/// Returns `namespace/name:port`, for the log.
 pub(crate) fn shown(remote: &Remote) -> Text {
     format!("{}/{}:{}", remote.service.namespace, remote.service.name, remote.service.port).into()
 }

@@ -1,5 +1,4 @@
-//! The caller's identity for the other server: headers that it believes because of the client certificate of this
-//! server.
+//! The caller's identity for another server: headers that it trusts because of this server's client certificate.
 
 use binnacle_request::User;
 use http::HeaderMap;
@@ -11,8 +10,8 @@ const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
 const IMPERSONATE: &str = "impersonate-";
 
-/// Removes all headers by which the caller could pass for another user, and sets those of the user. The error is a
-/// value that no header can have, in Go's words.
+/// Removes all headers with which the caller could impersonate another user, and sets those of the user. The error is
+/// Go's message for a name or value that is invalid in a header.
 pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
     for name in [AUTHORIZATION, USER, UID, GROUP] {
         headers.remove(name);
@@ -43,7 +42,7 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
     HeaderValue::from_bytes(text.as_bytes()).map_err(|_| format!("net/http: invalid header field value for {name:?}"))
 }
 
-/// A key as part of a header's name: what cannot stand there is escaped.
+/// Escapes a key for the name of a header.
 fn escape_key(key: &str) -> String {
     binnacle_proxy::escape(key, b"!#$&'*+-.^_`|~")
 }

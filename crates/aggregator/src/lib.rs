@@ -1,11 +1,10 @@
-//! API aggregation: group versions of other servers, which APIServices name.
+//! API aggregation: group versions that other servers serve, as registered by APIServices.
 //!
-//! The [`Aggregator`] follows all APIServices. As a link it stands before the server's own resources and hands requests
-//! on (`proxy`); it answers `/apis` and `/apis/GROUP`, where local and remote group versions stand side by
-//! side (`discovery`). The availability of servers is checked for the control plane
-//! (`availability`), which writes the conditions.
+//! The [`Aggregator`] follows all APIServices. It is a link before the server's own resources that forwards requests
+//! (`proxy`), and serves `/apis` and `/apis/GROUP` with local and remote group versions (`discovery`). It checks the
+//! availability of servers (`availability`) for the control plane, which writes the conditions.
 //!
-//! Beside it, [`Peers`] hands requests on to servers of the same cluster that serve resources which this one lacks.
+//! Beside it, [`Peers`] forwards requests for resources that this server lacks to servers of the same cluster.
 
 mod aggregator;
 mod availability;

@@ -8,11 +8,11 @@ use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 use crate::aggregator::Aggregator;
 use crate::remote::Remote;
 
-/// The subject of a path.
+/// The kind of a path.
 enum PathSubject<'a> {
-    /// `/apis`, with or without a slash at the end.
+    /// `/apis`, with or without a trailing slash.
     Groups,
-    /// `/apis/GROUP`, the same.
+    /// `/apis/GROUP`, with or without a trailing slash.
     Group(&'a str),
     /// Anything else.
     Below,
@@ -33,7 +33,7 @@ impl<'a> PathSubject<'a> {
 }
 
 impl Aggregator {
-    /// The server that has a document of OpenAPI.
+    /// Returns the server of an OpenAPI document.
     fn documented_by(&self, path: &str) -> Option<Arc<Remote>> {
         let name = self.0.specs.owner(path)?;
         self.0.registry.load().by_name.get(&name)?.remote.clone()
@@ -50,7 +50,8 @@ impl Aggregator {
 }
 
 impl Link for Aggregator {
-    /// True for group versions of other servers, and for the documents of groups.
+    /// Returns true for group versions and OpenAPI documents of other servers, and for the discovery documents of
+    /// groups.
     fn claims(&self, info: &RequestInfo) -> bool {
         match PathSubject::of(&info.path) {
             PathSubject::Groups => true,
@@ -65,7 +66,7 @@ impl Link for Aggregator {
         Box::pin(self.answer(request))
     }
 
-    /// A path for each APIService and for each group.
+    /// Returns the path of each APIService and of each group.
     fn paths(&self) -> Vec<String> {
         let registry = self.0.registry.load();
         let named = registry.by_name.values().filter(|registered| !registered.group.is_empty());
@@ -77,7 +78,7 @@ impl Link for Aggregator {
     }
 }
 
-/// The APIService went away after its path was claimed.
+/// Returns the response if the APIService was deleted after its path was claimed.
 fn not_found() -> Response {
     let mut response = Response::new("404 page not found\n".to_owned().into());
     *response.status_mut() = http::StatusCode::NOT_FOUND;

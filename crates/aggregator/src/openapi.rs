@@ -1,5 +1,5 @@
-//! The OpenAPI documents of other servers: the index of version 3, whose documents are requested from them, and the
-//! whole of version 2.
+//! The OpenAPI documents of other servers: the index of version 3, whose documents are requested from them on demand,
+//! and the whole document of version 2.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -19,19 +19,18 @@ use crate::aggregator::Inner;
 use crate::fetch::{Question, fetch};
 use crate::remote::Remote;
 
-/// The time that a server has for its documents, which may be large.
+/// The timeout for the documents, which may be large.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The first and the longest pause before a server that did not answer is asked again; the longest is also that of one
-/// that did.
+/// The first and the longest pause after a failure; the longest is also the period after a success.
 const RETRY: Duration = Duration::from_secs(1);
 const REFRESH: Duration = Duration::from_secs(60);
-/// The largest documents that are read.
+/// The maximum sizes of the documents.
 const INDEX_LIMIT: usize = 4 << 20;
 const V2_LIMIT: usize = 32 << 20;
 
 const V3: &str = "/openapi/v3";
 
-/// The documents of all servers.
+/// The OpenAPI documents of all servers.
 #[derive(Default)]
 pub(crate) struct Specs {
     by_name: Mutex<BTreeMap<Text, Spec>>,
@@ -41,19 +40,19 @@ pub(crate) struct Specs {
 /// The documents of one server for the group version of an APIService.
 #[derive(Clone, Default)]
 struct Spec {
-    /// Names and URLs of documents of version 3.
+    /// The names and URLs of the documents of version 3.
     index: BTreeMap<String, String>,
-    /// Made of version 2, where there is no index.
+    /// The document of version 3 made from that of version 2, if there is no index.
     made: Option<(String, Arc<Made>)>,
     v2: Option<Arc<Value>>,
     v2_etag: String,
 }
 
-/// All of it, ready for readers.
+/// All documents, as requests read them.
 #[derive(Default)]
 struct Told {
     others: Arc<Others>,
-    /// The APIServices whose servers have the documents of version 3.
+    /// The APIServices by the names of their servers' documents of version 3.
     owners: HashMap<String, Text>,
 }
 
@@ -62,7 +61,7 @@ impl Specs {
         self.told.load().others.clone()
     }
 
-    /// The APIService whose server has the document at a path.
+    /// Returns the name of the APIService whose server has the document at a path.
     pub(crate) fn owner(&self, path: &str) -> Option<Text> {
         let name = path.strip_prefix(V3)?.strip_prefix('/')?;
         self.told.load().owners.get(name).cloned()
@@ -112,7 +111,7 @@ impl Specs {
     }
 }
 
-/// Reads the documents of the server of an APIService for as long as that is there.
+/// Reads the documents of an APIService's server as long as the APIService exists.
 pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>) {
     let mut retry = RETRY;
     loop {
@@ -130,7 +129,7 @@ pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>)
                     retry = RETRY;
                     REFRESH
                 }
-                // Its former documents stay: it may be back soon.
+                // The last documents are kept: the server may return soon.
                 Err(why) => {
                     tracing::debug!(api_service = %name, why, "no OpenAPI documents");
                     let pause = retry;
@@ -172,7 +171,7 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
         limit: Some(V2_LIMIT),
         ..question
     };
-    // One that has no such document may still have those of version 3.
+    // A server without this document may still have those of version 3.
     match fetch(remote, &question).await {
         Ok(answer) if answer.code == 200 => {
             let etag = answer.header(ETAG).to_owned();
@@ -197,8 +196,8 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
     Ok(spec)
 }
 
-/// The documents of an index for the group of an APIService: of its version, and of versions that this server does not
-/// serve itself.
+/// Parses an index, and returns the documents of the APIService's group: those of its version, and of versions that
+/// this server does not serve itself.
 fn parse_index(body: &[u8], own: &Served, remote: &Remote) -> Result<BTreeMap<String, String>, String> {
     let index: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let group = format!("apis/{}", remote.group);

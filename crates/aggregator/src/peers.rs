@@ -1,10 +1,10 @@
 //! Servers of the same cluster that serve other resources, as servers of another version do while the cluster is
 //! upgraded (KEP-4020).
 //!
-//! Every server holds an identity lease. [`Peers`] follows these, reads the resources of each other server
-//! ([`sync`](self::sync)), and hands on to one of them the requests for resources that this server lacks
-//! ([`detour`](self::detour)). Custom resources and those of aggregated servers are the same for all: they are never
-//! looked for elsewhere ([`shared`](self::shared)).
+//! Every server holds an identity lease. [`Peers`] follows the leases, reads the resources of each other server
+//! ([`sync`](self::sync)), and forwards requests for resources that this server lacks to one that has them
+//! ([`detour`](self::detour)). Custom resources and those of aggregated servers are the same for all servers, and are
+//! never requested from peers ([`shared`](self::shared)).
 
 mod detour;
 mod metrics;
@@ -44,14 +44,14 @@ pub struct PeerOptions {
     pub catalog: Catalog,
     pub aggregator: Aggregator,
     pub addresses: PeerAddresses,
-    /// The certificate that shows them that a request comes from a server of the cluster (`--proxy-client-cert-file`).
+    /// The client certificate that identifies this server as one of the cluster (`--proxy-client-cert-file`).
     pub identity: Arc<dyn ResolvesClientCert>,
-    /// `--peer-ca-file`: the file with the authorities of their certificates.
+    /// `--peer-ca-file`: the file with the authorities of the peers' certificates.
     pub authorities: PathBuf,
     pub metrics: PeerMetrics,
 }
 
-/// The other servers of the cluster. Clones are the same.
+/// The other servers of the cluster. Clones share their state.
 #[derive(Clone)]
 pub struct Peers(Arc<Inner>);
 
@@ -62,31 +62,31 @@ struct Inner {
     addresses: PeerAddresses,
     trust: Trust,
     metrics: PeerMetrics,
-    /// The holders of the identity leases of other servers, by name.
+    /// The holders of the other servers' identity leases, by server name.
     leases: Mutex<BTreeMap<Text, Text>>,
     leases_changed: Notify,
-    /// The resources of the other servers, by name.
+    /// The resources of the other servers, by server name.
     served: ArcSwap<BTreeMap<Text, PeerServed>>,
     shared: Shared,
     /// True once all other servers and their resources are known.
     is_complete: AtomicBool,
-    /// Grows with each change of the other servers' resources.
+    /// Incremented on each change of the other servers' resources.
     generation: AtomicU64,
-    /// Requests so far, to spread them over servers.
+    /// The number of requests so far, for distributing them among servers.
     turn: AtomicUsize,
 }
 
 /// The resources of another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PeerServed {
-    /// Group, version and plural.
+    /// The group, version and plural of each resource.
     resources: HashSet<(Text, Text, Text)>,
-    /// The groups of its `/apis`.
+    /// The groups in its `/apis`.
     groups: Vec<DiscoveredGroup>,
 }
 
 impl Peers {
-    /// The error is that of the authorities' file.
+    /// Fails if the authorities' file cannot be used.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
         let trust = Trust::new(options.authorities, Some(options.identity.clone()))?;
         let peers = Self(Arc::new(Inner {
@@ -108,8 +108,8 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Follows the other servers until the shutdown signal. The steps are done when requests can be handed on, and when
-    /// every server was asked once.
+    /// Follows the other servers until the shutdown signal. The returned steps are done when requests can be forwarded,
+    /// and when every server has been queried once.
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
         let catalog = &self.0.catalog;
         let leases = catalog.require("coordination.k8s.io", "v1", "leases")?;
@@ -118,7 +118,7 @@ impl Peers {
         follow(Informer::selecting(leases, selected, LeaseHandler(self.clone())), tasks, shutdown, &mut read);
         let services = catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
         follow(Informer::new(services, shared::services(self)), tasks, shutdown, &mut read);
-        // Without custom resources there are no definitions.
+        // Without custom resources, there are no definitions.
         if let Ok(definitions) = catalog.require("apiextensions.k8s.io", "v1", "customresourcedefinitions") {
             follow(Informer::new(definitions, shared::definitions(self)), tasks, shutdown, &mut read);
         }
@@ -145,14 +145,14 @@ impl Peers {
         Ok(vec![routed, local, asked])
     }
 
-    /// True when another server may have what this one lacks.
+    /// Returns true for a resource that this server lacks, so that another one may have it.
     fn lacks(&self, info: &RequestInfo) -> bool {
         let (group, version, resource) = (&info.api_group, &info.api_version, &info.resource);
         let is_own = self.0.catalog.snapshot().served().find(group, version, resource).is_some();
         info.is_resource_request && !is_own && !self.0.aggregator.hands_on(&info.path)
     }
 
-    /// The names of the servers that have a resource.
+    /// Returns the names of the servers that have a resource.
     fn serving(&self, info: &RequestInfo) -> Vec<Text> {
         if !self.0.is_complete.load(Ordering::Acquire) || self.0.shared.has(&info.api_group, &info.api_version) {
             return Vec::new();
@@ -162,17 +162,17 @@ impl Peers {
         served.iter().filter(|(_, served)| served.resources.contains(&wanted)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// This server's name.
+    /// Returns this server's name.
     pub(crate) fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Grows with each change of [`Peers::groups`].
+    /// Returns the generation of [`Peers::groups`], which increases with each change.
     pub(crate) fn generation(&self) -> u64 {
         self.0.generation.load(Ordering::Acquire)
     }
 
-    /// The groups of the other servers, without what all servers share.
+    /// Returns the groups of the other servers, without those that all servers share.
     pub(crate) fn groups(&self) -> BTreeMap<Text, Vec<DiscoveredGroup>> {
         let kept = |group: &DiscoveredGroup| {
             let mut group = group.clone();
@@ -188,7 +188,7 @@ impl Peers {
     }
 }
 
-/// Keeps a handler in step with a resource; `read` gets a receiver that reports when everything was read.
+/// Runs an informer; `read` gets a receiver for the end of its first list.
 fn follow<H: Handler>(
     informer: Arc<Informer<H>>,
     tasks: &mut JoinSet<()>,
@@ -208,7 +208,7 @@ impl LeaseHandler {
         let mut leases = self.0.0.leases.lock();
         let before = leases.clone();
         change(&mut leases);
-        // Renewals say nothing new.
+        // Renewals change nothing here.
         if *leases != before {
             self.0.0.leases_changed.notify_one();
         }

@@ -1,4 +1,4 @@
-//! Requests for other servers.
+//! Forwarding of requests to other servers.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::aggregator::Inner;
 use crate::identity;
 use crate::remote::Remote;
 
-/// The time that a server has for its discovery document, which clients wait for.
+/// The timeout for a server's discovery document, for which clients wait.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const IN_CIRCLES: &str =
     "this server has handed the request on before: its APIServices and those of others lead in a circle";
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Inner {
-    /// Hands a request on. The answers of this server itself are texts, as the Go server's.
+    /// Forwards a request. This server's own error responses are plain text, as in Go.
     pub(crate) async fn proxy(&self, request: Request, remote: &Remote) -> Response {
         match self.try_proxy(request, remote).await {
             Ok(response) => response,
@@ -70,12 +70,12 @@ impl Inner {
     }
 }
 
-/// True for `/apis/GROUP/VERSION`.
+/// Returns true for `/apis/GROUP/VERSION`.
 fn is_discovery(info: &RequestInfo) -> bool {
     !info.is_resource_request && info.path.trim_matches('/').split('/').count() == 3
 }
 
-/// A text that says what went wrong; browsers must not take it for anything else.
+/// Returns an error response as plain text, with a header against guesses of its type by browsers.
 pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     text.push('\n');
     let mut response = Response::new(Body::from(text));

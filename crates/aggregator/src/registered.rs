@@ -1,4 +1,4 @@
-//! All APIServices, as requests need them.
+//! All APIServices, with an index for requests.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,27 +10,27 @@ use binnacle_scheme::{Resources, Served};
 
 use crate::remote::Remote;
 
-/// The group of APIServices, which has none itself and stands before all others.
+/// The group of APIServices, which has no APIService itself and comes before all others.
 const REGISTRATION: &str = "apiregistration.k8s.io";
 
-/// One APIService.
+/// An APIService.
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) group: Text,
     pub(crate) version: Text,
     pub(crate) group_priority: i32,
     pub(crate) version_priority: i32,
-    /// `None` where this server serves it itself.
+    /// `None` if this server serves the group version itself.
     pub(crate) remote: Option<Arc<Remote>>,
 }
 
-/// All APIServices by name at one time, with an index for paths.
+/// A snapshot of all APIServices by name, with an index for paths.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) by_name: BTreeMap<Text, Registered>,
-    /// The servers of APIServices, by group and version.
+    /// The servers of APIServices, by group.
     remotes: HashMap<Text, Vec<Arc<Remote>>>,
-    /// The number of a group's APIServices.
+    /// The number of APIServices in each group.
     groups: HashMap<Text, usize>,
     /// True once all APIServices have been read.
     pub(crate) is_complete: bool,
@@ -49,7 +49,7 @@ impl Registry {
         Self { by_name, remotes, groups, is_complete }
     }
 
-    /// The other server that a path leads to: below `/apis/GROUP/VERSION`, or all of `/api`.
+    /// Returns the other server for a path: below `/apis/GROUP/VERSION`, or all of `/api`.
     pub(crate) fn remote_of(&self, path: &str) -> Option<&Arc<Remote>> {
         if self.remotes.is_empty() {
             return None;
@@ -68,8 +68,8 @@ impl Registry {
         self.groups.contains_key(group)
     }
 
-    /// The groups of `/apis` in their order: those of all APIServices. The APIService of a version that this server
-    /// serves newly is about to be created; it counts as created.
+    /// Returns the groups of `/apis` in their order: those of all APIServices. A version that this server has just
+    /// begun to serve counts too, since its APIService is about to be created.
     pub(crate) fn listed(&self, served: &Served) -> Vec<ListedGroup> {
         let named = |version: &str, group: &str| Text::from(format!("{version}.{group}"));
         let mut all: Vec<(Text, Listed)> = Vec::with_capacity(self.by_name.len());
@@ -152,8 +152,8 @@ mod tests {
         Registry::new(entries.collect(), is_complete)
     }
 
-    /// Groups are ordered by the greatest priority of their versions, then by the names of APIServices, which begin
-    /// with the version.
+    /// Groups are sorted by the greatest group priority of their versions, then by the names of APIServices, which
+    /// start with the version.
     #[test]
     fn order_of_groups() {
         let registry = registry(

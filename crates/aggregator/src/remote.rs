@@ -15,20 +15,20 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-/// A group version that another server serves.
+/// A group version on another server.
 pub(crate) struct Remote {
     /// The name of the APIService.
     pub(crate) name: Text,
     pub(crate) group: Text,
     pub(crate) version: Text,
     pub(crate) service: Service,
-    /// The condition `Available` is true.
+    /// True if the condition `Available` is true.
     pub(crate) is_available: bool,
     /// The error is for clients.
     pub(crate) connections: Result<Arc<Connections>, String>,
 }
 
-/// Connections to one service, in one way of trusting it. APIServices of the same service share them.
+/// Connections to one service with one kind of trust. APIServices of the same service share them.
 pub(crate) struct Connections {
     pub(crate) pool: Arc<Pool>,
     pub(crate) upgrade_tls: Arc<ClientConfig>,
@@ -36,7 +36,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Connections to servers that are believed as `verification` says, which show a certificate for `server_name`.
+    /// Returns connections to servers that are verified by `verification`, with a certificate for `server_name`.
     pub(crate) fn new(
         verification: impl Fn() -> Result<Verification, String>,
         server_name: &str,
@@ -61,7 +61,7 @@ pub(crate) struct Remotes {
     made: Mutex<HashMap<Trust, Weak<Connections>>>,
 }
 
-/// The trust in a server: the name of its certificate, and the authorities, or none of either.
+/// The trust in a server: the name of its certificate and its authorities, or no verification.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Trust {
     server_name: String,
@@ -78,7 +78,7 @@ impl Remotes {
         Self { resolver, identity, certificates, made: Mutex::default() }
     }
 
-    /// The server of an APIService; `None` where that is this one.
+    /// Returns the server of an APIService; `None` if it is this one.
     pub(crate) fn of(&self, api_service: &Value) -> Option<Remote> {
         let spec = api_service.get("spec")?;
         let reference = spec.get("service").filter(|service| !service.is_null())?;
@@ -131,7 +131,7 @@ impl Remotes {
     }
 }
 
-/// Belief by a bundle; by the authorities of the system for none.
+/// Returns the verification by a bundle of authorities, or by those of the system if it is empty.
 pub(crate) fn believing(bundle: &[u8]) -> Result<Verification, String> {
     static OF_SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
     if bundle.is_empty() {
@@ -150,7 +150,7 @@ pub(crate) fn believing(bundle: &[u8]) -> Result<Verification, String> {
 }
 
 impl Remote {
-    /// The path of its discovery document.
+    /// Returns the path of the version's discovery document.
     pub(crate) fn path(&self) -> String {
         match self.group.as_str() {
             "" => format!("/api/{}", self.version),

@@ -17,7 +17,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
-    // Roles first: who may not escalate could otherwise be bound to less than the role says.
+    // Roles first: otherwise subjects could be bound to a role that still lacks rules.
     let table = table::parse(resources.features())?;
     let bindings = Objects::new(resources, GROUP, "v1", "clusterrolebindings")?;
     split::ensure(&bindings, &table.cluster_role_bindings).await?;
@@ -33,7 +33,7 @@ pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     Ok(())
 }
 
-/// The cluster roles that every cluster with these features has.
+/// Returns the cluster roles that every cluster with these features has.
 pub(crate) fn cluster_roles(features: &Features) -> Result<Vec<Value>, Status> {
     Ok(table::parse(features)?.cluster_roles)
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::testing::Cluster;
 
-    /// A role of a feature, with its rules, and its binding are there with that feature only.
+    /// A feature's role, rules and binding exist with that feature only.
     #[test]
     fn roles_of_features() {
         use binnacle_features::{Gates, Version};

@@ -1,4 +1,4 @@
-//! The table of a custom resource: its name, and the columns that the definition asks for.
+//! The table of a custom resource: its name, and the columns of its definition.
 
 use std::time::SystemTime;
 
@@ -18,14 +18,14 @@ pub(crate) struct CustomColumns {
 struct Column {
     /// `integer`, `number`, `boolean`, `string` or `date`.
     ty: Text,
-    /// `None` for a path that cannot be read: the column stays empty.
+    /// `None` for an invalid path: the column stays empty.
     path: Option<JsonPath>,
 }
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 impl CustomColumns {
-    /// The columns of `additionalPrinterColumns`; without any, how long ago an object was made.
+    /// Returns the columns of `additionalPrinterColumns`, or a column with the age if there are none.
     pub(crate) fn new(columns: &[Value]) -> Self {
         let description = |field| binnacle_descriptions::field(OBJECT_META, field).unwrap_or("");
         let age = [value!({
@@ -38,7 +38,7 @@ impl CustomColumns {
         })];
         definitions.extend(columns.iter().map(|column| {
             let text = |name| column.str_at(&[name]);
-            // kube-apiserver says where a column without words of its own comes from.
+            // As in kube-apiserver, the default description has the path.
             let description = match text("description") {
                 "" => format!("Custom resource definition column (in JSONPath format): {}", text("jsonPath")),
                 words => words.to_owned(),
@@ -71,7 +71,7 @@ impl Columns for CustomColumns {
     }
 }
 
-/// A value as a cell of a type; what does not fit is null.
+/// Formats a value as a cell of a type; null if the types do not match.
 fn cell(ty: &str, value: &Value, now: Now) -> Value {
     match (ty, value) {
         ("integer", Value::Int(n)) => Value::Int(*n),

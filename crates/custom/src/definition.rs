@@ -1,4 +1,4 @@
-//! A CustomResourceDefinition as far as serving its resources needs it.
+//! The parts of a CustomResourceDefinition that serving its resources needs.
 
 use std::sync::OnceLock;
 
@@ -19,18 +19,18 @@ pub struct Definition {
     pub names: Names,
     /// `status.acceptedNames`.
     pub accepted: Names,
-    /// In the order of the object.
+    /// In the object's order.
     pub versions: Vec<Version>,
-    /// True for definitions of v1beta1 that keep what their schemas do not know.
+    /// True for definitions of v1beta1 that preserve unknown fields.
     pub preserve_unknown: bool,
-    /// `spec.conversion.webhook`, where versions are converted by one.
+    /// `spec.conversion.webhook`, if that converts versions.
     pub webhook: Option<Value>,
     /// `status.conditions`.
     pub conditions: Vec<Value>,
     pub deleting: bool,
 }
 
-/// The names of a resource; empty where there are none.
+/// The names of a resource; empty if absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub plural: Text,
@@ -47,16 +47,16 @@ pub struct Version {
     pub name: Text,
     pub served: bool,
     pub storage: bool,
-    /// The warning for its users, where it is deprecated.
+    /// The deprecation warning for users of the version.
     pub deprecation: Option<Text>,
     pub schema: Option<SchemaSource>,
-    /// True where `/status` is served.
+    /// True if `/status` is served.
     pub status: bool,
-    /// The paths of `/scale`, where that is served.
+    /// The paths of `/scale`, if that is served.
     pub scale: Option<Scale>,
     /// `additionalPrinterColumns`.
     pub columns: Vec<Value>,
-    /// `selectableFields`, as their paths.
+    /// The paths of `selectableFields`.
     pub selectable: Vec<Text>,
 }
 
@@ -72,18 +72,18 @@ pub struct SchemaSource {
 pub struct Scale {
     pub spec_replicas: Text,
     pub status_replicas: Text,
-    /// Empty for none.
+    /// Empty if there is none.
     pub label_selector: Text,
 }
 
 impl Definition {
-    /// Reads an object that has passed validation; missing members read as empty.
+    /// Reads a validated object; missing members are empty.
     pub fn read(object: &Value) -> Self {
         let schemas = object.list_at(&["spec", "versions"]).iter().map(|version| version.at(&SCHEMA).cloned());
         Self::with_schemas(object, schemas.collect())
     }
 
-    /// [`Definition::read`] of an object that is not needed any more.
+    /// As [`Definition::read`], but consumes the object.
     pub fn take(mut object: Value) -> Self {
         let versions = object.at_mut(&["spec", "versions"]).and_then(Value::as_list_mut).into_iter().flatten();
         let schemas = versions.map(|version| version.at_mut(&SCHEMA).map(std::mem::take));
@@ -91,7 +91,7 @@ impl Definition {
         Self::with_schemas(&object, schemas)
     }
 
-    /// `schemas` are those of the versions.
+    /// Reads an object; `schemas` has the schema of each version.
     fn with_schemas(object: &Value, schemas: Vec<Option<Value>>) -> Self {
         let text = |path: &[&str]| Text::from(object.str_at(path));
         let group = text(&["spec", "group"]);
@@ -114,7 +114,7 @@ impl Definition {
         }
     }
 
-    /// True when the condition is there and true.
+    /// Returns true if the definition has the condition with the status `True`.
     pub fn is(&self, condition: &str) -> bool {
         self.condition(condition).is_some_and(|found| found.str_at(&["status"]) == "True")
     }
@@ -123,12 +123,12 @@ impl Definition {
         self.conditions.iter().find(|condition| condition.str_at(&["type"]) == kind)
     }
 
-    /// The authorities for the certificate of the conversion webhook, in base64.
+    /// Returns the authorities for the certificate of the conversion webhook, in base64.
     pub fn webhook_authorities(&self) -> &str {
         self.webhook.as_ref().map_or("", |webhook| webhook.str_at(&["clientConfig", "caBundle"]))
     }
 
-    /// The version in which objects are stored.
+    /// Returns the version in which objects are stored.
     pub fn storage_version(&self) -> Option<&Version> {
         self.versions.iter().find(|version| version.storage)
     }
@@ -149,7 +149,7 @@ impl Names {
         }
     }
 
-    /// The names as in `acceptedNames`.
+    /// Returns the names as in `acceptedNames`.
     pub fn to_value(&self) -> Value {
         let mut names = binnacle_schema::Object::new();
         names.insert("plural", self.plural.clone());
@@ -171,7 +171,7 @@ impl Names {
 }
 
 impl Version {
-    /// `all` is what stands beside it.
+    /// Reads one version; `all` are the versions of the definition.
     fn read(version: &Value, schema: Option<Value>, group: &str, kind: &str, all: &[Value]) -> Self {
         let name = Text::from(version.str_at(&["name"]));
         let deprecation = version.bool_at(&["deprecated"]).then(|| match version.get("deprecationWarning") {
@@ -213,12 +213,12 @@ impl SchemaSource {
         &self.tree
     }
 
-    /// The schema as JSON.
+    /// Returns the schema as JSON.
     pub fn text(&self) -> &str {
         &self.made().0
     }
 
-    /// The SHA-256 of the text.
+    /// Returns the SHA-256 of the JSON.
     pub fn hash(&self) -> [u8; 32] {
         self.made().1
     }
@@ -232,7 +232,7 @@ impl SchemaSource {
     }
 }
 
-/// The best of the served versions that are better than this one and not deprecated themselves.
+/// Returns the best of the served versions that are better than this one and not deprecated.
 fn replacement<'a>(version: &str, all: &'a [Value]) -> Option<&'a str> {
     let good = all.iter().filter(|other| other.bool_at(&["served"]) && !other.bool_at(&["deprecated"]));
     let better = good.map(|other| other.str_at(&["name"])).filter(|name| compare_kube_versions(version, name).is_lt());

@@ -1,5 +1,5 @@
-//! JSONPath as `additionalPrinterColumns` use it, with the reading and the failures of Go's `jsonpath` package: names,
-//! slices, unions, wildcards, descents, and filters that compare.
+//! JSONPath for `additionalPrinterColumns`, with the syntax and errors of Go's `jsonpath` package: names, slices,
+//! unions, wildcards, recursive descents, and filters with comparisons.
 
 mod parser;
 
@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 
 use self::parser::Parser;
 
-/// A path that was read.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath(Vec<Node>);
 
@@ -17,13 +17,13 @@ enum Node {
     Member(Text),
     Slice(Slice),
     All,
-    /// All lists and objects below a value that have anything in them, and itself.
+    /// The value itself, and all non-empty lists and objects below it.
     Descend,
     Union(Vec<JsonPath>),
     Filter(Filter),
-    /// A value that stands in a filter as it is.
+    /// A literal in a filter.
     Literal(Value),
-    /// A word without meaning: its evaluation fails.
+    /// An unknown word, whose evaluation fails.
     Word,
 }
 
@@ -40,7 +40,7 @@ struct Slice {
 #[derive(Clone, Debug, PartialEq)]
 struct Filter {
     left: JsonPath,
-    /// Without one, the left side must lead to a value.
+    /// `None` for a filter by existence of the left value.
     compare: Option<(Operator, JsonPath)>,
 }
 
@@ -52,34 +52,34 @@ enum Operator {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
-    /// One that Go reads and does not know.
+    /// An operator that Go parses but does not support.
     Unknown,
 }
 
-/// The path cannot be followed in this object.
+/// The error of a path that cannot be followed in an object.
 #[derive(Debug)]
 struct Stuck;
 
 type Found<'v> = Vec<&'v Value>;
 
-/// The number of values that are looked at for one cell: about as many as an object can have.
+/// The maximum number of values visited for one cell: about as many as an object can have.
 const MAX_VISITS: usize = 1 << 18;
 
 impl JsonPath {
-    /// Reads a path. `None` where it is none.
+    /// Parses a path; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         Parser::read(text).map(Self)
     }
 
-    /// Returns the values that the path leads to, in order; none where it cannot be followed. Paths that descend again
-    /// and again come by the same values so often that no more than a bounded number count.
+    /// Returns the values that the path leads to, in order; none if it cannot be followed. The number of visited values
+    /// is bounded, because several descents in one path visit the same values again and again.
     pub fn find<'v>(&'v self, object: &'v Value) -> Vec<&'v Value> {
         let mut left = MAX_VISITS;
         let (found, failed) = self.follow(vec![object], &mut left);
         if failed { Vec::new() } else { found }
     }
 
-    /// As in Go, the values from before the failed step come with the failure.
+    /// Follows the path; true means failure. As in Go, the values from before the failed step are returned too.
     fn follow<'v>(&'v self, mut found: Found<'v>, left: &mut usize) -> (Found<'v>, bool) {
         for node in &self.0 {
             match node.follow(&found, left) {
@@ -204,7 +204,7 @@ impl Filter {
     }
 }
 
-/// Only one value can be compared with another.
+/// Returns the only value, if any. Several values cannot be compared.
 fn single<'v>(found: &[&'v Value]) -> Result<Option<&'v Value>, Stuck> {
     match found {
         [] => Ok(None),
@@ -214,7 +214,7 @@ fn single<'v>(found: &[&'v Value]) -> Result<Option<&'v Value>, Stuck> {
 }
 
 impl Operator {
-    /// Values of two types cannot be compared, and of some there is no order.
+    /// Compares two values. Values of different types are an error, as are types without an order.
     fn holds(self, value: &Value, wanted: &Value) -> Result<bool, Stuck> {
         let order = match (value, wanted) {
             (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::NotEqual) => Some(a.cmp(b)),

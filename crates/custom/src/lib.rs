@@ -1,9 +1,9 @@
-//! Custom resources: from a CustomResourceDefinition to the resource types that serve it.
+//! Custom resources: from a CustomResourceDefinition to the resource types for serving it.
 //!
-//! [`Definition`] reads a definition, [`names::judge`] says which of its names it may have, and [`types()`] makes the
-//! types of its versions, which a server installs like those of built-in kinds.
+//! [`Definition`] reads a definition, [`names::judge`] decides on its names, and [`types()`] makes the types of its
+//! versions, which a server installs like those of built-in kinds.
 //!
-//! Knows nothing of HTTP, of the store and of when a definition is served.
+//! Independent of HTTP, of the store and of when a definition is served.
 
 mod columns;
 mod definition;

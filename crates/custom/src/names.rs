@@ -1,4 +1,4 @@
-//! The names that a definition may have: those of its names that no other definition of its group has.
+//! The names that a definition is granted: those that no other definition of its group has.
 
 use std::collections::HashSet;
 
@@ -6,17 +6,17 @@ use binnacle_meta::Text;
 
 use crate::definition::{Definition, Names};
 
-/// The judgement of a definition's names.
+/// The decision on a definition's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// The names that it has now.
+    /// The granted names.
     pub accepted: Names,
-    /// The reason why it cannot have all that it asks for, and a message, of the condition `NamesAccepted`.
+    /// The reason and message of the condition `NamesAccepted` if a name is refused.
     pub conflict: Option<(&'static str, String)>,
 }
 
-/// Judges the names of a definition beside those that the others of its group have. Free names are accepted even where
-/// others conflict. The last conflict is reported.
+/// Decides on the names of a definition; `others` are those of the group's other definitions. Free names are accepted
+/// even if other names conflict. The last conflict is reported.
 pub fn judge<'d>(definition: &Definition, others: impl IntoIterator<Item = &'d Names>) -> Judgement {
     let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
     for other in others {
@@ -87,7 +87,7 @@ mod tests {
             let got = judge(&definition(plural, kind, short, false), [&other.accepted]);
             let want = want.map(|(reason, message)| (reason, message.to_owned()));
             assert_eq!(got.conflict, want, "{plural} {kind} {short}");
-            // A free name is accepted all the same.
+            // A free name is accepted nevertheless.
             assert_eq!(got.accepted.plural == plural, plural != "widgets");
         }
         // A definition keeps its own names.

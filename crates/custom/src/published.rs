@@ -11,7 +11,7 @@ use binnacle_structural::openapi::{self, Form};
 use crate::definition::{Definition, Version};
 use crate::schemas::SharedSchema;
 
-/// One version of a definition.
+/// A version of a definition, for the OpenAPI documents.
 pub(crate) struct PublishedVersion {
     kind: GroupVersionKind,
     list_kind: Text,

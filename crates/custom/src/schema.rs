@@ -1,4 +1,4 @@
-//! The schema of a version, as those who serve it see it.
+//! The schema of a version, as the registry and the endpoints use it.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use binnacle_structural::resource::{Reading, ResourceSchema};
 
 use crate::schemas::SharedSchema;
 
-/// One version's schema, beside those of the others.
+/// The schema of one version, with those of the others.
 pub(crate) struct VersionSchema {
     pub(crate) schema: Arc<SharedSchema>,
     pub(crate) api_version: Text,
     pub(crate) preserve_unknown: bool,
-    /// The converter between versions where they differ in more than their names.
+    /// The conversion webhook, if versions differ in more than their names.
     pub(crate) converter: Option<Arc<dyn Converter>>,
-    /// The `apiVersion` in which objects are stored.
+    /// The `apiVersion` of stored objects.
     pub(crate) stored: Text,
-    /// All versions, by `apiVersion`.
+    /// The schemas of all versions, by `apiVersion`.
     pub(crate) versions: Arc<[(Text, Arc<SharedSchema>)]>,
 }
 
@@ -53,7 +53,7 @@ impl CustomSchema for VersionSchema {
 
     fn read_stored(&self, object: &mut Value) -> Result<(), String> {
         if self.converter.is_some() {
-            // The object has come through `read_given` and the converter.
+            // The object has passed `read_given` and the converter.
             return Ok(());
         }
         self.read_given(object)?;

@@ -1,4 +1,4 @@
-//! The schemas of all definitions. Equal ones are held once, as compressed text until their resources are used.
+//! The schemas of all definitions. Equal ones are shared, and kept as compressed text until their resources are used.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,22 +15,22 @@ use parking_lot::Mutex;
 
 use crate::definition::SchemaSource;
 
-/// The source of versions' schemas. Equal schemas, of versions and of definitions, share all that is made of them,
-/// others their equal parts.
+/// A cache of the versions' schemas. Equal schemas of versions and definitions share everything, others share equal
+/// parts.
 #[derive(Debug, Default)]
 pub struct Schemas {
     interner: Arc<Interner>,
     table: Mutex<Table>,
 }
 
-/// Holds weak references; those that lead nowhere go when the table has doubled.
+/// A table of weak references. Dead ones are removed when the table has doubled.
 #[derive(Debug)]
 struct Table {
     by_hash: HashMap<[u8; 32], Weak<SharedSchema>>,
     sweep_at: usize,
 }
 
-/// A table of fewer entries is not worth going over.
+/// The minimum size of the table for removing dead entries.
 const SMALLEST_SWEEP: usize = 64;
 
 /// `openAPIV3Schema` of one or more versions.
@@ -64,10 +64,10 @@ impl Schemas {
         Self::default()
     }
 
-    /// The schema of a version; `None` where it has none.
+    /// Returns the schema of a version; without a source, the schema of a version that has none.
     ///
     /// # Errors
-    /// For words that no structural schema has.
+    /// If the schema has keywords that no structural schema has.
     pub(crate) fn of(&self, schema: Option<&SchemaSource>) -> Result<Arc<SharedSchema>, Unsupported> {
         schema.map_or(Ok(()), |schema| check(schema.tree()))?;
         // No text has this hash.
@@ -91,33 +91,33 @@ impl Schemas {
         let metadata = object_meta.clone();
         let load = move || {
             let tree = source.as_ref()?.tree()?;
-            // It was checked before it was packed.
+            // It was checked before it was compressed.
             let schema = Structural::parse(&tree, &interner).ok()?;
             Some(defaults::pruned(&schema, &metadata, &interner))
         };
         SharedSchema { text, resource: ResourceSchema::lazy(load, object_meta) }
     }
 
-    /// The number of schemas in use.
+    /// Returns the number of schemas in use.
     pub fn len(&self) -> usize {
         let mut table = self.table.lock();
         table.sweep();
         table.by_hash.len()
     }
 
-    /// True when nothing of any schema is in use.
+    /// Returns true if no schema and no part of one is in use.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.interner.is_empty()
     }
 }
 
 impl SharedSchema {
-    /// The schema as the store of objects needs it.
+    /// Returns the schema for stored objects.
     pub(crate) fn resource(&self) -> &ResourceSchema {
         &self.resource
     }
 
-    /// The schema as the definition has it.
+    /// Returns the schema as it is in the definition.
     pub(crate) fn tree(&self) -> Option<Value> {
         self.text.as_ref()?.tree()
     }
@@ -143,7 +143,7 @@ impl PackedText {
         Self { bytes: packed.into(), length: text.len() }
     }
 
-    /// `None` for text that is not JSON, which never was packed.
+    /// Decompresses and parses the text; `None` if it is not JSON, which never happens.
     fn tree(&self) -> Option<Value> {
         let mut text = Vec::with_capacity(self.length);
         DeflateDecoder::new(&*self.bytes).read_to_end(&mut text).ok()?;
@@ -151,10 +151,10 @@ impl PackedText {
     }
 }
 
-/// The tree was within the limits of a request when it came, and its text may be longer than the client's.
+/// No size limit: the tree was within the limits of a request, but its text may be longer than the client's.
 const LIMITS: Limits = Limits { max_bytes: usize::MAX, max_depth: 512, max_yaml_nodes: 0, max_memory: usize::MAX };
 
-/// Twice as fast as the default, and a tenth larger.
+/// The level is twice as fast as the default, and its result a tenth larger.
 const LEVEL: Compression = Compression::new(3);
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(first.tree(), Some(schema("a")));
         assert_eq!(none.tree(), None);
         assert!(none.resource().schema().is_none());
-        // No schema is parsed before it is needed.
+        // No schema is parsed before its first use.
         assert!(schemas.interner.is_empty());
         assert!(first.resource().message().get("a").is_some());
         assert!(other.resource().schema().unwrap().property("b").is_some());

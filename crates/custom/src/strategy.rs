@@ -1,4 +1,4 @@
-//! The strategy of custom resources: their preparation and validation in writes.
+//! The strategy of custom resources: preparation and validation of writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use binnacle_validation::{metadata, names};
 use crate::definition::Scale;
 use crate::schemas::SharedSchema;
 
-/// The rules of one version.
+/// The strategy of one version.
 pub(crate) struct CustomStrategy {
     pub(crate) schema: Arc<SharedSchema>,
     pub(crate) kind: Text,
     pub(crate) api_version: Text,
     pub(crate) namespaced: bool,
-    /// True where `/status` is served.
+    /// True if `/status` is served.
     pub(crate) status: bool,
     pub(crate) scale: Option<Scale>,
 }
 
 impl CustomStrategy {
-    /// `blocked` is true where its metadata keeps the rules of an object from running.
+    /// Validates an object. `blocked` is true if errors in its metadata prevent the evaluation of its rules.
     fn judge(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> FieldErrors {
         let mut found = FieldErrors::new();
         for (member, wanted) in [("kind", &self.kind), ("apiVersion", &self.api_version)] {
@@ -35,7 +35,7 @@ impl CustomStrategy {
                 found.push(FieldError::invalid(&path, given, format!("must be {wanted}")));
             }
         }
-        // An object of another type is not looked at any further.
+        // An object of another type is not validated further.
         if !found.is_empty() {
             return found;
         }
@@ -57,8 +57,8 @@ impl CustomStrategy {
         }
     }
 
-    /// True where a new object lacks a name or has too much metadata: its rules are not run then. The registry reports
-    /// the errors.
+    /// Returns true if a new object has metadata errors, such as a missing name, that prevent the evaluation of its
+    /// rules. The registry reports the errors.
     fn is_blocked(&self, situation: &StrategyContext<'_>, object: &Value) -> bool {
         let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
         let name_rule = |name: &str, prefix: bool| self.validate_name(situation.features, name, prefix);
@@ -82,7 +82,7 @@ impl Strategy for CustomStrategy {
                 None => drop(object.make_object().remove("status")),
             }
         }
-        // All but the metadata counts.
+        // All fields but the metadata count.
         spec_generation(object, Some(old), |object, old| !same_content(object, old));
     }
 

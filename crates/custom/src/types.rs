@@ -17,9 +17,8 @@ use crate::schema::VersionSchema;
 use crate::schemas::{Schemas, SharedSchema};
 use crate::strategy::CustomStrategy;
 
-/// The types of all served versions, by version; a version whose schema cannot be read is left out with the reason.
-/// `base` knows the kinds of the program, `converter` how objects get from one version to another where the definition
-/// names a webhook for that.
+/// Returns the types of all served versions; for a version with an unsupported schema, its name and the reason. `base`
+/// has the built-in kinds; `converter` converts versions if the definition has a conversion webhook.
 pub fn types(
     definition: &Definition,
     schemas: &Schemas,
@@ -57,7 +56,7 @@ pub fn types(
         .collect()
 }
 
-/// All versions, and how objects get from one to another.
+/// All versions of the definition, and their converter.
 struct Others<'a> {
     /// The schemas by `apiVersion`.
     schemas: Arc<[(Text, Arc<SharedSchema>)]>,
@@ -148,7 +147,7 @@ fn kind_type(
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
 }
 
-/// The fields that a write of the status puts back: those at the top of a resource but for the status, and `more`.
+/// Returns the fields that a write of the status resets: the top-level ones except the status, and `more`.
 fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     let mut fields: Vec<Text> = more.iter().map(|name| Text::new_static(name)).collect();
     let properties = version.schema.as_ref().and_then(|schema| schema.tree().object_at(&["properties"]));
@@ -158,7 +157,7 @@ fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     fields
 }
 
-/// The members that a simple JSON path names, below each other.
+/// Returns the names in a simple JSON path.
 fn members(path: &str) -> Vec<Text> {
     path.strip_prefix('.').unwrap_or(path).split('.').map(Text::from).collect()
 }
@@ -181,7 +180,7 @@ fn selectable(namespaced: bool, version: &Version) -> Vec<SelectableField> {
     fields
 }
 
-/// The kind of a definition in all its versions, beside the program's own.
+/// The kind of a definition in all its versions, and the built-in kinds.
 pub struct CustomKinds {
     group: Text,
     kind: Text,

@@ -50,7 +50,7 @@ pub struct UnstoredCall {
     pub resource: Option<Arc<Resource>>,
     pub output: Output,
     pub warnings: Warnings,
-    /// What the body may be encoded in.
+    /// The encodings that the body may have.
     pub encodings: Encodings,
 }
 
@@ -71,7 +71,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// `authorizer` authorizes requests that turn into another verb.
+    /// Returns a handler without discovery metrics. `authorizer` authorizes requests that turn into another verb.
     pub fn new(
         catalog: Catalog,
         unstored: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>>,
@@ -143,7 +143,7 @@ impl Api {
         respond::with_warnings(&warnings, response)
     }
 
-    /// What a failure may be encoded in. The router's own refusals come before anything that knows CBOR.
+    /// Returns the encodings that a failure may have. The router's own refusals precede any support of CBOR.
     fn encodings_of(&self, status: &Status) -> Encodings {
         let of_router = [Status::path_not_found, Status::method_not_allowed, Status::router_unsupported_media_type];
         match self.encodings.has_cbor() && of_router.iter().any(|refusal| *status == refusal()) {

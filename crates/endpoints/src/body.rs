@@ -82,7 +82,7 @@ pub fn typed(
         Encoding::Yaml => decode::yaml(body, message, &limits),
         Encoding::Protobuf => return Ok((protobuf(expected, message, body)?, Empties::default())),
         Encoding::Cbor => {
-            // Which kind this is, is looked for first.
+            // The kind is checked first.
             check_kind(expected, &mut cbor_about(expected, body)?, body)?;
             decode::cbor(body, message, &limits)
         }
@@ -142,13 +142,13 @@ fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &Dec
     cannot_be_handled(expected, &about, &error.to_string())
 }
 
-/// A body of which not even the kind is known.
+/// Returns the error for a body whose kind cannot be read.
 pub(crate) fn unrecognized(expected: &Expected<'_>, why: &str, body: &[u8]) -> Status {
     let (kind, summary) = (expected.kind, summarize(body));
     Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
 }
 
-/// What a body says of itself, as an object without anything else.
+/// Returns a tree of the version and kind only.
 fn about(meta: TypeMeta) -> Value {
     let mut value = Value::default();
     value.make_object().insert("apiVersion", meta.api_version);
@@ -156,7 +156,7 @@ fn about(meta: TypeMeta) -> Value {
     value
 }
 
-/// What a body in CBOR says of itself.
+/// Reads the version and kind of a body in CBOR.
 pub(crate) fn cbor_about(expected: &Expected<'_>, body: &[u8]) -> Result<Value, Status> {
     decode::cbor_type_meta(body, &Limits::default()).map(about).map_err(|error| match error {
         CborError::TooManyElements(error) => Status::request_entity_too_large(error),
@@ -223,7 +223,7 @@ pub(crate) fn registered<'k>(
     kind: &str,
 ) -> Option<&'k Message> {
     let together = scheme(expected_group) == scheme(&given.group) || is_shared(kind);
-    // The options of requests are in every group but their own.
+    // The kinds of request options are in every group but their own.
     kinds.kind(&given.group, &given.version, kind).filter(|_| together && given.group != "meta.k8s.io")
 }
 
@@ -257,7 +257,7 @@ fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<V
     Ok(value)
 }
 
-/// The beginning of a body: as text when it looks like JSON, else in hexadecimal.
+/// Returns the start of a body: as text if it looks like JSON, otherwise in hexadecimal.
 fn summarize(body: &[u8]) -> String {
     let (shown, more) = if body.len() > SUMMARY { (&body[..SUMMARY], " ...") } else { (body, "") };
     match body.first() {

@@ -43,7 +43,7 @@ pub(crate) fn object(
         let sent = String::from_utf8_lossy(body);
         return Err(body::cannot_be_handled(&expected, &value, &format!("Object 'Kind' is missing in '{sent}'")));
     }
-    // Of documents in CBOR kube-apiserver tells no unknown fields.
+    // For CBOR, kube-apiserver does not report unknown fields.
     let tell_unknown = validation != FieldValidation::Ignore && encoding != Encoding::Cbor;
     let read = decoded(resource, custom, value, findings, tell_unknown)
         .map_err(|(value, why)| body::cannot_be_handled(&expected, &value, &why))?;
@@ -60,7 +60,7 @@ pub(crate) fn object(
     Ok(value)
 }
 
-/// The tree of a document in CBOR, which must say what it is.
+/// Decodes a document in CBOR, which must have a version and kind.
 fn cbor(expected: &Expected<'_>, body: &[u8]) -> Result<Value, Status> {
     let value = cbor::parse_object(body, &Limits::default()).map(Value::Object).map_err(|error| match error {
         CborError::TooManyElements(error) => Status::request_entity_too_large(error),
@@ -83,7 +83,7 @@ fn cbor(expected: &Expected<'_>, body: &[u8]) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// A tree as an object of the resource, without defaults; what the schema does not know joins the findings. The error
+/// Converts a tree to an object of the resource, without defaults, and adds unknown fields to the findings. The error
 /// comes with the tree.
 pub(crate) fn decoded(
     resource: &Resource,

@@ -6,10 +6,10 @@ pub use binnacle_meta::{Encoding, Encodings};
 use binnacle_request::Request;
 
 const STREAMING: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-/// Documents one after the other (RFC 8742).
+/// A sequence of documents (RFC 8742).
 pub(crate) const CBOR_SEQUENCE: &str = "application/cbor-seq";
 
-/// The media types of watches.
+/// Returns the media types of watches.
 fn streaming(encodings: Encodings) -> Vec<&'static str> {
     STREAMING.into_iter().chain(encodings.has_cbor().then_some(CBOR_SEQUENCE)).collect()
 }
@@ -66,7 +66,7 @@ pub(crate) enum Offer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forms {
     pub(crate) table: bool,
-    /// True if the object itself has a protobuf form; tables and metadata always have.
+    /// True if the object itself has a protobuf form; tables and metadata always have one.
     pub(crate) protobuf: bool,
     pub(crate) encodings: Encodings,
 }
@@ -94,7 +94,7 @@ pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<
             if !forms.protobuf && encoding == Encoding::Protobuf && transform == Transform::None {
                 continue;
             }
-            // kube-apiserver looks for no other form then.
+            // kube-apiserver tries no other form then.
             if watching && encoding == Encoding::Yaml {
                 return Err(Status::not_acceptable(&streaming(forms.encodings)));
             }
@@ -104,8 +104,8 @@ pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<
     Err(Status::not_acceptable(&forms.encodings.media_types()))
 }
 
-/// The encoding of a failure: the first that the client accepts, and whether it asks there for one that people read.
-/// `None` when it accepts nothing but tables and the like, which no failure comes as.
+/// Returns the encoding of a failure: the first that the client accepts, and whether it asks for human-readable output.
+/// `None` if it accepts only transformations such as tables, which a failure does not have.
 pub(crate) fn encoding(accept: &str, encodings: Encodings) -> Option<(Encoding, bool)> {
     if accept.is_empty() {
         return Some((Encoding::Json, false));
@@ -131,14 +131,14 @@ fn is_pretty(clause: &AcceptClause<'_>) -> bool {
     clause.parameter("pretty") == Some("1")
 }
 
-/// The media type of a body: parameters are ignored, an absent one means JSON.
+/// Returns the encoding of a body by its media type: parameters are ignored, an absent type means JSON.
 pub fn input(content_type: Option<&str>, encodings: Encodings) -> Result<Encoding, Status> {
     encodings
         .of_content_type(content_type.unwrap_or(""))
         .ok_or_else(|| Status::unsupported_media_type(&encodings.media_types()))
 }
 
-/// The router compares bare types only, and knows no `application/*`.
+/// Checks the Accept header as the router does, which compares types without parameters and has no `application/*`.
 pub(crate) fn router_accepts(accept: &str, offer: Offer, encodings: Encodings) -> Result<(), Status> {
     let mut offered = encodings.media_types();
     if accept_names(accept, &offered) {
@@ -146,7 +146,7 @@ pub(crate) fn router_accepts(accept: &str, offer: Offer, encodings: Encodings) -
     }
     if offer == Offer::Collection {
         offered.extend(streaming(encodings));
-        // Types with parameters are no bare ones, which this is.
+        // This type has no parameters.
         if encodings.has_cbor() && accept_names(accept, &[CBOR_SEQUENCE]) {
             return Ok(());
         }

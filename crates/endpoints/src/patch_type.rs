@@ -9,7 +9,7 @@ pub(crate) enum PatchType {
     Apply(ApplyFormat),
 }
 
-/// What the configuration of a server-side apply is written in.
+/// The encoding of an apply configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApplyFormat {
     Yaml,

@@ -38,7 +38,7 @@ pub(crate) struct Call {
     pub watch_timeout: Duration,
     pub authorizer: Arc<dyn Authorizer>,
     pub unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
-    /// What bodies and answers may be encoded in.
+    /// The encodings of bodies and responses.
     pub encodings: Encodings,
 }
 
@@ -71,7 +71,7 @@ impl Call {
         negotiate::output(&self.request, watching, Forms { table, protobuf, encodings: self.encodings })
     }
 
-    /// The encoding of the body.
+    /// Returns the encoding of the body.
     pub(crate) fn input(&self) -> Result<Encoding, Status> {
         negotiate::input(self.request.header("content-type"), self.encodings)
     }

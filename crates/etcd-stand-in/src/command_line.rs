@@ -1,8 +1,8 @@
-//! The flags of etcd as far as a stand-in has a use for them.
+//! The command line of the stand-in: etcd's flags, as far as it needs them.
 
 use std::fmt;
 
-/// The text of `--help`. Harnesses look here for flags before they give them: envtest for `--unsafe-no-fsync`.
+/// The text of `--help`. Harnesses look here for flags before they use them: envtest for `--unsafe-no-fsync`.
 pub const HELP: &str = "\
 Usage:
   etcd [flags]
@@ -23,7 +23,7 @@ Flags without effect:
   Any other flag of etcd is accepted, and said to have no effect.
 ";
 
-/// Flags that harnesses always give: they are ignored without a warning.
+/// Flags that harnesses always pass: they are ignored without a warning.
 const EXPECTED: [&str; 5] = ["advertise-client-urls", "data-dir", "listen-peer-urls", "name", "unsafe-no-fsync"];
 /// Flags of features that a stand-in does not have.
 const REFUSED: [&str; 6] = ["cert-file", "key-file", "client-cert-auth", "auto-tls", "trusted-ca-file", "config-file"];
@@ -38,12 +38,12 @@ pub enum Plan {
     Serve {
         /// At least one.
         addresses: Vec<String>,
-        /// Flags that change nothing and that no harness gives by itself.
+        /// Ignored flags that harnesses do not pass by default.
         ignored: Vec<String>,
     },
 }
 
-/// One sentence about a command line that cannot be followed.
+/// The error of a command line that cannot be used, as one sentence.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CommandLineError(String);
 
@@ -55,7 +55,7 @@ impl fmt::Display for CommandLineError {
 
 impl std::error::Error for CommandLineError {}
 
-/// Reads the arguments behind the program's name.
+/// Parses the arguments after the program's name.
 pub fn read(arguments: impl IntoIterator<Item = String>) -> Result<Plan, CommandLineError> {
     let mut arguments = arguments.into_iter().peekable();
     let (mut urls, mut ignored) = ("http://localhost:2379".to_owned(), Vec::new());
@@ -115,7 +115,7 @@ mod tests {
         for (arguments, want) in [
             (&[][..], serve(&["localhost:2379"], &[])),
             (
-                // In the words of envtest.
+                // The flags that envtest passes.
                 &[
                     "--advertise-client-urls=http://127.0.0.1:1",
                     "--data-dir=/d",
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// envtest gives `--unsafe-no-fsync` where a line of `--help` begins with it.
+    /// envtest passes `--unsafe-no-fsync` if a line of `--help` starts with it.
     #[test]
     fn help_names_the_flags_that_harnesses_look_for() {
         let Ok(Plan::Print(help)) = of(&["--help"]) else { panic!("no help") };

@@ -1,6 +1,6 @@
-//! A stand-in for etcd in test assets. Test harnesses (controller-runtime's envtest) start etcd, wait for its health, and
-//! name it to kube-apiserver; this one answers the health check and says at [`PATH`] that it keeps nothing, upon which
-//! kube-apiserver keeps the objects in its own memory.
+//! A stand-in for etcd in test assets. Test harnesses (controller-runtime's envtest) start etcd, wait for its health
+//! check, and pass its address to kube-apiserver. The stand-in answers the health check, and reports at [`PATH`] that
+//! it stores nothing; kube-apiserver then keeps the objects in its own memory.
 
 mod command_line;
 mod serving;
@@ -8,8 +8,8 @@ mod serving;
 pub use command_line::{CommandLineError, HELP, Plan, read};
 pub use serving::serve;
 
-/// The path at which a stand-in says that it is one. No etcd answers there.
+/// The path at which a stand-in identifies itself. etcd does not serve it.
 pub const PATH: &str = "/binnacle/etcd-stand-in";
 
-/// The whole answer at [`PATH`].
+/// The body of the response at [`PATH`].
 pub const DOCUMENT: &str = "{\"kind\":\"EtcdStandIn\",\"keeps\":\"nothing\"}\n";

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Binds every address before anything is answered, then serves until the process is told to end.
+/// Binds every address before the first answer, then serves until the process is terminated.
 fn listen(addresses: &[String], ignored: &[String]) -> ExitCode {
     for flag in ignored {
         say(&format!("--{flag} has no effect in a stand-in for etcd"));
@@ -52,7 +52,7 @@ fn failed(error: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Standard error may be closed.
+/// Prints a line to standard error, which may be closed.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! Answers of a stand-in: one request to a connection, on a few threads.
+//! Responses of the stand-in: one request per connection, on a few threads.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use crate::{DOCUMENT, PATH};
 
-/// The number of connections that are answered at once.
+/// The number of connections that are served at once.
 const THREADS: usize = 4;
-/// The time that a client has for its request, and for taking its answer.
+/// The time limit for reading a request, and for writing its response.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The longest head of a request that is read.
+/// The maximum size of a request's head.
 const HEAD: usize = 8 << 10;
 
-/// Answers until the process ends.
+/// Serves until the process ends.
 pub fn serve(listener: TcpListener) -> io::Result<()> {
     let listener = Arc::new(listener);
     let threads: Vec<_> = (0..THREADS)
@@ -31,9 +31,9 @@ pub fn serve(listener: TcpListener) -> io::Result<()> {
 fn accept(listener: &TcpListener) {
     loop {
         match listener.accept() {
-            // A client that goes away in between is no matter of ours.
+            // An error of the client's connection does not matter.
             Ok((stream, _)) => drop(answer(stream)),
-            // No descriptors, for example: later there are some again.
+            // For example, there is no free descriptor at the moment.
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     }
@@ -57,7 +57,7 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     )
 }
 
-/// Status and body for the head of a request.
+/// Returns the status and body for the head of a request.
 fn respond(head: &[u8]) -> (&'static str, &'static str) {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = std::str::from_utf8(line).unwrap_or_default().split(' ');

@@ -37,17 +37,17 @@ impl Encoding {
         }
     }
 
-    /// True for text that people can read.
+    /// Returns true for text formats.
     pub fn is_text(self) -> bool {
         matches!(self, Self::Json | Self::Yaml)
     }
 }
 
 impl Encodings {
-    /// What every server offers.
+    /// The encodings of every server.
     pub const STANDARD: Self = Self { cbor: false };
 
-    /// The standard ones, and CBOR or not (feature gate `CBORServingAndStorage`).
+    /// Returns the standard encodings, with CBOR if `cbor` is true (feature gate `CBORServingAndStorage`).
     pub fn new(cbor: bool) -> Self {
         Self { cbor }
     }
@@ -65,12 +65,13 @@ impl Encodings {
         self.list().iter().map(|encoding| encoding.media_type()).collect()
     }
 
-    /// The encoding of a media type without parameters.
+    /// Returns the encoding of a media type without parameters.
     pub fn of(self, media_type: &str) -> Option<Encoding> {
         self.list().iter().copied().find(|encoding| encoding.media_type() == media_type)
     }
 
-    /// The encoding of a body: an absent type is JSON; `None` for others and for malformed parameters.
+    /// Returns the encoding of a body by its Content-Type: JSON if that is empty, `None` for other types and malformed
+    /// parameters.
     pub fn of_content_type(self, header: &str) -> Option<Encoding> {
         let mut parts = header.split(';');
         let media_type = parts.next().unwrap_or("").trim();

@@ -26,14 +26,15 @@ use crate::{v2, v3};
 pub struct OpenApi {
     served: Arc<Served>,
     kinds: Shared<dyn Kinds>,
-    /// What the bodies of requests and answers are encoded in.
+    /// The encodings of bodies in requests and responses.
     encodings: Encodings,
     others: Arc<Others>,
     index: OnceLock<Bytes>,
     /// By their names in the index.
     v3: BTreeMap<String, Arc<Slot>>,
     v2: OnceLock<v2::Document>,
-    /// The parts of the custom resources, by the address of the description, which each of them keeps alive.
+    /// The parts of the custom resources, by the address of the resource description; the parts keep that description
+    /// alive.
     custom: HashMap<usize, Arc<CustomParts>>,
     kept: Arc<Kept>,
 }
@@ -93,7 +94,7 @@ struct Slot {
     place: DocumentName,
     hash: OnceLock<String>,
     json: OnceLock<Bytes>,
-    /// `None` if the document has no such form.
+    /// `None` if the document has no protobuf form.
     protobuf: OnceLock<Option<Bytes>>,
     /// Its parts in the document of version 2, for built-in resources.
     v2: OnceLock<Arc<PathParts>>,
@@ -116,13 +117,13 @@ impl OpenApi {
         Self::of(served, Arc::default(), kinds, v3, custom, Arc::default())
     }
 
-    /// Tells that requests and answers may have other encodings than the standard ones. Nothing was asked for yet.
+    /// Sets the encodings of requests and responses, before the first request.
     #[must_use]
     pub fn offering(self, encodings: Encodings) -> Self {
         Self { encodings, ..self }
     }
 
-    /// The documents of what is served now: those that are about the same as before are kept.
+    /// Returns the documents of the resources that are served now, reusing each document whose resources are the same.
     #[must_use]
     pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
         let same = |slot: &Slot, place: &DocumentName| {

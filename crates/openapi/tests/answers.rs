@@ -115,7 +115,7 @@ fn all_documents_in_all_forms() {
     }
 }
 
-/// Every reference leads to a definition.
+/// Every reference has a definition.
 #[test]
 fn references_lead_somewhere() {
     fn walk(value: &Value, document: &Value, prefix: &str) {
@@ -173,7 +173,7 @@ fn media_types_of_cbor() {
     }
 }
 
-/// What is served when everything is.
+/// Returns all built-in resources.
 fn everything() -> Served {
     Served::built_in(groups(), |_, resource| Some(resource.clone()))
 }

@@ -1,10 +1,10 @@
-//! CBOR, free and typed.
+//! CBOR, with a schema and without.
 
 use binnacle_schema::{CborError, Limits, cbor, decode};
 
 use crate::objects;
 
-/// The input is a document.
+/// Checks decoding and encoding with arbitrary input as the document.
 pub fn cbor(data: &[u8]) {
     let limits = Limits::default();
     let message = match decode::cbor_type_meta(data, &limits) {
@@ -18,7 +18,7 @@ pub fn cbor(data: &[u8]) {
     match cbor::parse(data, &limits) {
         Ok(tree) => {
             assert!(objects::depth(&tree) <= limits.max_depth);
-            // What is read is written and read again, whatever the order of its members.
+            // A decoded tree survives encoding and decoding, whatever the order of its members.
             for write in [|tree: &_, out: &mut _| cbor::write(tree, None, out), cbor::write_sorted] {
                 let mut written = Vec::new();
                 write(&tree, &mut written);

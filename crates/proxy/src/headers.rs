@@ -23,7 +23,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// A backend must not allow other origins what the API server does not.
+/// The headers by which a backend could allow other origins than the API server does.
 const CORS: [HeaderName; 4] = [
     HeaderName::from_static("access-control-allow-credentials"),
     HeaderName::from_static("access-control-allow-headers"),
@@ -86,7 +86,7 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// What [`strip_hop_by_hop`] does, to an answer whose trailers are passed on: they are announced again.
+/// Removes the hop-by-hop headers of a response, but announces its forwarded trailers again.
 pub(crate) fn strip_from_answer(headers: &mut HeaderMap) {
     let announced: Vec<HeaderValue> = headers.get_all(TRAILER).iter().cloned().collect();
     let is_chunked = headers.contains_key(TRANSFER_ENCODING);

@@ -31,7 +31,7 @@ impl Resource {
         object: impl Into<Sent>,
     ) -> Result<Stored, Status> {
         let mut object = object.into();
-        // What clients cannot say; who takes part in admission can, and so can an update that creates.
+        // Clients cannot set system metadata; admission, and an update that creates, can.
         object::clear_system_metadata(&mut object);
         self.create_through(context, permit, object).await
     }

@@ -73,7 +73,7 @@ impl Resource {
         Ok(converted)
     }
 
-    /// [`Resource::converted`] with whatever the schema of the other version does not know.
+    /// As [`Resource::converted`], but keeps fields that the schema of the other version does not have.
     ///
     /// Errors: as there.
     pub async fn converted_as_is(&self, mut object: Value, api_version: &str) -> Result<Value, Status> {
@@ -86,7 +86,7 @@ impl Resource {
         };
         let converted = converter.convert(vec![object], api_version).await;
         let converted = converted.map_err(|why| Status::unknown(500, &why))?;
-        // One for one is what a converter gives.
+        // A converter returns one object for each.
         Ok(converted.into_iter().next().unwrap_or_default())
     }
 }

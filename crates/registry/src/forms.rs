@@ -51,7 +51,7 @@ impl Resource {
         (!self.collection.codec().names_items()).then_some(self.type_meta.len())
     }
 
-    /// What the fields of objects are; `None` for custom resources, which are written as the free trees that they are.
+    /// Returns the schema of objects; `None` for custom resources, which are written as untyped trees.
     pub fn schema(&self) -> Option<&Message> {
         self.collection.kind.custom.is_none().then(|| &*self.message)
     }

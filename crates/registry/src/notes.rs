@@ -48,7 +48,7 @@ impl Warnings {
 }
 
 impl RequestNotes {
-    /// Warnings are for the caller, annotations for the record of the request.
+    /// Returns notes with warnings for the caller, and annotations for the request's record.
     pub fn new(warnings: Warnings, record: Arc<Record>) -> Self {
         Self { warnings, record: Some(record) }
     }
@@ -62,13 +62,13 @@ impl RequestNotes {
         self.warnings.add(text);
     }
 
-    /// Admission has changed a custom object in ways that its schema was not asked about: all that look at it from now on
-    /// see what the schema does not know, and metadata of any type, until it is stored.
+    /// Records that admission has changed a custom object without pruning: until it is stored, later plugins see its
+    /// unknown fields, and metadata of any type.
     pub fn note_unpruned(&self) {
         self.warnings.0.unpruned.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if admission has changed a custom object in such a way.
+    /// Returns true after [`RequestNotes::note_unpruned`].
     pub(crate) fn is_unpruned(&self) -> bool {
         self.warnings.0.unpruned.load(Ordering::Relaxed)
     }

@@ -49,7 +49,7 @@ impl DerefMut for Received {
     }
 }
 
-/// An object in the storage version to be written. One that the server made has no empty lists and maps.
+/// An object to be written, in the storage version. An object that the server made has no empty lists and maps.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     object: Value,
@@ -57,7 +57,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// `empties` are in the storage version.
+    /// Returns an object with its empty lists and maps, in the storage version.
     pub(crate) fn new(object: Value, mut empties: Empties) -> Self {
         empties.mark_items(&object);
         Self { object, empties }

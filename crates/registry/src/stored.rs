@@ -31,8 +31,8 @@ impl Collection {
         Ok(value)
     }
 
-    /// A custom object that admission has changed becomes one of its schema. On its way into another version that is left
-    /// to the schema of that one, which does not know how to leave malformed metadata out.
+    /// Prunes a custom object that admission has changed by its schema. Before a conversion, this is left to the schema
+    /// of the storage version, and malformed metadata is an error.
     pub(crate) fn prune_admitted(&self, context: &Context, object: &mut Value) -> Result<(), Status> {
         let Some(custom) = self.kind.custom.as_ref().filter(|_| context.notes.is_unpruned()) else { return Ok(()) };
         let failed = |why: String| Status::unknown(500, &why);
@@ -42,7 +42,7 @@ impl Collection {
         }
     }
 
-    /// [`Collection::encode`] of an object to which nothing was added but the marks of its deletion.
+    /// As [`Collection::encode`], for an object whose only changes mark it as deleted.
     pub(crate) async fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
         let value = self.stored_form(object).await?;
         self.check_size(object, value.len(), Write::Deletion)?;
@@ -133,7 +133,7 @@ impl Collection {
             Some(custom) if custom.converter().is_some() => {
                 let mut object = object.clone();
                 object::metadata_mut(&mut object).remove("resourceVersion");
-                // As a converting store shows it.
+                // As it is in a store that converts.
                 self.codec().write(&self.stored_kind(), MediaType::Json, &object) == *old
             }
             _ => value == old,

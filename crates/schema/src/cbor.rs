@@ -1,8 +1,8 @@
-//! CBOR (RFC 8949) as kube-apiserver reads and writes it: another way to write what JSON says. Texts are byte strings,
-//! as Go does not look whether its strings are UTF-8; tags 21 to 23 say how bytes would stand in a text.
+//! CBOR (RFC 8949) as kube-apiserver reads and writes it: an alternative encoding of JSON values. Texts are byte
+//! strings, because Go does not check that its strings are UTF-8; tags 21 to 23 name the text encoding of bytes.
 //!
-//! A document is first checked for its form and depth as a whole, then read. The words of errors are those of Go's
-//! library, which no crate has; a tree of items beside ours would cost each document twice its memory.
+//! The form and depth of a whole document are checked before it is decoded. The error messages are those of Go's
+//! library, which no crate has; a tree of another crate's items would double the memory of each document.
 
 mod diagnose;
 mod free;
@@ -17,16 +17,16 @@ pub use write::{ARRAY_END, open_last_array, write, write_event, write_item, writ
 
 use crate::TooManyElements;
 
-/// Tag 55799 before a document says that it is CBOR (RFC 8949, 3.4.6).
+/// Tag 55799, which marks a document as CBOR (RFC 8949, 3.4.6).
 pub const SELF_DESCRIBED: [u8; 3] = [0xd9, 0xd9, 0xf7];
 
-/// Why bytes are no document that can be read; displays itself in Go's words.
+/// The error for bytes that cannot be decoded. Its text is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CborError {
-    /// The bytes are not CBOR, or hold what JSON cannot say.
+    /// The bytes are not CBOR, or hold a value that JSON does not have.
     #[error("{0}")]
     Document(String),
-    /// An item of another type than was asked for.
+    /// An item of another type than the expected one.
     #[error("{0}")]
     Mismatch(Mismatch),
     #[error("limit is {limit}")]
@@ -35,12 +35,12 @@ pub enum CborError {
     TooManyElements(#[from] TooManyElements),
 }
 
-/// An item that a type of Go cannot hold.
+/// An item that does not fit Go's type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     found: &'static str,
     target: String,
-    /// The outermost struct on the way, and its field.
+    /// The outermost struct around the item, and its field.
     field: Option<String>,
     why: String,
 }
@@ -50,12 +50,12 @@ impl CborError {
         Self::Document(why.into())
     }
 
-    /// `why` is empty where the types say everything.
+    /// Returns the error for an item of the wrong type. `why` is empty if the types explain it.
     pub(crate) fn mismatch(found: Major, target: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Mismatch(Mismatch { found: found.name(), target: target.into(), field: None, why: why.into() })
     }
 
-    /// The same about a field that a struct has for the item: the outermost one is told.
+    /// Adds the field of a struct that holds the item, in place of an inner one.
     pub(crate) fn in_field(mut self, name: impl FnOnce() -> String) -> Self {
         if let Self::Mismatch(mismatch) = &mut self {
             mismatch.field = Some(name());

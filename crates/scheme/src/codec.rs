@@ -1,5 +1,5 @@
-//! Codecs: objects to stored bytes, and stored bytes to responses. There are two: the protobuf envelope for built-in
-//! kinds, and JSON for custom resources.
+//! Codecs: from objects to stored bytes, and from stored bytes to responses. There are two: the protobuf envelope for
+//! built-in kinds, and JSON for custom resources.
 
 mod envelope;
 mod text;
@@ -61,7 +61,7 @@ pub enum MediaType {
     Protobuf,
     Json,
     Yaml,
-    /// Of custom resources alone.
+    /// For custom resources only.
     Cbor,
 }
 
@@ -107,7 +107,7 @@ impl<'a> StoredKind<'a> {
         }
     }
 
-    /// Returns the same kind in the version in which objects are written.
+    /// Returns the kind with the version in which objects are written.
     pub fn written(self, written: &'a Written) -> Self {
         let Written { version, api_version, message, .. } = written;
         Self { version, api_version, message, ..self }
@@ -153,7 +153,7 @@ mod tests {
         )
     }
 
-    /// What a server stored in CBOR reads like JSON, and is kept as JSON.
+    /// An object stored in CBOR is read like JSON, and kept as JSON.
     #[test]
     fn stored_cbor() {
         let message = message();
@@ -184,7 +184,7 @@ mod tests {
         assert!(JsonText.read(&kind, &stored[..20]).is_err());
     }
 
-    /// What is written is read again, is kept as it is, and shows the version that it is given.
+    /// A written object is read back, is kept unchanged, and has the given resourceVersion.
     #[test]
     fn bytes_and_back() {
         let message = message();

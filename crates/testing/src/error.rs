@@ -1,10 +1,10 @@
-//! Why a server did not start.
+//! The error of a server that did not start.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a server did not start.
+/// The reason why a server did not start.
 #[derive(Debug)]
 pub enum StartError {
     /// Neither the environment nor `PATH` names a program.
@@ -16,7 +16,7 @@ pub enum StartError {
         /// The reason.
         error: io::Error,
     },
-    /// The program ended, or said nothing for too long.
+    /// The program ended, or did not become ready in time.
     NotReady {
         /// The program.
         program: PathBuf,

@@ -1,7 +1,8 @@
 //! A Kubernetes API server for each test.
 //!
-//! [`ApiServer::start`] starts the program `kube-apiserver` of Binnacle on a free port, with everything in memory, and says
-//! how it is reached; with the value the server ends and all that it wrote is removed. Each test can have its own.
+//! [`ApiServer::start`] starts Binnacle's program `kube-apiserver` on a free port, with everything in memory, and
+//! returns its address and credentials. Dropping the value stops the server and removes its files. Each test can have
+//! its own.
 //!
 //! ```no_run
 //! let server = binnacle_testing::ApiServer::start()?;
@@ -10,8 +11,8 @@
 //! # Ok::<(), binnacle_testing::StartError>(())
 //! ```
 //!
-//! The program is the one that the environment variable `BINNACLE_KUBE_APISERVER` names, else the first `kube-apiserver` in
-//! `PATH`. This crate depends on nothing but the standard library.
+//! The environment variable `BINNACLE_KUBE_APISERVER` names the program; without it, the first `kube-apiserver` in
+//! `PATH` is used. This crate depends on nothing but the standard library.
 
 mod error;
 mod process;

@@ -1,4 +1,4 @@
-//! The process of a server, which is ended with the value.
+//! The process of a server, which ends when the value is dropped.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use crate::StartError;
 
-/// How long a start may take, on a machine that does much else.
+/// The time limit of a start, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How much of a log an error shows.
+/// The number of bytes of a log that an error shows.
 const SHOWN: usize = 2048;
 
-/// A process that is killed and waited for with the value. A server that keeps nothing loses nothing by that.
+/// A process that is killed and waited for on drop. A server in memory loses nothing by that.
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Starts it, and returns it with the URL that it prints once it listens. What it logs goes to a file.
+    /// Starts the command, with its log in a file, and returns it with the URL that it prints when it listens.
     pub(crate) fn start(mut command: Command, log: &Path) -> Result<(Self, String), StartError> {
         let program = PathBuf::from(command.get_program());
         let file = File::create(log).map_err(|error| StartError::File { path: log.to_owned(), error })?;
@@ -31,7 +31,7 @@ impl Process {
         if let Some(out) = process.0.stdout.take() {
             thread::spawn(move || {
                 for line in BufReader::new(out).lines().map_while(Result::ok) {
-                    // Nobody waits for the lines behind the URL: they are read so that the pipe never fills.
+                    // The lines after the URL are not used; they are read so that the pipe never fills.
                     if let Some(at) = line.find("https://") {
                         let _ = to.send(line[at..].trim_end().to_owned());
                     }
@@ -57,7 +57,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Either fails only where it has ended by itself.
+        // These fail only if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

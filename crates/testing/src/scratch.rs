@@ -1,4 +1,4 @@
-//! A folder for one server, which is removed with the value.
+//! A folder for one server, which is removed on drop.
 
 use std::fs::{self, DirBuilder};
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::StartError;
 
-/// A folder that only its owner may enter.
+/// A folder that only its owner can enter.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -30,12 +30,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever cleans the folder for temporary files.
+        // Files that cannot be removed are left to the cleanup of the temporary folder.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// 128 bits that nobody guesses, in hexadecimal digits.
+/// Returns 128 unpredictable bits in hexadecimal digits.
 pub(crate) fn random() -> Result<String, StartError> {
     const SOURCE: &str = "/dev/urandom";
     let mut bytes = [0; 16];

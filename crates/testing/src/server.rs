@@ -1,4 +1,4 @@
-//! A server, and how one is asked for.
+//! A running server, and its settings.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::scratch::{Scratch, random};
 pub const PROGRAM_VARIABLE: &str = "BINNACLE_KUBE_APISERVER";
 const PROGRAM: &str = "kube-apiserver";
 
-/// A running server, of which everything is gone when the value is dropped.
+/// A running server. Dropping the value stops it and removes its data.
 ///
 /// A test that panics drops it too; a process that is killed or calls [`std::process::exit`] leaves its servers running.
 pub struct ApiServer {
@@ -25,7 +25,7 @@ pub struct ApiServer {
     scratch: Scratch,
 }
 
-/// Settings of a server that is to be started.
+/// The settings of a server before its start.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     program: Option<PathBuf>,
@@ -38,55 +38,55 @@ impl ApiServer {
         Self::builder().start()
     }
 
-    /// Settings that can be changed before the start.
+    /// Returns settings that can be changed before the start.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The address, as in `https://127.0.0.1:41234`.
+    /// Returns the address, as in `https://127.0.0.1:41234`.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// A kubeconfig of an administrator (group `system:masters`), with certificates and key inside of it.
+    /// Returns a kubeconfig of an administrator (group `system:masters`), with certificates and key embedded.
     #[must_use]
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }
 
-    /// A file with [`Self::kubeconfig`], for `--kubeconfig` and `KUBECONFIG`.
+    /// Returns the path of a file with [`Self::kubeconfig`], for `--kubeconfig` and `KUBECONFIG`.
     #[must_use]
     pub fn kubeconfig_path(&self) -> PathBuf {
         self.data().join("admin.kubeconfig")
     }
 
-    /// The authority that signed the server's certificate, as PEM.
+    /// Returns the certificate of the authority that signed the server's certificate, as PEM.
     #[must_use]
     pub fn ca(&self) -> &str {
         &self.ca
     }
 
-    /// A file with [`Self::ca`].
+    /// Returns the path of a file with [`Self::ca`].
     #[must_use]
     pub fn ca_path(&self) -> PathBuf {
         self.data().join("pki/ca.crt")
     }
 
-    /// A bearer token of an administrator.
+    /// Returns a bearer token of an administrator.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// The server's log so far.
+    /// Returns the server's log so far.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.scratch.path().join(LOG)).unwrap_or_default()
     }
 
-    /// The process.
+    /// Returns the process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
@@ -98,14 +98,14 @@ impl ApiServer {
 }
 
 impl Builder {
-    /// Another program than the one that the environment names.
+    /// Sets the program, in place of the one that the environment names.
     #[must_use]
     pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
         self.program = Some(program.into());
         self
     }
 
-    /// One more flag, as in `--feature-gates=MutatingAdmissionPolicy=true`.
+    /// Adds a flag, as in `--feature-gates=MutatingAdmissionPolicy=true`.
     #[must_use]
     pub fn flag(mut self, flag: impl Into<OsString>) -> Self {
         self.flags.push(flag.into());
@@ -132,7 +132,7 @@ impl Builder {
     }
 }
 
-/// The program: a variable names it, or the first folder of a path that has one.
+/// Returns the path of the program: the one that the variable names, or the first in the folders of `PATH`.
 fn find(named: Option<OsString>, path: Option<OsString>) -> Result<PathBuf, StartError> {
     if let Some(named) = named.filter(|named| !named.is_empty()) {
         return Ok(named.into());

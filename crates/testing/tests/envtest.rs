@@ -1,5 +1,5 @@
-//! Both programs as controller-runtime's envtest starts, asks and stops them: its flags, its health checks, its order, its
-//! certificates, and a definition and a webhook installed as it installs them.
+//! The two programs as controller-runtime's envtest starts, probes and stops them: with its flags, health checks, order
+//! and certificates, and with a definition and a webhook installed as envtest installs them.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -18,7 +18,7 @@ use rcgen::{
 };
 use serde_json::{Value, json};
 
-/// A process that is killed with the value.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Running {
@@ -27,7 +27,7 @@ impl Running {
         Self(command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the end.
     fn stop(mut self) {
         let id = self.0.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
@@ -42,7 +42,7 @@ impl Drop for Running {
     }
 }
 
-/// An authority as envtest makes them: its certificate as PEM, and what signs.
+/// An authority as envtest makes it: its certificate as PEM, and its signing key.
 struct TinyCa {
     certificate: String,
     key: String,
@@ -74,12 +74,12 @@ impl TinyCa {
     }
 }
 
-/// A port that was free a moment ago: envtest takes its ports in the same way.
+/// Returns a port that was free a moment ago, as envtest does.
 fn suggest() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// True when a line of the help begins with a flag: envtest gives some flags only then.
+/// Returns true if a line of the help starts with a flag: envtest passes some flags only then.
 fn has_flag(mut command: Command, flag: &str) -> bool {
     let output = command.arg("--help").output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -95,7 +95,7 @@ fn is_healthy(port: u16) -> Option<()> {
     answer.starts_with("HTTP/1.1 200 ").then_some(())
 }
 
-/// The two programs, running.
+/// The two running programs.
 struct ControlPlane {
     server: Running,
     etcd: Running,
@@ -143,7 +143,7 @@ impl ControlPlane {
         let admin = Handshake::new(serving.certificate.clone()).identity(&certificate, &key);
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let this = Self { server, etcd, address, admin, temp };
-        // Nobody has authenticated for this one.
+        // An anonymous request.
         let anonymous = Handshake::new(serving.certificate);
         wait_until("/healthz", async || {
             let mut client = Client::connect(this.address, &anonymous).await.ok()?;
@@ -180,7 +180,7 @@ async fn starts_installs_and_stops() {
     let (status, body) =
         plane.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
     assert_eq!(status, 201, "{body}");
-    // As envtest waits for definitions: by the discovery of their version.
+    // envtest waits for definitions by the discovery of their version.
     wait_until("the resource of a definition", async || {
         let (_, body) = plane.send("GET", "/apis/bar.example.com/v1", &Value::Null).await;
         body.contains(r#""name":"foos""#).then_some(())
@@ -196,7 +196,7 @@ async fn starts_installs_and_stops() {
             return Response::builder().status(301).body(Vec::new()).unwrap();
         }
         let review: Value = serde_json::from_slice(request.body()).unwrap();
-        // As controller-runtime says "denied".
+        // The answer of controller-runtime for a denied request.
         let status = json!({"message": "Always denied", "reason": "Forbidden", "code": 403});
         let denied = json!({
             "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
@@ -205,7 +205,8 @@ async fn starts_installs_and_stops() {
         Response::new(denied.to_string().into_bytes())
     })
     .await;
-    // The bundle is the webhook's own certificate and no authority, and the path begins with two slashes: both are envtest's.
+    // As in envtest, the bundle is the webhook's own certificate and no authority, and the path starts with two
+    // slashes.
     let itself = Client::connect(hook.address, &Handshake::new(hook.authority.clone())).await.unwrap().certificate;
     let bundle =
         format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", BASE64_STANDARD.encode(itself));

@@ -1,4 +1,4 @@
-//! The packages that give tests in Python and JavaScript a server, by their own tests.
+//! The packages that provide a server to tests in Python and JavaScript, checked by their own tests.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 

@@ -1,4 +1,4 @@
-//! Servers as tests have them.
+//! Servers as tests use them.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -16,7 +16,7 @@ fn start() -> ApiServer {
     ApiServer::builder().program(program()).start().unwrap()
 }
 
-/// The status of an answer.
+/// Sends a request and returns the status of the response.
 async fn ask(server: &ApiServer, handshake: &Handshake, path: &str, token: Option<&str>, body: Option<&str>) -> u16 {
     let address = server.url().strip_prefix("https://").unwrap().parse().unwrap();
     let mut client = Client::connect(address, handshake).await.unwrap();
@@ -39,7 +39,7 @@ async fn what_it_tells_is_what_clients_need() {
     assert_eq!(std::fs::read_to_string(server.ca_path()).unwrap(), server.ca());
 }
 
-/// Fifty at once: each has its own objects, and nothing of any is left.
+/// Fifty servers at once: each has its own objects, and all are removed completely.
 #[test]
 fn fifty_at_once() {
     const NAMESPACE: &str = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"mine"}}"#;
@@ -66,7 +66,7 @@ fn what_does_not_start_says_why() {
     assert!(matches!(error, StartError::Spawn { .. }), "{error}");
     let error = failed(ApiServer::builder().program(program()).flag("--no-such-flag"));
     assert!(error.to_string().contains("no-such-flag"), "{error}");
-    // A program that ends without a word.
+    // A program that ends without output.
     let error = failed(ApiServer::builder().program("/bin/true"));
     assert!(matches!(error, StartError::NotReady { .. }), "{error}");
 }

@@ -6,7 +6,7 @@ use std::process::{Command as Process, Stdio};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-/// Measured if nothing is named: the paths that requests take most often.
+/// The scenarios to measure by default: the paths that requests take most often.
 const SCENARIOS: [&str; 7] = ["create", "get", "list", "patch", "apply", "leases", "watch"];
 
 pub(crate) fn command() -> Command {
@@ -27,7 +27,7 @@ pub(crate) fn command() -> Command {
         )
 }
 
-/// An operation, and its costs in each round: with the base, with the other.
+/// An operation and its costs in each round: with the base program, and with the other one.
 #[derive(Debug, PartialEq)]
 struct Operation {
     name: String,
@@ -62,7 +62,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     Err(format!("more than {most} times as dear: {}", names.join("; ")))
 }
 
-/// Runs the bench with a program; operations and what each cost, in microseconds.
+/// Runs the bench with a program, and returns the operations and the cost of each in microseconds.
 fn measure(program: &str, scenarios: &[&str], scale: &str) -> Result<Vec<(String, f64)>, String> {
     let program = Path::new(program).canonicalize().map_err(|error| format!("{program}: {error}"))?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -78,7 +78,7 @@ fn measure(program: &str, scenarios: &[&str], scale: &str) -> Result<Vec<(String
     Ok(table.lines().filter_map(cost).collect())
 }
 
-/// A line of the bench's table: the operation, and its processor time. Lines without a cost are none.
+/// Parses a line of the bench's table: the operation and its processor time; `None` for lines without a cost.
 fn cost(line: &str) -> Option<(String, f64)> {
     let mut cells = line.trim().strip_prefix('|')?.split('|').map(str::trim);
     let name = cells.next()?;
@@ -86,7 +86,7 @@ fn cost(line: &str) -> Option<(String, f64)> {
     (cost > 0.0).then(|| (name.to_owned(), cost))
 }
 
-/// Adds a round. Both programs did the same.
+/// Adds a round, in which both programs ran the same operations.
 fn add(operations: &mut Vec<Operation>, [base, other]: [Vec<(String, f64)>; 2]) -> Result<(), String> {
     for (name, cost) in base {
         let Some((_, beside)) = other.iter().find(|(other, _)| *other == name) else {
@@ -105,7 +105,7 @@ impl Operation {
         median(self.costs.iter().map(|costs| costs[of]).collect())
     }
 
-    /// The cost relative to the base: the median of the rounds.
+    /// Returns the median over the rounds of the cost relative to the base.
     fn ratio(&self) -> f64 {
         median(self.costs.iter().map(|[base, other]| other / base).collect())
     }
@@ -123,7 +123,7 @@ impl Operation {
     }
 }
 
-/// The median; of an even number of values the greater of the two in the middle.
+/// Returns the median; of an even number of values, the greater of the two in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

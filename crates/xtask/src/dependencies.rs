@@ -11,7 +11,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// All that is wrong, one finding a line.
+/// One line for each problem that was found.
 type Findings = Vec<String>;
 
 pub(crate) fn command() -> clap::Command {
@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Cargo's metadata of the packages of this platform: others need not have been fetched.
+/// Returns Cargo's metadata of the packages for this platform; packages for others need not have been fetched.
 fn metadata(root: &PathBuf) -> Result<Value, String> {
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -57,7 +57,7 @@ fn metadata(root: &PathBuf) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// The elements of a list of strings in `deny.toml`, of tables with a name as well.
+/// Returns the elements of a list in `deny.toml`: strings, or the names of tables.
 fn list(rules: &str, name: &str) -> Vec<String> {
     let inside = rules
         .lines()

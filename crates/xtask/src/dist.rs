@@ -1,6 +1,6 @@
-//! `cargo xtask dist`: what is released, packed from built programs: a tarball, a Debian package, an OCI image layout, and
-//! lists of what is in them. Equal programs give equal bytes: every time is that of the last commit, every owner is fixed,
-//! and every list is sorted.
+//! `cargo xtask dist`: packs built programs for a release, as a tarball, a Debian package and an OCI image layout, with
+//! lists of their contents. Equal programs give equal bytes: all times are that of the last commit, owners are fixed,
+//! and lists are sorted.
 
 mod archive;
 mod debian;
@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use archive::{Node, Tree};
 pub(crate) use target::Target;
 
-/// The programs that are packed, by their names in the workspace: server, operator's program, stand-in for etcd.
+/// The names of the packed programs in the workspace: the server, the operator's program, the stand-in for etcd.
 const PROGRAMS: [&str; 3] = [SERVER, TOOL, STAND_IN];
 const SERVER: &str = "kube-apiserver";
 const TOOL: &str = "binnacle";
@@ -58,7 +58,7 @@ pub(crate) fn command() -> clap::Command {
         )
 }
 
-/// A flag that takes a path.
+/// Returns a flag that takes a path.
 fn folder(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).value_parser(value_parser!(PathBuf)).help(help)
 }
@@ -90,12 +90,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     Ok(())
 }
 
-/// What a release is made of.
+/// The contents of a release.
 struct Release {
     version: String,
-    /// The commit, where git knows it.
+    /// The commit, if git knows it.
     revision: Option<String>,
-    /// The time of everything that is packed, in seconds since 1970.
+    /// The modification time of all packed files, in seconds since 1970.
     epoch: u64,
     maintainer: String,
     target: Target,
@@ -107,7 +107,7 @@ struct Release {
 }
 
 impl Release {
-    /// Everything that goes into the folder of packages.
+    /// Returns all files of the output folder.
     fn pack(&self, components: &[sbom::Component]) -> Result<Tree, String> {
         for (program, bytes) in &self.programs {
             libraries::check_machine(bytes, &self.target).map_err(|error| format!("{program}: {error}"))?;
@@ -129,7 +129,7 @@ impl Release {
         Ok(all)
     }
 
-    /// The programs in one folder, which serves as `KUBEBUILDER_ASSETS` too.
+    /// Packs the programs in one folder, which can also serve as `KUBEBUILDER_ASSETS`.
     fn tarball(&self, name: &str, sbom: &[u8]) -> Result<Vec<u8>, String> {
         let mut files = Tree::default();
         for (program, bytes) in &self.programs {
@@ -145,12 +145,12 @@ impl Release {
         archive::gzip(&folder.tar(self.epoch, "")?, self.compression)
     }
 
-    /// The time of everything that is packed, as RFC 3339 writes it.
+    /// Returns the time of all packed files as RFC 3339.
     fn date(&self) -> Result<String, String> {
         Ok(self.time()?.to_string())
     }
 
-    /// The same as mails and Debian's changelogs write it.
+    /// Returns the same time in the format of mails and Debian changelogs.
     fn mail_date(&self) -> Result<String, String> {
         let zoned = self.time()?.to_zoned(jiff::tz::TimeZone::UTC);
         jiff::fmt::rfc2822::to_string(&zoned).map_err(|error| error.to_string())
@@ -166,7 +166,7 @@ impl Release {
     }
 }
 
-/// Checksums of all files, as `sha256sum --check` reads them.
+/// Returns the checksums of all files, as `sha256sum --check` reads them.
 fn sums(tree: &Tree) -> Vec<u8> {
     let mut text = String::new();
     for (path, entry) in tree.entries() {
@@ -191,7 +191,7 @@ pub(crate) fn read_programs(folder: &Path) -> Result<BTreeMap<&'static str, Vec<
     PROGRAMS.into_iter().map(|name| Ok((name, read(&folder.join(name))?))).collect()
 }
 
-/// Builds the programs as they are released, and returns where they are.
+/// Builds the programs in their release form, and returns their folder.
 pub(crate) fn build(root: &Path, target: &Target) -> Result<PathBuf, String> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).args(["build", "--release", "--locked"]);
@@ -209,8 +209,8 @@ pub(crate) fn build(root: &Path, target: &Target) -> Result<PathBuf, String> {
     Ok(if target.is_this_machine() { built.join("release") } else { built.join(target.triple).join("release") })
 }
 
-/// The time of everything that is packed: what <https://reproducible-builds.org/docs/source-date-epoch/> says, or else that
-/// of the last commit.
+/// Returns the time for all packed files: `SOURCE_DATE_EPOCH`
+/// (<https://reproducible-builds.org/docs/source-date-epoch/>), or that of the last commit.
 fn epoch(root: &Path) -> Result<u64, String> {
     let text = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) => text,

@@ -1,4 +1,5 @@
-//! `cargo xtask envtest`: a folder for `KUBEBUILDER_ASSETS`, from which controller-runtime's envtest starts a server.
+//! `cargo xtask envtest`: makes a folder for `KUBEBUILDER_ASSETS`, from which controller-runtime's envtest starts a
+//! server.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use clap::{Arg, ArgMatches, value_parser};
 
 use crate::dist::{self, Target};
 
-/// The programs that envtest looks for beside kubectl.
+/// The programs that envtest expects beside kubectl.
 const ASSETS: [&str; 2] = ["etcd", "kube-apiserver"];
 const KUBECTL: &str = "kubectl";
 
@@ -51,7 +52,7 @@ fn write(folder: &Path, programs: &Path, kubectl: Option<&Path>) -> Result<(), S
     kubectl.map_or(Ok(()), |kubectl| copy(kubectl, &folder.join(KUBECTL)))
 }
 
-/// Copies a program beside its place and moves it there: one that runs from that place goes on.
+/// Copies a program next to its destination and then renames it, so that a running copy is not affected.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let begun = to.with_extension("new");
     std::fs::copy(from, &begun)
@@ -73,7 +74,7 @@ mod tests {
         for name in ["etcd", "kube-apiserver", "binnacle", "kubectl"] {
             std::fs::write(programs.join(name), name).unwrap();
         }
-        // Again over what is there.
+        // The second time, the files exist already.
         for kubectl in [None, Some(programs.join("kubectl"))] {
             write(&folder, &programs, kubectl.as_deref()).unwrap();
         }

@@ -45,7 +45,7 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let Some(inputs) = Inputs::new(matches) else {
         let missing = "there are no OpenAPI documents and protobuf numbers here";
-        // Only a check without any input of its own may pass by.
+        // A check may be skipped only if it has no input of its own.
         if !matches.get_flag("check")
             || ["openapi", "protobuf", "go-types"].iter().any(|name| matches.contains_id(name))
         {
@@ -77,7 +77,7 @@ struct Inputs {
 }
 
 impl Inputs {
-    /// The inputs that the command line names, else those beside the project; `None` where there are none.
+    /// Returns the inputs that the command line names, or those beside the project; `None` if there are none.
     fn new(matches: &ArgMatches) -> Option<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let shared = env::var_os("BINNACLE_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
@@ -99,7 +99,7 @@ impl Inputs {
     }
 }
 
-/// The texts of a folder of tables by file name; none where there is no folder yet.
+/// Returns the texts of a folder's tables by file name; none if the folder does not exist yet.
 fn read_files(folder: &Path) -> Result<BTreeMap<String, String>, String> {
     let mut files = BTreeMap::new();
     if !folder.is_dir() {
@@ -144,10 +144,10 @@ fn check(folder: &Path, files: &BTreeMap<String, String>) -> Result<(), String> 
     Err(format!("the tables differ from their sources, run `cargo xtask import-api`:\n{}", differences.join("\n")))
 }
 
-/// At most this many lines are shown of each file.
+/// The number of differing lines to show of each file.
 const SHOWN: usize = 20;
 
-/// A line for each file and for each line that only one side has, with the message it stands in.
+/// Returns a line for each file and each line that only one side has, with the message around it.
 fn differences(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<String> {
     let mut out = Vec::new();
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
@@ -174,7 +174,7 @@ fn differences(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -
     out
 }
 
-/// Each line with the message it belongs to.
+/// Returns each line with the message that it belongs to.
 fn located(text: &str) -> Vec<(&str, &str)> {
     let mut message = "";
     text.lines()

@@ -1,4 +1,5 @@
-//! Takes precautions of the embedded store away, one by one, in a copy of the workspace, and expects its tests to fail.
+//! Mutation tests of the embedded store: removes its precautions one by one in a copy of the workspace, and expects its
+//! tests to fail.
 
 use std::fs;
 use std::io::Read;
@@ -18,7 +19,7 @@ pub(crate) fn command() -> Command {
         ))
 }
 
-/// One precaution that is taken away.
+/// A precaution to remove.
 struct Mutant {
     name: String,
     file: String,
@@ -31,11 +32,11 @@ struct Mutant {
 enum Verdict {
     Passed,
     Failed,
-    /// They were ended.
+    /// The tests exceeded their time limit and were killed.
     Hung,
 }
 
-/// The tests' time limit: at least this long, and so many times as long as they take without a mutant.
+/// The minimum time limit of the tests, and the factor on their duration without a mutant.
 const PATIENCE: Duration = Duration::from_secs(120);
 const TIMES: u32 = 3;
 
@@ -62,7 +63,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
         Some(minutes) => Duration::from_secs(minutes * 60),
         None => {
             let begun = Instant::now();
-            // Without a limit: how long they take is not known yet, and nothing is taken away.
+            // Without a limit, since their duration is not known yet, and without a mutant.
             if try_tests(&workspace, &target, None)? != Verdict::Passed {
                 return Err("the tests fail as it is".to_owned());
             }
@@ -127,15 +128,15 @@ fn try_tests(workspace: &Path, target: &Path, limit: Option<Duration>) -> Result
     run_within(cargo(&["--lib", "--test", "crash", "--test", "bounds", "--test", "disk", "--test", "power"]), limit)
 }
 
-/// Runs a program; it and all processes that it starts are ended together when they take too long.
+/// Runs a program; on a timeout, kills it and all processes that it started.
 fn run_within(mut process: Process, limit: Option<Duration>) -> Result<Verdict, String> {
     let failed = |error: std::io::Error| format!("the tests: {error}");
-    // Started processes inherit the pipe, so that its end says that all of them have gone.
+    // Child processes inherit the pipe, so that its end means that all of them have ended.
     let mut child = process.process_group(0).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let (sender, ended) = std::sync::mpsc::channel();
     let output = child.stdout.take();
     std::thread::spawn(move || {
-        // Their output is not wanted; the receiver may have given up.
+        // The output is not used; the receiver may be gone.
         let _ = output.map(|mut output| std::io::copy(&mut output.by_ref(), &mut std::io::sink()));
         let _ = sender.send(());
     });

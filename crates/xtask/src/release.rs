@@ -1,8 +1,8 @@
-//! The server as it is released: optimized by the profiles of instrumented builds.
+//! The release build of the server, optimized with the profiles of instrumented builds.
 //!
-//! Counting how often each branch is taken tells the compiler which code to inline, and which hardly ever runs and may
-//! be small: a create costs a third less. Counting once more in the program that the compiler made tells BOLT where to
-//! put the code: a create costs a seventh less than that, and code that an idle server never runs is not in memory.
+//! The counts of branches tell the compiler which code to inline, and which code rarely runs and may be small: a create
+//! costs a third less. A second count, in the compiled program, tells BOLT where to put the code: a create costs a
+//! seventh less than that, and code that an idle server never runs is not in memory.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-/// The bench for training: the start, and the paths that requests take most often.
+/// The bench runs for training: the start, and the paths that requests take most often.
 #[rustfmt::skip]
 const BENCH: [&str; 14] = [
     "run", "--release", "-p", "binnacle-bench", "--", "--scale=0.2",
@@ -21,11 +21,11 @@ const SERVER: &str = "kube-apiserver";
 /// The separator of flags in `CARGO_ENCODED_RUSTFLAGS`, so that they may hold spaces.
 const FLAG_END: &str = "\x1f";
 
-/// The linker's options: BOLT needs relocations. A fixed address, which Go's programs have too, takes two megabytes of
-/// relocated tables out of the memory of every server, and some instructions out of every call.
+/// The linker's options: BOLT needs relocations. A fixed address, which Go's programs have too, saves two megabytes of
+/// relocated tables in the memory of every server, and some instructions in every call.
 const LINKED: [&str; 2] = ["-Clink-arg=-Wl,--emit-relocs", "-Crelocation-model=static"];
-/// BOLT's options: blocks in the order in which they run, functions beside those that they call, code that did not run
-/// out of the way.
+/// BOLT's options: blocks in the order in which they run, functions beside their callees, code that did not run apart
+/// from the rest.
 const LAYOUT: [&str; 7] = [
     "-reorder-blocks=ext-tsp",
     "-reorder-functions=cdsort",
@@ -59,7 +59,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let compiler = Compiler::ask()?;
     let tools = Tools::find(&compiler)?;
     let counted = directory.join("counts");
-    // Counts of an older program say nothing of this one.
+    // Counts of an older program do not apply to this one.
     if counted.exists() {
         std::fs::remove_dir_all(&counted).map_err(|error| problem("empty", &counted, &error))?;
     }
@@ -71,7 +71,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     training.run(&inputs[0], &BENCH)?;
     if !matches.get_flag("without-stories") {
         let stories = counted.join("stories");
-        // Some stories wait for no longer than an optimized server needs: their profiles until then count.
+        // Some stories time out with a slow server: their profiles until then count.
         if let Err(problem) = training.run(&stories, &["test", "-p", "binnacle-e2e", "--no-fail-fast"]) {
             eprintln!("warning: {problem}");
         }
@@ -112,9 +112,9 @@ struct Training<'t> {
 }
 
 impl Training<'_> {
-    /// Runs a command; the counts of it go into a directory.
+    /// Runs a command, whose counts go to a directory.
     fn run(&self, counts: &Path, arguments: &[&str]) -> Result<(), String> {
-        // Servers that end one after the other add to the same few files.
+        // Successive servers add to the same few files.
         let file = counts.join("%4m.profraw");
         let mut command = cargo(self.root);
         command.args(arguments).env("BINNACLE_KUBE_APISERVER", &self.server).env("LLVM_PROFILE_FILE", file);
@@ -122,7 +122,7 @@ impl Training<'_> {
     }
 }
 
-/// The facts of `rustc -vV`, and its sysroot.
+/// The output of `rustc -vV`, and the sysroot.
 struct Compiler {
     host: String,
     llvm: String,
@@ -142,7 +142,8 @@ impl Compiler {
         Ok(Self { host: field("host")?, llvm, sysroot: PathBuf::from(sysroot.trim()) })
     }
 
-    /// One of the programs that come with LLVM; what one version writes another need not read.
+    /// Returns the path of one of LLVM's programs, which must be of the compiler's version: others may not read its
+    /// files.
     fn tool(&self, name: &str) -> Result<PathBuf, String> {
         let component = self.sysroot.join("lib/rustlib").join(&self.host).join("bin").join(name);
         let wanted = format!("LLVM version {}.", self.llvm);
@@ -156,7 +157,7 @@ impl Compiler {
     }
 }
 
-/// The programs that come with LLVM.
+/// The paths of LLVM's programs.
 struct Tools {
     profdata: PathBuf,
     bolt: PathBuf,
@@ -179,7 +180,7 @@ struct Build<'b> {
 }
 
 impl Build<'_> {
-    /// Builds the server with more flags. The named target keeps them from programs that only run while building.
+    /// Builds the server with additional flags. Because the target is named, they do not apply to build scripts.
     fn server(&self, target: &Path, flags: &[OsString]) -> Result<PathBuf, String> {
         let host = &self.compiler.host;
         let given = env::var("RUSTFLAGS").unwrap_or_default();
@@ -193,7 +194,7 @@ impl Build<'_> {
     }
 }
 
-/// The files of a directory.
+/// Returns the files of a directory.
 fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let entries =
         std::fs::read_dir(directory).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());

@@ -13,11 +13,11 @@ pub(crate) struct Mutating {
     pub(crate) conditions: MatchConditions,
     pub(crate) mutations: Vec<Mutation>,
     pub(crate) variables: Variables,
-    /// True when it is asked again after others have changed the object.
+    /// True if the policy is evaluated again after others have changed the object.
     pub(crate) reinvocable: bool,
 }
 
-/// One change to the object.
+/// A mutation of the object.
 #[derive(Debug)]
 pub(crate) struct Mutation {
     how: How,
@@ -57,7 +57,7 @@ impl Mutation {
         Some(Self { how, expression: compiler.compile_mutation(expression, &[ty]) })
     }
 
-    /// The change that it asks for.
+    /// Evaluates the mutation and returns its change.
     pub(crate) fn evaluate(&self, variables: &Variables, inputs: &Inputs<'_>) -> Result<Change, Failure> {
         if let Some(why) = self.expression.compile_error() {
             return Err(Failure::Message(why.to_owned()));

@@ -1,4 +1,4 @@
-//! Changes made of a mutation's value: a configuration that is merged into the object, or a JSON patch.
+//! Changes from the value of a mutation: an apply configuration that is merged into the object, or a JSON patch.
 
 use binnacle_cel::{Val, go_double};
 use binnacle_meta::Status;
@@ -18,13 +18,13 @@ pub(crate) enum Change {
 /// The failure of a mutation.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Treated by the failure policy.
+    /// The failure policy applies.
     Message(String),
-    /// Refuses the request.
+    /// The request is refused.
     Status(Status),
 }
 
-/// The largest integer that JSON has as a number, as in the language's conversion.
+/// The largest integer that JSON has as a number, as in CEL's conversion.
 const MAX_SAFE: i64 = (1 << 53) - 1;
 
 impl Failure {
@@ -37,14 +37,14 @@ impl Failure {
 }
 
 impl Change {
-    /// The change of an `Object{...}`.
+    /// Returns the change of an `Object{...}`.
     pub(crate) fn configuration(value: &Val<'_>) -> Result<Self, Failure> {
         check_names(value, "Object")?;
         let tree = value.to_tree().map_err(|error| Failure::Message(format!("invalid return type: {error}")))?;
         Ok(Self::Configuration(tree))
     }
 
-    /// The change of a `[JSONPatch{...}, ...]`.
+    /// Returns the change of a `[JSONPatch{...}, ...]`.
     pub(crate) fn json_patch(value: &Val<'_>) -> Result<Self, Failure> {
         let Val::List(list) = value else {
             let why = "type mismatch: JSONPatchType.expression should evaluate to array";
@@ -56,7 +56,7 @@ impl Change {
         Ok(Self::JsonPatch(list.iter().map(item).collect::<Result<_, _>>()?))
     }
 
-    /// The object with the change, complete in the same version.
+    /// Returns the changed object, complete and in the same version.
     pub(crate) fn apply(self, object: &Value, schema: &Schema<'_>) -> Result<Value, Failure> {
         match self {
             Self::Configuration(mut configuration) => {
@@ -71,7 +71,7 @@ impl Change {
             Self::JsonPatch(operations) => {
                 let patched = match Patch::of(&operations).apply_or_say(object.clone()) {
                     Ok(patched) => patched,
-                    // A test that fails keeps the patch from being applied, and is no failure.
+                    // A failed test skips the patch, and is no failure.
                     Err(why) if why.ends_with(": test failed") => return Ok(object.clone()),
                     Err(why) => return Err(Failure::Message(format!("JSON Patch: {why}"))),
                 };
@@ -81,7 +81,7 @@ impl Change {
     }
 }
 
-/// The names of objects must be the paths of the fields that they are values of.
+/// Checks that the type name of each nested object is the path of its field.
 fn check_names(value: &Val<'_>, root: &str) -> Result<(), Failure> {
     let mut wrong = Vec::new();
     mismatches(value, root, &mut wrong);
@@ -113,7 +113,7 @@ fn mismatches(value: &Val<'_>, path: &str, wrong: &mut Vec<String>) {
     }
 }
 
-/// One operation as it stands in a patch.
+/// Converts one operation of a JSON patch.
 fn operation(value: &Val<'_>) -> Result<Object, Failure> {
     let Val::Message(message) = value else {
         let why = "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch";
@@ -135,7 +135,7 @@ fn operation(value: &Val<'_>) -> Result<Object, Failure> {
                 })?;
                 operation.insert("value", as_json(tree));
             }
-            // An empty source is absent, not an empty path.
+            // An empty `from` means none, not an empty path.
             "from" if value.as_str().is_none_or(str::is_empty) => {}
             name => {
                 operation.insert(name, value.as_str().unwrap_or_default());
@@ -145,7 +145,7 @@ fn operation(value: &Val<'_>) -> Result<Object, Failure> {
     Ok(operation)
 }
 
-/// Numbers as the language writes them in JSON: integers that doubles cannot hold are texts, doubles without a fraction are
+/// Converts numbers as CEL does for JSON: integers that doubles cannot hold are texts, doubles without a fraction are
 /// integers.
 fn as_json(value: Value) -> Value {
     match value {
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// The change that a mutation wants, as JSON, or why there is none.
+    /// Returns the change of a mutation as JSON, or the reason for its failure.
     fn change(kind: &str, expression: &str) -> String {
         let member = if kind == "JSONPatch" { "jsonPatch" } else { "applyConfiguration" };
         let mut mutation = Object::new();

@@ -1,4 +1,4 @@
-//! Reinvocation of policies: those that want to see the changes that others have made after them.
+//! Reinvocation of policies after later changes to the object.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use binnacle_schema::Value;
 use super::{Mutating, NAME};
 use crate::policy::{Binding, Policy};
 
-/// Policy, binding, and namespace and name of the parameter object.
+/// The names of policy and binding, and the namespace and name of the parameter object.
 pub(crate) type Key = (Text, Text, Option<(Text, Text)>);
 
 pub(crate) fn key(policy: &Policy<Mutating>, binding: &Binding, param: Option<&Value>) -> Key {
@@ -18,20 +18,20 @@ pub(crate) fn key(policy: &Policy<Mutating>, binding: &Binding, param: Option<&V
     (policy.name.clone(), binding.name.clone(), param)
 }
 
-/// The state that the first pass leaves to the second.
+/// The state of the first pass that the second pass uses.
 #[derive(Default)]
 struct State {
-    /// The object as policies left it.
+    /// The object after the policies.
     last: Option<Value>,
-    /// Policies that may be asked again and have been asked since the object last changed.
+    /// Reinvocable policies that were invoked since the last change of the object.
     invoked: HashSet<Key>,
-    /// Policies that are to be asked again.
+    /// Policies to invoke again.
     due: HashSet<Key>,
 }
 
-/// The policies that are asked in a pass.
+/// The policies that are invoked in a pass.
 pub(crate) struct Invocations<'a> {
-    /// Absent outside of passes.
+    /// `None` outside of passes.
     reinvocation: Option<&'a Reinvocation>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Invocations<'a> {
         Self { reinvocation: request.reinvocation() }
     }
 
-    /// A pass begins, possibly with an object that others have changed.
+    /// Begins a pass; other plugins may have changed the object since the last one.
     pub(crate) fn begin(&self, object: &Value) {
         self.with(|state| {
             if self.is_second() && state.last.as_ref() != Some(object) {
@@ -55,12 +55,12 @@ impl<'a> Invocations<'a> {
         });
     }
 
-    /// True when a policy is to be asked in this pass.
+    /// Returns true if a policy is to be invoked in this pass.
     pub(crate) fn is_due(&self, key: &Key) -> bool {
         !self.is_second() || self.with(|state| state.due.contains(key))
     }
 
-    /// A policy that may be asked again was asked.
+    /// Records the invocation of a reinvocable policy.
     pub(crate) fn invoked(&self, key: Key) {
         self.with(|state| {
             state.invoked.insert(key);

@@ -1,4 +1,4 @@
-//! The schema of the kind that a policy matched, and how a changed object becomes one of that kind again.
+//! The schema of the kind that a policy matched, and the decoding of changed objects.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use binnacle_schema::{Message, Value, decode, defaults};
 
 pub(crate) struct Schema<'s> {
     pub(crate) message: &'s Message,
-    /// Absent for kinds that are kept nowhere.
+    /// `None` for kinds that are not stored.
     resource: Option<&'s Arc<Resource>>,
 }
 
@@ -23,12 +23,12 @@ impl<'s> Schema<'s> {
         }
     }
 
-    /// A changed object with its defaults; unknown fields are dropped.
+    /// Decodes a changed object and sets its defaults; unknown fields are dropped.
     pub(crate) fn accept(&self, changed: Value) -> Result<Value, String> {
         self.complete(changed, false)
     }
 
-    /// As [`Schema::accept`]; unknown fields are errors. Custom resources may hold anything here.
+    /// As [`Schema::accept`], but unknown fields are errors, except in custom resources.
     pub(crate) fn accept_strictly(&self, changed: Value) -> Result<Value, String> {
         self.complete(changed, true)
     }

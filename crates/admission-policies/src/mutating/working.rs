@@ -1,4 +1,4 @@
-//! The object on its way from policy to policy, in the version that each of them asks for.
+//! The object during mutation, in the version of each policy in turn.
 
 use binnacle_admission_matching::Subject;
 use binnacle_meta::{GroupVersionKind, Status};
@@ -6,17 +6,17 @@ use binnacle_schema::Value;
 
 pub(crate) struct Working<'a, 's> {
     subject: &'a Subject<'s>,
-    /// As plugins have it, without what has changed in `shown`.
+    /// The object in the version of plugins, without the changes in `shown`.
     object: &'a mut Value,
     shown: Option<View>,
-    /// True when any policy has changed the object.
+    /// True if any policy has changed the object.
     changed: bool,
 }
 
 /// The object in another version, or with changes.
 struct View {
     kind: GroupVersionKind,
-    /// Absent where `object` is of that version and nothing has changed.
+    /// `None` if `object` is of that version and has not changed.
     value: Option<Value>,
     changed: bool,
 }
@@ -26,10 +26,10 @@ impl<'a, 's> Working<'a, 's> {
         Self { subject, object, shown: None, changed: false }
     }
 
-    /// Brings the object into a version, with all changes so far.
+    /// Converts the object to a version, with all changes so far.
     ///
     /// # Errors
-    /// 500 when it cannot be converted.
+    /// 500 if it cannot be converted.
     pub(crate) async fn show(&mut self, kind: &GroupVersionKind) -> Result<(), Status> {
         if self.shown.as_ref().is_some_and(|shown| shown.kind == *kind) {
             return Ok(());
@@ -43,23 +43,23 @@ impl<'a, 's> Working<'a, 's> {
         Ok(())
     }
 
-    /// The object in the version that it was last brought into; `None` where there is no object.
+    /// Returns the object in the version of the last [`Self::show`]; `None` if there is no object.
     pub(crate) fn object(&self) -> Option<&Value> {
         let shown = self.shown.as_ref().and_then(|shown| shown.value.as_ref());
         Some(shown.unwrap_or(self.object)).filter(|object| !object.is_null())
     }
 
-    /// Puts a changed object in place of that of the version.
+    /// Replaces the object in its present version.
     pub(crate) fn replace(&mut self, value: Value) {
         if let Some(shown) = &mut self.shown {
             *shown = View { kind: shown.kind.clone(), value: Some(value), changed: true };
         }
     }
 
-    /// Gives the object back, with the changes if they count. True when there were any.
+    /// Converts the object back, with its changes if `counts` is true. Returns true if there were any.
     ///
     /// # Errors
-    /// 500 when it cannot be converted.
+    /// 500 if it cannot be converted.
     pub(crate) async fn finish(mut self, counts: bool) -> Result<bool, Status> {
         if counts {
             self.put_back().await?;

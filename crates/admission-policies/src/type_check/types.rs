@@ -1,4 +1,4 @@
-//! Types of expressions from the schemas of kinds, as kube-apiserver makes them of its OpenAPI documents.
+//! CEL types from the schemas of kinds, as kube-apiserver makes them from its OpenAPI documents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use binnacle_cel::{DeclField, DeclType, ObjectType, Shape, escape};
 use binnacle_meta::Text;
 use binnacle_schema::{Message, Ty};
 
-/// The type of a resource; types within it are named by their paths.
+/// Returns the type of a resource; types within it are named by their paths.
 pub(super) fn of_resource(kind: &str, message: &Message) -> Option<DeclType> {
     of_message(message, kind, &mut Vec::new())
 }
 
-/// `None` for a message within itself, of which no document says more than its name.
+/// Returns the type of a message; `None` for a recursive one, which the documents only name.
 fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -> Option<DeclType> {
     let own = std::ptr::from_ref(message);
     if around.contains(&own) {
@@ -30,14 +30,14 @@ fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -
     Some(object(name, fields))
 }
 
-/// `None` for values that expressions cannot look into: types that the documents do not describe.
+/// Returns the type of a value; `None` for types that the documents do not describe, which expressions cannot use.
 fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclType> {
     if let Some(element) = ty.element() {
         return of_ty(element, &format!("{name}.@idx"), around).map(DeclType::list);
     }
     if let Some(value) = ty.map_value() {
         return match value {
-            // Anything goes, so that nothing is known.
+            // Any value is allowed, so its fields are unknown.
             Ty::Json => Some(object(name, BTreeMap::new())),
             value => of_ty(value, &format!("{name}.@elem"), around).map(DeclType::map),
         };
@@ -52,7 +52,7 @@ fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclTy
         Ty::IntOrString => DeclType::new(Shape::IntOrString),
         Ty::Message(message) => return of_message(message, name, around),
         Ty::RawExtension | Ty::FieldsV1 => object(name, BTreeMap::new()),
-        // A quantity is a text or a number, and has no type in the documents.
+        // A quantity is a string or a number, and has no type in the documents.
         _ => return None,
     })
 }

@@ -6,15 +6,15 @@ use binnacle_schema::{Value, json, value};
 
 use crate::policy::Binding;
 
-/// The number of bytes of a value that are kept.
+/// The maximum length of a value in bytes.
 const MAX_VALUE: usize = 10 * 1024;
 
-/// The audit annotations of one policy, of all its bindings together.
+/// The audit annotations of one policy with all its bindings.
 #[derive(Debug, Default)]
 pub(crate) struct Annotations<'p>(Vec<(&'p Text, Vec<String>)>);
 
 impl<'p> Annotations<'p> {
-    /// Adds a value. Different values of further bindings are kept as well.
+    /// Adds a value. If further bindings have other values, these are kept as well.
     pub(crate) fn add(&mut self, key: &'p Text, mut value: String) {
         if value.len() > MAX_VALUE {
             value.truncate(value.floor_char_boundary(MAX_VALUE));
@@ -33,7 +33,7 @@ impl<'p> Annotations<'p> {
     }
 }
 
-/// The value of the annotation for a failed validation.
+/// Returns the value of the annotation for a failed validation.
 pub(crate) fn failure(binding: &Binding, expression: usize, message: &str) -> String {
     let actions: Vec<Value> = binding.actions.iter().map(|action| action.as_str().into()).collect();
     json::to_string(&value!([{

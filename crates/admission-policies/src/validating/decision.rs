@@ -8,7 +8,7 @@ use binnacle_meta::{StatusReason, Text};
 /// The result of a policy for one request and parameter object.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluated<'p> {
-    /// Absent where the policy has no match conditions.
+    /// `None` if the policy has no match conditions.
     pub(crate) conditions: Option<Judged<'p>>,
     /// One for each validation, or a single error for all.
     pub(crate) decisions: Vec<Decision>,
@@ -21,7 +21,7 @@ pub(crate) struct Decision {
     pub(crate) denies: bool,
     pub(crate) evaluation: Evaluation,
     pub(crate) message: String,
-    /// Absent for errors.
+    /// `None` for errors.
     pub(crate) reason: Option<StatusReason>,
     pub(crate) elapsed: Duration,
 }
@@ -33,7 +33,7 @@ pub(crate) enum Evaluation {
     Error,
 }
 
-/// An audit annotation: its text, none, or the error of its expression.
+/// An audit annotation: its value, none, or the error of its expression.
 #[derive(Debug)]
 pub(crate) struct Annotation<'p> {
     pub(crate) key: &'p Text,
@@ -51,7 +51,7 @@ impl Decision {
         }
     }
 
-    /// An error, which the failure policy makes a refusal or not.
+    /// Returns the decision for an error; the failure policy decides whether it denies.
     pub(crate) fn error(message: String, denies: bool, elapsed: Duration) -> Self {
         Self { denies, evaluation: Evaluation::Error, message, reason: None, elapsed }
     }

@@ -21,22 +21,22 @@ pub(crate) struct Validating {
     validations: Vec<Validation>,
     annotations: Vec<(Text, Expression)>,
     variables: Variables,
-    /// True when an error refuses the request.
+    /// True if an error refuses the request.
     fails: bool,
-    /// True when any validation has an expression for its message.
+    /// True if any validation has a `messageExpression`.
     has_messages: bool,
 }
 
 #[derive(Debug)]
 struct Validation {
     expression: Expression,
-    /// Empty for none.
+    /// Empty if there is none.
     message: Text,
     message_expression: Option<Expression>,
     reason: StatusReason,
 }
 
-/// Longer messages of expressions do not count.
+/// The maximum length of an expression's message; longer ones are ignored.
 const MAX_MESSAGE: usize = 5 * 1024;
 
 impl Evaluator for Validating {
@@ -82,7 +82,7 @@ impl Validation {
         }
     }
 
-    /// The message of a validation that does not hold.
+    /// Returns the message of a failed validation.
     fn message(&self, evaluated: Option<&Result<Val<'_>, String>>) -> String {
         let text = match evaluated {
             Some(Ok(Val::Str(text))) => text.trim(),
@@ -131,7 +131,7 @@ impl Validating {
         evaluated
     }
 
-    /// Counts what came of the match conditions.
+    /// Counts the outcome of the match conditions.
     pub(crate) fn count_conditions(
         &self,
         judged: &Evaluated<'_>,
@@ -151,7 +151,7 @@ impl Validating {
             let result = scope.evaluate(&validation.expression, budget)?;
             results.push((result, began.elapsed()));
         }
-        // Messages are evaluated for validations that hold as well: their cost counts.
+        // Messages are also evaluated for validations that hold: their cost counts.
         let inputs = Inputs { checks: None, ..*inputs };
         let scope = Scope::new(&self.variables, &inputs);
         let messages = match self.has_messages {

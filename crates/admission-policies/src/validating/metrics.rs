@@ -57,7 +57,8 @@ impl ValidatingMetrics {
     }
 }
 
-/// The type follows from the message, as in kube-apiserver; a refusal counts as `invalid_error`.
+/// Returns the error type for the metrics, which follows from the message, as in kube-apiserver; a refusal counts as
+/// `invalid_error`.
 fn error_type(decision: &Decision) -> &'static str {
     if decision.evaluation == Evaluation::Admit {
         "no_error"

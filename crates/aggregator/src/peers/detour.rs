@@ -1,4 +1,4 @@
-//! Requests for resources that another server of the cluster has.
+//! Forwarding of requests for resources that only another server of the cluster has.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::proxy::error_text;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Detour for Peers {
-    /// A request that another server has handed on is always answered here.
+    /// Requests that another server has forwarded are always handled here.
     fn takes(&self, request: &Request) -> bool {
         self.lacks(&request.info)
             && request.headers.get(PEER_PROXIED).is_none_or(|value| value != "true")
@@ -46,7 +46,7 @@ impl Detour for Peers {
 }
 
 impl Peers {
-    /// The address of one of the servers, in turn.
+    /// Returns the address of one of the servers, in turn.
     async fn address(&self, names: &[Text]) -> Option<String> {
         let mut addresses = Vec::new();
         for name in names {

@@ -1,10 +1,10 @@
-//! The families of requests that go to other servers of the cluster.
+//! The metric families of requests to other servers of the cluster.
 
 use binnacle_metrics::keep;
 use binnacle_request::RequestInfo;
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// Counters of requests that went to other servers, and of their errors.
+/// Counters of requests to other servers, and of errors.
 #[derive(Clone, Debug)]
 pub struct PeerMetrics {
     rerouted: IntCounterVec,
@@ -13,7 +13,7 @@ pub struct PeerMetrics {
 }
 
 impl PeerMetrics {
-    /// Fails where the registry has families of these names already.
+    /// Fails if the registry already has families of these names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let options = Opts::new(format!("apiserver_{name}"), format!("[ALPHA] Total number of {help}"));
@@ -50,13 +50,13 @@ impl PeerMetrics {
         self.rerouted.with_label_values(&[&code.to_string(), "", "", ""]).inc();
     }
 
-    /// Counts a server whose address is not known.
+    /// Counts a server whose address is unknown.
     pub(super) fn unresolved(&self, info: &RequestInfo) {
         let labels = ["endpoint_resolution", info.api_group.as_str(), &info.api_version, &info.resource];
         self.errors.with_label_values(&labels).inc();
     }
 
-    /// Counts a failed reading of a server's discovery documents.
+    /// Counts a failed read of a server's discovery documents.
     pub(super) fn sync_failed(&self, why: SyncFailure) {
         let kind = match why {
             SyncFailure::Address => "hostport_resolution",
@@ -66,7 +66,7 @@ impl PeerMetrics {
     }
 }
 
-/// The reason why another server's resources are not known.
+/// The reason why another server's resources are unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SyncFailure {
     Address,

@@ -1,7 +1,7 @@
-//! Group versions that all servers of a cluster have alike: those of definitions and of APIServices with a service.
+//! Group versions that all servers of a cluster share: those of definitions, and of APIServices with a service.
 //!
-//! The resources of other servers are not read again when one of these group versions goes away. So they are never
-//! looked for there, nor for a while after they are gone, until all servers have noticed.
+//! The resources of other servers are not read again when one of these group versions is removed. So they are never
+//! requested from peers, nor for a while after the removal, until all servers have noticed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::Peers;
 
-/// The time for which a group version that is gone is not looked for.
+/// The time after its removal for which a group version is not requested from peers.
 const GRACE: Duration = Duration::from_secs(300);
 
 type GroupVersion = (Text, Text);
@@ -23,13 +23,13 @@ type GroupVersion = (Text, Text);
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Notified when one went away.
+    /// Notified when a group version is removed.
     pub(super) went: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// The shared group versions by the kind and name of the object that brings them.
+    /// The shared group versions by the kind and name of the object that defines them.
     by_object: HashMap<(SourceKind, Text), Vec<GroupVersion>>,
     gone: HashMap<GroupVersion, Instant>,
 }
@@ -48,8 +48,8 @@ impl Shared {
             || state.gone.iter().any(|(known, since)| is_it(known) && since.elapsed() <= GRACE)
     }
 
-    /// Forgets what has been gone for long enough. The next time to do so, if there is any, and true when something was
-    /// forgotten.
+    /// Drops group versions that were removed long enough ago. Returns the next time to do so, if any, and true if one
+    /// was dropped.
     pub(super) fn reap(&self) -> (Option<Instant>, bool) {
         let mut state = self.state.lock();
         let before = state.gone.len();
@@ -58,7 +58,7 @@ impl Shared {
         (next, state.gone.len() < before)
     }
 
-    /// True when this changes anything.
+    /// Sets the group versions of an object; returns true if they have changed.
     fn put(&self, kind: SourceKind, name: &str, brought: Vec<GroupVersion>) -> bool {
         let mut state = self.state.lock();
         let before = state.by_object.get(&(kind, name.into())).cloned().unwrap_or_default();
@@ -129,7 +129,7 @@ fn of_definition(definition: &Value) -> Vec<GroupVersion> {
     versions.map(|version| (group.clone(), version.str_at(&["name"]).into())).collect()
 }
 
-/// The group version of an APIService with a service; none for those that each server serves itself.
+/// Returns the group version of an APIService with a service; none for those that each server serves itself.
 fn of_service(service: &Value) -> Vec<GroupVersion> {
     match service.at(&["spec", "service"]).is_some_and(|reference| !reference.is_null()) {
         true => vec![(service.str_at(&["spec", "group"]).into(), service.str_at(&["spec", "version"]).into())],
@@ -161,7 +161,7 @@ mod tests {
         assert!(shared.put(SourceKind::Service, "v1.a.test", vec![version("v1")]));
         assert_eq!(shared.reap(), (None, false));
         assert!(shared.put(SourceKind::Definition, "x", Vec::new()));
-        // The first is still there by its APIService.
+        // The first is still defined by its APIService.
         let (next, reaped) = shared.reap();
         assert!(next.is_some() && !reaped);
         assert_eq!(shared.state.lock().gone.keys().collect::<Vec<_>>(), [&version("v2")]);

@@ -1,4 +1,4 @@
-//! The resources of the other servers of the cluster, read when a server comes, goes or starts anew.
+//! The resources of the other servers of the cluster, read when a server joins, leaves or restarts.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
                       application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 impl Peers {
-    /// Never returns. `asked` is called when every server that is known at the start was asked.
+    /// Never returns. Calls `asked` after each round of queries to all known servers.
     pub(super) async fn keep_in_step(&self, asked: impl Fn() -> bool) {
         let mut retry = RETRY;
         loop {
@@ -29,7 +29,7 @@ impl Peers {
                     retry = RETRY;
                     None
                 }
-                // Identity leases come before addresses, so the first attempt often comes too early.
+                // Identity leases are written before addresses, so the first attempt is often too early.
                 false => {
                     let pause = retry;
                     retry = (retry * 2).min(REFRESH);
@@ -40,7 +40,7 @@ impl Peers {
         }
     }
 
-    /// Waits until the servers are to be asked again, and meanwhile forgets group versions that are gone in time.
+    /// Waits until the next round of queries, and meanwhile drops group versions that were removed long enough ago.
     async fn wait(&self, pause: Option<Duration>) {
         let sleep = async |until: Option<tokio::time::Instant>| match until {
             Some(until) => tokio::time::sleep_until(until).await,
@@ -61,7 +61,7 @@ impl Peers {
         }
     }
 
-    /// Reads the resources of all servers; true when all have answered.
+    /// Reads the resources of all servers; returns true if all have responded.
     async fn read_all(&self) -> bool {
         let names: Vec<Text> = self.0.leases.lock().keys().cloned().collect();
         let mut is_whole = true;
@@ -80,7 +80,7 @@ impl Peers {
         is_whole
     }
 
-    /// Reads the resources of a server; true when its documents are complete.
+    /// Reads the resources of a server; returns true if its documents are complete.
     async fn read(&self, name: &str) -> (PeerServed, bool) {
         let address = match self.0.addresses.address_of(name).await {
             Ok(address) => address,
@@ -132,7 +132,7 @@ impl Peers {
     }
 }
 
-/// The core group is served, but not told of in `/apis`.
+/// Adds the resources of groups, and the groups themselves except the core group, which is not listed in `/apis`.
 fn add(served: &mut PeerServed, groups: Vec<DiscoveredGroup>) {
     let mut seen: HashSet<Text> = served.groups.iter().map(|group| group.name.clone()).collect();
     for group in groups {

@@ -1,5 +1,5 @@
-//! Whom this server believes to be another one of its cluster: `--peer-ca-file`, read again when it has changed. Authorities
-//! are rotated under running servers.
+//! The authorities of other servers of the cluster: `--peer-ca-file`, which is read again when it changes, since
+//! authorities are rotated while servers run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use rustls::client::ResolvesClientCert;
 
 use crate::remote::{Connections, believing};
 
-/// Certificates of servers are for the name by which the cluster knows them all.
+/// The name in the certificates of servers: the one that all of the cluster share.
 const SERVER_NAME: &str = "kubernetes.default.svc";
-/// How often the file is looked at, at most.
+/// The minimum time between two checks of the file.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The connections to other servers, which end with the authorities that they were made under.
+/// Connections to other servers, which are replaced when the authorities change.
 pub(super) struct Trust {
     path: PathBuf,
     identity: Option<Arc<dyn ResolvesClientCert>>,
@@ -30,7 +30,7 @@ struct Current {
 }
 
 impl Trust {
-    /// The error says what is wrong with the file.
+    /// Fails with the reason if the file cannot be used.
     pub(super) fn new(path: PathBuf, identity: Option<Arc<dyn ResolvesClientCert>>) -> Result<Self, String> {
         let authorities = std::fs::read(&path).map_err(|error| format!("open {}: {error}", path.display()))?;
         let connections = Arc::new(connect(&authorities, identity.as_ref())?);
@@ -38,7 +38,7 @@ impl Trust {
         Ok(Self { path, identity, current })
     }
 
-    /// Connections under the authorities that the file names now; that it named, while it cannot be read.
+    /// Returns connections with the authorities in the file, or with the last ones while it cannot be read.
     pub(super) fn connections(&self, now: Instant) -> Arc<Connections> {
         let mut current = self.current.lock();
         if now.duration_since(current.looked) >= FRESH {

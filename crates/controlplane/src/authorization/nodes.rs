@@ -54,7 +54,7 @@ pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut Joi
     }
 }
 
-/// What all nodes may do with these features: the rules of the role `system:node`, which nobody has to bind.
+/// Returns the rules of the role `system:node`, which apply to all nodes without a binding.
 pub fn node_rules(features: &Features) -> Result<Vec<Rule>, Status> {
     let roles = bootstrap_roles::cluster_roles(features)?;
     let role = roles.iter().find(|role| role.str_at(&["metadata", "name"]) == "system:node");

@@ -19,7 +19,7 @@ pub(super) struct Table {
     pub(super) role_bindings: Vec<Value>,
 }
 
-/// The objects of the table that these features leave; an error names a line that cannot be read.
+/// Parses the table and returns its objects for these features; the error names the line that cannot be parsed.
 pub(super) fn parse(features: &Features) -> Result<Table, Status> {
     let mut table = Table::default();
     // A rule belongs to the role before it.

@@ -1,16 +1,16 @@
-//! Reading of paths.
+//! The parser of paths.
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
 use super::{Filter, JsonPath, Node, Operator, Slice};
 
-/// The longest path that is read.
+/// The maximum length of a path.
 const MAX_LENGTH: usize = 4096;
-/// The most filters and unions within each other.
+/// The maximum nesting of filters and unions.
 const MAX_DEPTH: usize = 16;
 
-/// The unread rest of a path.
+/// The unread rest of a path, and the nodes so far.
 pub(super) struct Parser<'t> {
     rest: &'t str,
     depth: usize,
@@ -18,7 +18,7 @@ pub(super) struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    /// The steps of a whole path.
+    /// Parses a whole path.
     pub(super) fn read(text: &str) -> Option<Vec<Node>> {
         if text.len() > MAX_LENGTH { None } else { Self::within(text, 0) }
     }
@@ -70,19 +70,19 @@ impl<'t> Parser<'t> {
         Some(())
     }
 
-    /// Passes a character of one byte.
+    /// Skips a character of one byte.
     fn skip(&mut self) {
         self.rest = &self.rest[1..];
     }
 
-    /// Takes the text up to a position, from which reading goes on.
+    /// Takes the text up to a position, and moves there.
     fn take(&mut self, end: usize) -> &'t str {
         let (taken, rest) = self.rest.split_at(end);
         self.rest = rest;
         taken
     }
 
-    /// Reads a name up to its end; a backslash keeps the character behind it in the name.
+    /// Parses a name; a backslash keeps the next character in it.
     fn member(&mut self) {
         let mut chars = self.rest.char_indices();
         let mut end = self.rest.len();
@@ -163,7 +163,7 @@ impl<'t> Parser<'t> {
         }
         let key = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')).filter(|key| !key.contains('\''));
         if let Some(key) = key {
-            // A dot in it parts names here as well.
+            // A dot separates names here as well.
             self.nodes.extend(Self::within(&format!(".{key}"), self.depth + 1)?);
             return Some(());
         }
@@ -209,7 +209,7 @@ fn ends_name(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
-/// `start:end:step`, each of which may be left out.
+/// Parses `start:end:step`, of which each part is optional.
 fn slice(text: &str) -> Option<Slice> {
     let number = |text: &str| match text {
         "" => Some(None),
@@ -225,7 +225,7 @@ fn slice(text: &str) -> Option<Slice> {
     Some(Slice { start, end: number(end.unwrap_or(""))?, step: number(step.unwrap_or(""))?, single: end.is_none() })
 }
 
-/// The position of the parenthesis that closes a filter: not within quotes.
+/// Returns the position of the parenthesis that closes a filter, ignoring quoted ones.
 fn filter_end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut closed = false;

@@ -168,7 +168,7 @@ async fn a_server_that_misbehaves() {
         ("folded", 200, "ab"),
         ("hinted", 200, "ab"),
         ("trailed", 200, "abc"),
-        // Where such a body ends, nobody can tell.
+        // The end of such a body is unknown.
         (
             "zipped",
             503,
@@ -207,7 +207,7 @@ async fn a_server_that_misbehaves() {
     assert_eq!(get("x").await.status, 200);
 
     drop(extension);
-    // It would be detected without this after half a minute; a change starts a check at once.
+    // Without this, the change would be noticed after half a minute; a change to the APIService starts a check at once.
     let merge = [("authorization", "Bearer root"), ("content-type", "application/merge-patch+json")];
     let (path, mut priority) = (format!("{API_SERVICES}/v1.{GROUP}"), 11);
     let mut gone = Value::Null;
@@ -372,8 +372,8 @@ async fn a_server_behind_a_server() {
     assert!(watched.body.contains("\"ADDED\"") && watched.body.contains("\"there\""), "{}", watched.body);
 }
 
-/// Two servers whose APIServices lead to each other: a request that comes back to the first goes no further, and both serve
-/// everything else.
+/// Two servers whose APIServices lead to each other: a request that returns to the first server is refused, and both
+/// serve everything else.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_lead_to_each_other() {
     let authority = Authority::make();
@@ -401,7 +401,7 @@ async fn servers_that_lead_to_each_other() {
     let back = json!({"spec": {"service": {"port": one.server.address.port()}}}).to_string();
     let path = format!("{API_SERVICES}/v1.circle.test");
     assert_eq!(other.client().await.send("PATCH", &path, &merge, back).await.unwrap().status, 200);
-    // At first both take the other to be available.
+    // At first, each considers the other available.
     until("requests go no further", async || {
         let code = one.code("root", "GET", things).await;
         assert!([200, 503, 508].contains(&code), "{code}");

@@ -1,5 +1,5 @@
-//! CBOR behind its feature gate: objects of all kinds in it, watches as sequences of it, and custom resources stored in it,
-//! which servers read whether their gate is on or not.
+//! CBOR behind its feature gate: objects of all kinds, watches as CBOR sequences, and custom resources stored in CBOR,
+//! which servers read whether the gate is on or off.
 
 use binnacle_schema::{Limits, Value, cbor, json, value};
 use binnacle_testkit::https::Client;
@@ -11,7 +11,7 @@ const CBOR: &str = "application/cbor";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SAILS: &str = "/apis/shop.test/v1/sails";
 
-/// An answer: code, media type, and what it says.
+/// A response: status code, media type and decoded body.
 struct Answer {
     code: u16,
     media_type: String,
@@ -60,7 +60,7 @@ async fn built_in_resources() {
     let made = ask(client, "POST", MAPS, both, document(&map("a"))).await;
     assert_eq!((made.code, made.media_type.as_str()), (201, CBOR));
     assert_eq!(made.body[..3], cbor::SELF_DESCRIBED);
-    // Bytes are bytes, and no text.
+    // Bytes are encoded as bytes, not as text.
     assert!(made.body.windows(5).any(|bytes| bytes == b"\xd6\x43\x00\x01\xff"), "{:02x?}", made.body);
     let read = ask(client, "GET", &format!("{MAPS}/a"), ["", "application/json"], Vec::new()).await;
     assert_eq!(read.tree(), made.tree());
@@ -164,7 +164,7 @@ async fn custom_resources_are_stored_in_it() {
         assert_eq!(again, stored, "members have one order");
         made.tree()
     };
-    // A server without the gate reads it, and writes JSON in its place.
+    // A server without the gate reads the object, and writes JSON in its place.
     let server = Server::durable_with(&[&etcd.servers()]);
     let client = &mut server.client().await;
     let json = ["application/json", "application/json"];
@@ -181,7 +181,7 @@ async fn custom_resources_are_stored_in_it() {
     let changed = ask(client, "PATCH", &path, merge, b"{\"area\":4}".to_vec()).await;
     assert_eq!((changed.code, changed.tree().int_at(&["area"])), (200, Some(4)));
     assert!(etcd.value(key).starts_with(b"{"));
-    // The same object in the other form is written in this one, by a write that changes nothing.
+    // A write without changes still rewrites an object that is stored in the other encoding.
     let mut stored = Vec::new();
     let mut plain = json::parse(&etcd.value(key), &Limits::default()).unwrap();
     plain.make_object().insert("area", 5i64);

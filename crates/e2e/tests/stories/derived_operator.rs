@@ -1,4 +1,4 @@
-//! An operator as Rust programs write them: its definition is derived from a struct, and everything that it wants is applied.
+//! An operator as Rust programs implement it: its definition is derived from a struct, and it applies all its objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use serde_json::json;
 const FINALIZER: &str = "shop.test/strike";
 const SAILS: i32 = 12;
 
-/// What sails the ship has.
+/// The desired sails of a ship.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "shop.test", version = "v1", kind = "Rig", namespaced, status = "RigStatus", shortname = "rg")]
 #[kube(printcolumn = r#"{"name":"Sails","type":"integer","jsonPath":".spec.sails"}"#)]
@@ -121,7 +121,7 @@ async fn what_it_wants_is_applied() {
         .for_each(async |_| {});
     let controller = tokio::spawn(controller);
 
-    // The schema that was derived judges and completes.
+    // The derived schema validates objects and sets defaults.
     let rig = |sails: i32| json!({"apiVersion": "shop.test/v1", "kind": "Rig", "metadata": {"name": "main"}, "spec": {"sails": sails}});
     let many = rigs.patch("main", &PatchParams::apply("owner"), &Patch::Apply(rig(101))).await.unwrap_err();
     assert!(many.to_string().contains("should be less than or equal to 100"), "{many}");
@@ -141,12 +141,12 @@ async fn what_it_wants_is_applied() {
     let managers: Vec<_> = rig_found.managed_fields().iter().map(|entry| entry.manager.clone().unwrap()).collect();
     assert!(managers.iter().any(|manager| manager == "owner") && managers.iter().any(|manager| manager == "rigger"));
 
-    // What goes comes back, and what is not wanted any more goes.
+    // A deleted object is recreated, and objects that are no longer wanted are deleted.
     maps.delete("main-3", &DeleteParams::default()).await.unwrap();
     wait_until("a sail is set again", async || settled(SAILS, 1).await).await;
     rigs.patch("main", &PatchParams::apply("owner"), &Patch::Apply(rig(2))).await.unwrap();
     wait_until("sails are struck", async || settled(2, 2).await).await;
-    // The status is the operator's alone: nobody else applies another without a word.
+    // The operator owns the status: applying another one is a conflict.
     let other = json!({"apiVersion": "shop.test/v1", "kind": "Rig", "status": {"set": 9, "observedGeneration": 2}});
     let conflict = rigs.patch_status("main", &PatchParams::apply("owner"), &Patch::Apply(other)).await.unwrap_err();
     assert!(conflict.to_string().contains("conflict with \"rigger\""), "{conflict}");

@@ -102,7 +102,7 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
     // The peer authorizes each caller as themselves.
     let refused = old.send("alice", "GET", JOBS, &[], &Value::Null).await;
     assert_eq!(refused.status, 403, "{}", refused.body);
-    // The same in the other direction.
+    // Requests are forwarded in the other direction, too.
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     until("budgets are found elsewhere", async || new.get(budgets, &[]).await.status == 200).await;
     // No server has these.
@@ -140,7 +140,7 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
     assert!(gone.status == 503 && gone.body.starts_with("error trying to reach service: "), "{}", gone.body);
 }
 
-/// The authorities of a cluster change under its servers; a file that says nothing changes nothing.
+/// The authorities of a cluster change while its servers run; a file without certificates changes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn authorities_are_read_again() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -164,7 +164,8 @@ async fn authorities_are_read_again() {
     until("the other server is not believed again", async || old.get(JOBS, &[]).await.status == 503).await;
 }
 
-/// A definition is the same for all servers: what is gone of it is not looked for on another one, which may not have noticed.
+/// A definition is the same for all servers: resources that it no longer has are not requested from another server,
+/// which may not have noticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn custom_resources_are_not_looked_for_elsewhere() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };

@@ -1,6 +1,6 @@
-//! Stored objects brought into a new storage version, as the storage version migrator of the controller manager does it:
-//! the definition says that it is being migrated, each object is applied without a change, and what is stored in no old
-//! version any more is told of.
+//! Migration of stored objects to a new storage version, as the storage version migrator of the controller manager does
+//! it: the definition's status says that it is migrating, each object is applied without a change, and the old version
+//! is removed from `storedVersions`.
 
 use binnacle_testkit::{Etcd, Server, wait_until};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -36,7 +36,7 @@ fn stored_version(etcd: &Etcd) -> String {
     stored["apiVersion"].as_str().unwrap().to_owned()
 }
 
-/// The condition of the migration, and the versions that something may be stored in.
+/// Applies the condition of the migration, and the versions in which objects may be stored; returns the status.
 async fn apply_status(definitions: &Api<CustomResourceDefinition>, status: &str, stored: Option<&str>) -> Value {
     let read = definitions.get(NAME).await.unwrap();
     let mut wanted = json!({"conditions": [{
@@ -52,7 +52,7 @@ async fn apply_status(definitions: &Api<CustomResourceDefinition>, status: &str,
     });
     let params = PatchParams::apply(MIGRATING).force();
     let written = definitions.patch_status(NAME, &params, &Patch::Apply(applied.clone())).await.unwrap();
-    // Who has seen the definition before another changed it applies nothing.
+    // An apply with a stale resourceVersion is a conflict.
     let stale = definitions.patch_status(NAME, &params, &Patch::Apply(applied)).await.unwrap_err();
     assert!(matches!(&stale, kube::Error::Api(status) if status.code == 409), "{stale}");
     serde_json::to_value(written).unwrap()["status"].clone()
@@ -87,7 +87,7 @@ async fn objects_move_to_the_new_version() {
     assert_eq!(status["storedVersions"], json!(["v1", "v2"]));
     assert_eq!((&migrating(&status)["status"], &migrating(&status)["observedGeneration"]), (&json!("True"), &json!(2)));
 
-    // An order for it; the status is the controllers' to write.
+    // A StorageVersionMigration; its status is written by the controllers.
     let orders = GroupVersionKind::gvk("storagemigration.k8s.io", "v1beta1", "StorageVersionMigration");
     let orders = ApiResource::from_gvk_with_plural(&orders, "storageversionmigrations");
     let orders: Api<DynamicObject> = Api::all_with(client, &orders);
@@ -110,7 +110,7 @@ async fn objects_move_to_the_new_version() {
     let migrate = || async {
         wait_until("objects are written in the new version", async || {
             let moved = sails.patch("one", &params, &Patch::Apply(unchanged.clone())).await;
-            // Until then nothing changes, and nothing is written.
+            // Until the server uses the new version, an apply writes nothing.
             match moved {
                 Ok(_) if stored_version(&etcd) == "shop.test/v1" => None,
                 other => Some(other),

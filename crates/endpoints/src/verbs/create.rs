@@ -12,7 +12,7 @@ use crate::{audit, body, managed, respond};
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include(output)?;
-    // Before the options are looked at, as kube-apiserver does for this verb alone.
+    // Before the options are parsed, as in kube-apiserver, for this verb only.
     let encoding = call.input()?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Create)?;

@@ -35,7 +35,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     Ok(respond::status(output, code, &status))
 }
 
-/// Deletes an object that cannot be read, which needs another permission besides that to delete.
+/// Deletes an object that cannot be read. This needs another permission besides that to delete.
 async fn delete_unreadable(call: Call, output: Output) -> Answer {
     call.request.record.annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "");
     let resource = Arc::clone(&call.resource);
@@ -76,7 +76,7 @@ pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     list_stream::response(resource, output, include, page).await
 }
 
-/// DeleteOptions from the body, or from the query when there is no body.
+/// Parses DeleteOptions from the body, or from the query if the body is empty.
 async fn options(call: &mut Call) -> Result<DeleteOptions, Status> {
     let bytes = body::read(&mut call.request).await?;
     let mut options = if bytes.is_empty() {

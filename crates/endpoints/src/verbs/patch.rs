@@ -25,7 +25,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     audit::note_patch(&call.request.record, &bytes, kind);
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    // A patch of what is not there is told so, whatever the patch is.
+    // The error of an invalid patch is kept: a missing object is reported first.
     let patch = (!kind.is_apply()).then(|| Patch::parse(kind, &bytes, params.validation));
     let configuration = match kind {
         PatchType::Apply(format) => Some(Configuration::parse(format, &bytes, &params)?),
@@ -53,7 +53,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         Ok(resource.sent(object))
     };
     let updated = match kind {
-        // Which is nothing without its notes.
+        // An apply is never without managed fields.
         PatchType::Apply(_) => resource.update(&context, &name, &options, &mut change).await?,
         _ => managed::update(&context, &resource, &name, &options, &mut change).await?,
     };
@@ -61,7 +61,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     respond::object(&resource, output, include, code, updated.stored.object)
 }
 
-/// The patches that custom resources take: nothing says how their lists would merge.
+/// The patch types of custom resources: their lists have no merge strategy.
 const CUSTOM_PATCHES: [&str; 4] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml", APPLY_CBOR];
 
@@ -123,7 +123,7 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    /// Reads the body of an apply: CBOR, or YAML, of which JSON is a part.
+    /// Parses the body of an apply: CBOR, or YAML, which includes JSON.
     pub(crate) fn parse(format: ApplyFormat, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         let read = |value, duplicates| Self {

@@ -133,7 +133,7 @@ impl Patch {
         self.order(&mut patched, live);
         let shown = match &self.content {
             Content::Json(_) | Content::Merge(_) => json::to_string(&patched),
-            // kube-apiserver quotes the patch here, as Go prints maps, as its application has changed it.
+            // kube-apiserver quotes the patch here, in Go's notation for maps, as it is after its application.
             Content::Strategic(patch) => strategic::go_print(&strategic::left(patch, live)),
         };
         let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
@@ -167,15 +167,15 @@ fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Statu
     }
 }
 
-/// Decodes a result as the expected kind, ignoring its own: kube-apiserver applies strategic merge patches to the
-/// fields of a typed struct.
+/// Decodes a result as the expected kind, ignoring the kind that it names: kube-apiserver applies strategic merge
+/// patches to the fields of a typed struct.
 fn as_it_was(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
     decode::convert_numbers(&mut patched, expected.message)?;
     expected.name(&mut patched);
     decode::value(patched, expected.message).map_err(|error| error.to_string())
 }
 
-/// Decodes a result as its own kind, and converts it to the expected one.
+/// Decodes a result as the kind that it names, and converts it to the expected one.
 fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     if patched.is_null() {

@@ -1,9 +1,9 @@
-//! Defaults of workloads in `extensions/v1beta1` and `apps/v1beta1` that differ from those of `apps/v1`. The others are those of
-//! `apps/v1`, which are set after the conversion.
+//! Defaults of workloads in `extensions/v1beta1` and `apps/v1beta1` that differ from those of `apps/v1`. The other
+//! defaults are those of `apps/v1`, which are set after the conversion.
 
 use binnacle_schema::{Object, Value, value};
 
-/// Deployments of `extensions/v1beta1`.
+/// Sets the defaults of a Deployment of `extensions/v1beta1`.
 pub(super) fn deployment_of_extensions(deployment: &mut Value) {
     labels_and_selector(deployment);
     let spec = deployment.make_at(&["spec"]);
@@ -22,19 +22,19 @@ pub(super) fn deployment_of_extensions(deployment: &mut Value) {
     }
 }
 
-/// Deployments of `apps/v1beta1`.
+/// Sets the defaults of a Deployment of `apps/v1beta1`.
 pub(super) fn deployment(deployment: &mut Value) {
     labels_and_selector(deployment);
     default(deployment.make_at(&["spec"]), "revisionHistoryLimit", || value!(2));
 }
 
-/// DaemonSets of `extensions/v1beta1` and StatefulSets of `apps/v1beta1`.
+/// Sets the defaults of a DaemonSet of `extensions/v1beta1` or a StatefulSet of `apps/v1beta1`.
 pub(super) fn updated_on_delete(set: &mut Value) {
     labels_and_selector(set);
     default(set.make_at(&["spec", "updateStrategy"]), "type", || value!("OnDelete"));
 }
 
-/// The labels of the template are the selector and the labels of a workload without any.
+/// Copies the labels of the template to the selector and the labels of a workload that has none.
 pub(super) fn labels_and_selector(workload: &mut Value) {
     let labels = workload.at(&["spec", "template", "metadata", "labels"]);
     let Some(labels) = labels.filter(|labels| labels.as_object().is_some()).cloned() else { return };

@@ -85,7 +85,7 @@ impl Verifier {
         let is_good = || {
             verify_server_name(&ParsedCertificate::try_from(certificate).ok()?, name).ok()?;
             let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-            // A certificate may say what it is for; webpki gives up on unknown issuers before it looks.
+            // Checks the certificate's extended key usage here, because webpki rejects unknown issuers before it looks.
             let purposes = parsed.extended_key_usage().ok()?.map(|usage| usage.value);
             purposes.is_none_or(|usage| usage.any || usage.server_auth).then_some(())?;
             let (validity, now) = (parsed.validity(), i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
@@ -149,8 +149,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// True for errors about who signed a certificate, which do not matter where the certificate itself is trusted, and about
-/// times, which may be those of its issuer.
+/// Returns true for errors about the issuer, which do not matter for a certificate that is trusted itself, and about
+/// times, which may be those of the issuer.
 fn is_of_issuers(why: &CertificateError) -> bool {
     matches!(
         why,
@@ -160,7 +160,7 @@ fn is_of_issuers(why: &CertificateError) -> bool {
             | CertificateError::ExpiredContext { .. }
             | CertificateError::NotValidYet
             | CertificateError::NotValidYetContext { .. }
-            // An authority's certificate as that of a server.
+            // An authority's certificate is used as that of a server.
             | CertificateError::Other(_)
     )
 }
@@ -174,8 +174,8 @@ mod tests {
     use super::*;
     use crate::tls::bundle_verifier;
 
-    /// A certificate in the bundle is accepted for its names while it is valid, whoever signed it: envtest gives webhooks
-    /// their own certificate as the bundle, and no authority.
+    /// A certificate in the bundle is accepted for its names while it is valid, whoever signed it: envtest gives
+    /// webhooks their own certificate as the bundle, and no authority.
     #[test]
     fn certificates_in_the_bundle() {
         let parameters = |is_authority: bool| {

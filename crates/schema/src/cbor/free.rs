@@ -1,4 +1,4 @@
-//! Reading CBOR without a schema, as Go reads it into `map[string]interface{}`.
+//! Decoding of CBOR without a schema, as Go decodes it into `map[string]interface{}`.
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -9,10 +9,10 @@ use crate::json::go_utf8;
 use crate::limits::Budget;
 use crate::{Limits, Object, Value};
 
-/// Go's type of free objects.
+/// Go's type of untyped objects.
 const MAP: &str = "map[string]interface {}";
 
-/// How the bytes below a tag would be written in a text (RFC 8949, 3.4.5.2).
+/// The text encoding of the bytes below a tag (RFC 8949, 3.4.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaterEncoding {
     Base64Url,
@@ -31,14 +31,14 @@ impl LaterEncoding {
     }
 }
 
-/// Reads a document. Integers become [`Value::Int`], other numbers [`Value::Float`]; tags that mean nothing in JSON are
-/// passed over. Members keep their order, and none may be there twice.
+/// Decodes a document. Integers become [`Value::Int`], other numbers [`Value::Float`]; tags without a meaning in JSON
+/// are skipped. Members keep their order; a duplicate one is an error.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, CborError> {
     let mut reader = Reader::new(bytes, limits)?;
     read_item(&mut reader, None, &mut Budget::new(limits))
 }
 
-/// [`parse`] for documents that must be a map; null is one without members.
+/// As [`parse`], for documents that must be a map; null is an empty one.
 pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<Object, CborError> {
     let mut reader = Reader::new(bytes, limits)?;
     let head = reader.clone().untagged(|_, _| Ok::<_, CborError>(()))?;
@@ -52,7 +52,7 @@ pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<Object, CborError> 
     Ok(value.into_object().unwrap_or_default())
 }
 
-/// The item here, and what is in it.
+/// Decodes the next item and its contents.
 pub(crate) fn read_item(
     reader: &mut Reader<'_>,
     later: Option<LaterEncoding>,
@@ -126,18 +126,18 @@ fn map(
     Ok(object)
 }
 
-/// That a key of a map, the entry of this number, was there before.
+/// Returns the error for a duplicate key of a map, at the entry of this index.
 pub(crate) fn duplicate(key: &str, index: usize) -> CborError {
     let key = go_quote(key);
     CborError::document(format!("cbor: found duplicate map key {key} at map element index {index}"))
 }
 
-/// The key of a map: a string, as are all keys in JSON.
+/// Decodes the key of a map, which is a string, as in JSON.
 fn read_key(reader: &mut Reader<'_>, later: Option<LaterEncoding>) -> Result<Text, CborError> {
     read_text(reader, later, || "string".to_owned()).map(Option::unwrap_or_default)
 }
 
-/// The string here; `None` for null. `target` names Go's type of what it is read into.
+/// Decodes a string; `None` for null. `target` names Go's type of the destination.
 pub(crate) fn read_text(
     reader: &mut Reader<'_>,
     later: Option<LaterEncoding>,
@@ -157,7 +157,8 @@ pub(crate) fn read_text(
     }
 }
 
-/// Bytes in a text: as their tag says, else as what they are, where what is no UTF-8 is replaced as in Go's JSON.
+/// Converts bytes to a text: in the encoding of their tag; without one, as UTF-8, with invalid bytes replaced as in
+/// Go's JSON.
 fn bytes_text(chunks: &[&[u8]], later: Option<LaterEncoding>) -> Text {
     let bytes = joined(chunks);
     match later {
@@ -176,7 +177,7 @@ fn bytes_text(chunks: &[&[u8]], later: Option<LaterEncoding>) -> Text {
     }
 }
 
-/// Bytes as the base64 text that stands for them in a tree.
+/// Returns bytes as base64, which represents them in a tree.
 pub(crate) fn base64_text(chunks: &[&[u8]]) -> Text {
     Text::new(BASE64_STANDARD.encode(&*joined(chunks)))
 }
@@ -199,7 +200,7 @@ fn joined<'a>(chunks: &[&'a [u8]]) -> std::borrow::Cow<'a, [u8]> {
     }
 }
 
-/// A time given as text, without what Go leaves out when it writes one.
+/// Normalizes a time given as text to the form in which Go writes it.
 fn rfc3339(text: &str) -> Result<Text, CborError> {
     Time::parse(text)
         .map_err(|error| CborError::document(format!("cbor: cannot set {text} for time.Time: {error}")))?;
@@ -213,7 +214,7 @@ fn rfc3339(text: &str) -> Result<Text, CborError> {
     Ok(Text::new(format!("{second}{point}{digits}{zone}")))
 }
 
-/// A time given in seconds since 1970.
+/// Formats a time given in seconds since 1970.
 fn epoch(seconds: i128, nanos: u32) -> Result<Text, CborError> {
     // Year 0 to the end of year 9999.
     const YEARS: std::ops::RangeInclusive<i128> = -62_167_219_200..=253_402_300_799;
@@ -267,7 +268,7 @@ mod tests {
             (b"\x7f\x61a\x60\x62bc\xff", Ok("\"abc\"")),
             (b"\x5f\x41a\x41b\xff", Ok("\"ab\"")),
             (b"\xd6\x42\x01\xff", Ok("\"Af8=\"")),
-            // The inner tag counts, for all that it is around.
+            // The inner tag overrides the outer one.
             (b"\xd5\x83\x42\x01\xff\xd7\x41\xab\x61t", Ok("[\"Af8\",\"ab\",\"t\"]")),
             (b"\x9f\x01\x9f\xff\x80\xff", Ok("[1,[],[]]")),
             (b"\xbf\x61a\x01\x41b\xa0\xff", Ok("{\"a\":1,\"b\":{}}")),

@@ -1,4 +1,4 @@
-//! Items, one head after the other, and the check of a whole document that comes before anything is read.
+//! Items of CBOR, one head after the other, and the check of a whole document before it is decoded.
 
 use super::{CborError, SELF_DESCRIBED};
 use crate::Limits;
@@ -16,16 +16,16 @@ pub(crate) enum Major {
     Simple,
 }
 
-/// The beginning of an item.
+/// The head of an item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) major: Major,
-    /// What the initial byte says beside the type.
+    /// The lower five bits of the initial byte, below the type.
     pub(crate) info: u8,
     pub(crate) argument: u64,
 }
 
-/// How the end of an item is told that has no length.
+/// The byte that ends an item of indefinite length.
 const BREAK: u8 = 0xff;
 const INDEFINITE: u8 = 31;
 
@@ -62,7 +62,7 @@ impl Head {
         self.info == INDEFINITE
     }
 
-    /// The number, where this is one with a point.
+    /// Returns the number if the item is a floating point number.
     pub(crate) fn float(&self) -> Option<f64> {
         match (self.major, self.info) {
             (Major::Simple, 25) => Some(from_half(self.argument as u16)),
@@ -72,7 +72,7 @@ impl Head {
         }
     }
 
-    /// The number, where this is one without a point: 64 bits and a sign.
+    /// Returns the number if the item is an integer: 64 bits and a sign.
     pub(crate) fn integer(&self) -> Option<i128> {
         match self.major {
             Major::Unsigned => Some(self.argument.into()),
@@ -102,23 +102,23 @@ fn refused(major: Major, what: &str) -> CborError {
     CborError::document(format!("cbor: data item of cbor type {name} is not accepted by protocol: {what}"))
 }
 
-/// A simple value that is none of false, true and null.
+/// Returns the error for a simple value other than false, true and null.
 pub(crate) fn unknown_simple(value: u64) -> CborError {
     refused(Major::Simple, &format!("simple value {value} is not recognized"))
 }
 
-/// Where in a document one is.
+/// A position in a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// How many entries of an array or a map are still to come; `None` where the end tells.
+/// The number of entries of an array or map that are left; `None` for indefinite length.
 pub(crate) struct Entries(Option<u64>);
 
 impl<'a> Reader<'a> {
-    /// At the beginning of a document that is one well-formed item.
+    /// Returns a reader at the start of a document, which must be one well-formed item.
     pub(crate) fn new(bytes: &'a [u8], limits: &Limits) -> Result<Self, CborError> {
         if bytes.len() > limits.max_bytes {
             return Err(CborError::TooLarge { limit: limits.max_bytes });
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(Self { bytes, at: 0 })
     }
 
-    /// Checks the item here and goes behind it.
+    /// Checks the next item, and moves behind it.
     fn check(&mut self, depth: usize, max_depth: usize) -> Result<(), CborError> {
         let deeper = |depth: usize| match depth {
             depth if depth >= max_depth => {
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
         self.initial().map(Major::of)
     }
 
-    /// Goes behind the head of the next item.
+    /// Reads the head of the next item, and moves behind it.
     pub(crate) fn head(&mut self) -> Result<Head, CborError> {
         let initial = self.initial()?;
         self.at += 1;
@@ -246,14 +246,14 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// True at the end of an item without length, which is passed then.
+    /// Returns true at the end of an item of indefinite length, and moves behind it.
     fn at_break(&mut self) -> Result<bool, CborError> {
         let ends = self.initial()? == BREAK;
         self.at += usize::from(ends);
         Ok(ends)
     }
 
-    /// The chunks of a string, of which there is one where its length is told.
+    /// Returns the chunks of a string: one if its length is definite.
     pub(crate) fn chunks(&mut self, head: Head) -> Result<Vec<&'a [u8]>, CborError> {
         if !head.is_indefinite() {
             return Ok(vec![self.take(head.argument)?]);
@@ -270,15 +270,15 @@ impl<'a> Reader<'a> {
         Entries((!head.is_indefinite()).then_some(head.argument))
     }
 
-    /// Passes over tags that say no more than that this is CBOR.
+    /// Skips self-description tags.
     pub(crate) fn pass_self_described(&mut self) {
         while self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(&SELF_DESCRIBED)) {
             self.at += SELF_DESCRIBED.len();
         }
     }
 
-    /// Goes behind the head of the next item that is no tag. The tags before it are told, outermost first, each with
-    /// the reader behind it: true ends the reading of tags.
+    /// Reads the head of the next item that is not a tag. Calls `tag` for each tag before it, outermost first, with the
+    /// reader behind the tag.
     pub(crate) fn untagged<E: From<CborError>>(
         &mut self,
         mut tag: impl FnMut(&mut Self, u64) -> Result<(), E>,
@@ -294,7 +294,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks what stands behind a tag that Go's library knows.
+    /// Checks the item behind a tag that Go's library validates.
     fn check_tag(&self, tag: u64) -> Result<(), CborError> {
         let initial = self.initial()?;
         let (found, fits, wanted) = match (tag, Major::of(initial)) {
@@ -312,14 +312,14 @@ impl<'a> Reader<'a> {
         Err(CborError::document(format!("cbor: tag number {tag} must be followed by {wanted}, got {found}")))
     }
 
-    /// Passes over the next item.
+    /// Skips the next item.
     pub(crate) fn skip(&mut self) -> Result<(), CborError> {
         self.check(0, usize::MAX)
     }
 }
 
 impl Entries {
-    /// True where another entry is to come.
+    /// Returns true if there is another entry.
     pub(crate) fn next(&mut self, reader: &mut Reader<'_>) -> Result<bool, CborError> {
         match &mut self.0 {
             Some(left) => match left.checked_sub(1) {

@@ -1,5 +1,5 @@
-//! Writing CBOR as Go writes it: texts as byte strings, bytes below the tag of base64, floating point numbers as short as
-//! they can be.
+//! Encoding of CBOR as Go encodes it: texts as byte strings, bytes below the tag of base64, floating point numbers in
+//! their shortest form.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,13 +8,13 @@ use super::SELF_DESCRIBED;
 use crate::json;
 use crate::{Limits, Message, Object, Ty, Value};
 
-/// Writes a document. The schema, where there is one, says which texts stand for bytes.
+/// Encodes a document. The schema, if any, tells which texts represent bytes.
 pub fn write(value: &Value, message: Option<&Message>, out: &mut Vec<u8>) {
     out.extend_from_slice(&SELF_DESCRIBED);
     write_item(value, message, out);
 }
 
-/// [`write`] without the tag that says that this is CBOR: what stands within a document.
+/// As [`write`], without the self-description tag, for an item within a document.
 pub fn write_item(value: &Value, message: Option<&Message>, out: &mut Vec<u8>) {
     match (value, message) {
         (Value::Object(object), Some(message)) => structure(object, message, out),
@@ -22,7 +22,7 @@ pub fn write_item(value: &Value, message: Option<&Message>, out: &mut Vec<u8>) {
     }
 }
 
-/// A frame of a watch: the object says again that it is CBOR, as it does in Go's frames.
+/// Encodes a watch event. As in Go, the object in it has a self-description tag of its own.
 pub fn write_event(event_type: &str, object: &Value, message: Option<&Message>, out: &mut Vec<u8>) {
     out.extend_from_slice(&SELF_DESCRIBED);
     head(5, 2, out);
@@ -32,18 +32,18 @@ pub fn write_event(event_type: &str, object: &Value, message: Option<&Message>, 
     write(object, message, out);
 }
 
-/// [`write`] of a free tree with the members in the one order that RFC 8949 (4.2.1) gives them: what is stored, so that
-/// equal objects are equal bytes.
+/// Encodes an untyped tree with its members in the order of RFC 8949 (4.2.1), for the store: equal objects have equal
+/// bytes.
 pub fn write_sorted(value: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(&SELF_DESCRIBED);
     sorted(value, out);
 }
 
-/// Ends an array whose length was not told.
+/// The end of an array of indefinite length.
 pub const ARRAY_END: u8 = 0xff;
 
-/// Where a document ends with an array of one null, lets the array go on without a length: what follows are its items,
-/// and [`ARRAY_END`].
+/// Makes the array at the end of a document, which must be `[null]`, an empty one of indefinite length, if there is
+/// one. Its items and [`ARRAY_END`] are to be appended.
 pub fn open_last_array(document: &mut Vec<u8>) -> bool {
     let opened = document.ends_with(&[0x81, 0xf6]);
     if opened {
@@ -90,7 +90,7 @@ fn item(value: &Value, ty: Option<&Ty>, out: &mut Vec<u8>) {
                 }
             }
         },
-        // The text is our own: it parses.
+        // Our own text parses.
         Value::Raw(text) => item(&unpacked(text), None, out),
     }
 }
@@ -131,7 +131,7 @@ fn sorted(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Object(object) => {
             let mut members: Vec<_> = object.iter().collect();
-            // By their bytes with the length before them.
+            // Sorted by their encoded bytes, which start with the length.
             members.sort_unstable_by_key(|(name, _)| (name.len(), name.as_bytes()));
             head(5, members.len() as u64, out);
             for (name, value) in members {
@@ -163,7 +163,7 @@ fn head(major: u8, argument: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[from..]);
 }
 
-/// In 2, 4 or 8 bytes, as long as the number stays the same.
+/// Encodes a number in the least of 2, 4 or 8 bytes that hold it exactly.
 fn float(n: f64, out: &mut Vec<u8>) {
     let short = n as f32;
     if f64::from(short).to_bits() != n.to_bits() {
@@ -182,7 +182,7 @@ fn float(n: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// The number with half the precision, where it has no more.
+/// Returns the number in half precision, if that is exact.
 fn half(n: f32) -> Option<u16> {
     let bits = n.to_bits();
     let (sign, exponent, fraction) = ((bits >> 16 & 0x8000) as u16, (bits >> 23 & 0xff) as i32 - 127, bits & 0x7f_ffff);
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(event, b"\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object\xd9\xd9\xf7\xa1\x44kind\x41A");
     }
 
-    /// The shorter name comes first, whatever its letters.
+    /// Shorter names come first, and those of one length in the order of their bytes.
     #[test]
     fn stored_bytes_have_one_order() {
         let mut out = Vec::new();

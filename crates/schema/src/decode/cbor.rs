@@ -1,4 +1,4 @@
-//! CBOR against a schema: what Go's library does when it reads a document into structs.
+//! Decoding of CBOR by a schema, as Go's library decodes a document into structs.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use crate::json::TypeMeta;
 use crate::limits::Budget;
 use crate::{Limits, Message, Object, Ty, Value};
 
-/// Decodes a document. Unlike in JSON, members that are given twice are refused, and of members that are unknown no more
-/// is told than the place of one among the others.
+/// Decodes a document. Unlike in JSON, duplicate members are errors, and of unknown members only the index of the first
+/// is reported.
 pub fn cbor(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut walk = Walk { budget: Budget::new(limits) };
     let mut reader = Reader::new(bytes, limits).map_err(DecodeError::Cbor)?;
@@ -26,7 +26,7 @@ pub fn cbor(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
     Ok(decoded)
 }
 
-/// Finds version and kind of a document, which must be well formed as a whole.
+/// Returns the version and kind of a document, which must be well-formed as a whole.
 ///
 /// kube-apiserver puts `unable to determine group/version/kind: ` before the error.
 pub fn cbor_type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, CborError> {
@@ -61,7 +61,7 @@ pub fn cbor_type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, CborErr
 
 const NO_ARRAY: &str = "cannot decode CBOR array to struct without toarray option";
 
-/// The keys of a map that is read into a struct.
+/// The keys of a map that is decoded into a struct.
 #[derive(Default)]
 struct Keys {
     seen: HashSet<Text>,
@@ -70,7 +70,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// The next key; `None` for a number, which no struct of the API has as a key.
+    /// Reads the next key; `None` for a number, which no struct of the API has as a key.
     fn next(&mut self, reader: &mut Reader<'_>) -> Result<Option<Text>, CborError> {
         let index = self.index;
         self.index += 1;
@@ -98,7 +98,7 @@ impl Keys {
     }
 }
 
-/// What was read, and the first entry of a map that no field is for: the outer map's, where both have one.
+/// A decoded value, and the index of the first unknown entry of a map: the outer map's if both have one.
 struct Read {
     value: Value,
     unknown: Option<usize>,
@@ -118,7 +118,7 @@ type Where<'p> = Option<&'p Path<'p>>;
 type Later = Option<LaterEncoding>;
 
 impl Walk {
-    /// A struct.
+    /// Decodes a struct.
     fn message(
         &mut self,
         reader: &mut Reader<'_>,
@@ -273,7 +273,7 @@ impl Walk {
         }
     }
 
-    /// Bytes, which without a tag are the text that stands for them in JSON.
+    /// Decodes bytes; without a tag, they are their JSON text.
     fn bytes(
         &mut self,
         reader: &mut Reader<'_>,
@@ -311,7 +311,7 @@ impl Walk {
     }
 }
 
-/// The head of the item here, and how the bytes below are to be told.
+/// Reads the head of the next item, and the encoding of the bytes below it.
 fn item_head(reader: &mut Reader<'_>, later: Later) -> Result<(crate::cbor::Head, Later), CborError> {
     let mut later = later;
     let head = reader.untagged(|_, tag| {
@@ -321,7 +321,7 @@ fn item_head(reader: &mut Reader<'_>, later: Later) -> Result<(crate::cbor::Head
     Ok((head, later))
 }
 
-/// Null, or why an item is not what was asked for.
+/// Returns null for a null item, and otherwise the error for an item of the wrong type.
 fn none_or(found: Major, head: crate::cbor::Head, target: impl Fn() -> String) -> Result<Value, CborError> {
     match (found, head.info) {
         (Major::Simple, 22) => Ok(Value::Null),
@@ -357,7 +357,7 @@ mod tests {
         )
     }
 
-    /// A document in CBOR of one in JSON; `"#HEX"` stands for the item of these bytes.
+    /// Encodes a JSON document as CBOR; `"#HEX"` stands for the item of these bytes.
     fn document(text: &str) -> Vec<u8> {
         let tree = json::parse(text.as_bytes(), &Limits::default()).expect("it is JSON");
         let mut out = Vec::new();
@@ -396,7 +396,7 @@ mod tests {
         for (text, want) in [
             (r#"{"meta":{"name":"a","size":3},"on":true,"share":2}"#, Ok((r#"{"meta":{"name":"a","size":3},"share":2,"on":true}"#, None))),
             (r#"{"raw":"AAEC","port":"x"}"#, Ok((r#"{"raw":"AAEC","port":"x"}"#, None))),
-            // Bytes below any tag of an encoding are bytes.
+            // Bytes below a tag of any encoding are raw.
             (r##"{"raw":"#d7430001ff","port":8}"##, Ok((r#"{"raw":"AAH/","port":8}"#, None))),
             (r##"{"raw":"#830102f6"}"##, Ok((r#"{"raw":"AQIA"}"#, None))),
             (r##"{"raw":"#430001ff"}"##, Err("cbor: failed to decode base64 from byte string: illegal base64 data at input byte 0".into())),
@@ -409,7 +409,7 @@ mod tests {
             (r##"{"on":true,"#426f6e":true}"##, Err(r#"cbor: found duplicate map key "on" at map element index 1"#.into())),
             (r##"{"data":{"a":"b","#4161":"c"}}"##, Err(r#"cbor: found duplicate map key "a" at map element index 1"#.into())),
             (r##"{"#f5":1}"##, Err("cbor: cannot unmarshal primitives into Go value of type string (map key is of type primitives and cannot be used to match struct field name)".into())),
-            // The outermost field is told, with the innermost type.
+            // The error names the outermost field and the innermost type.
             (r#"{"meta":{"name":5}}"#, mismatch("positive integer", "meta", "string")),
             (r#"{"meta":{"size":"a"}}"#, mismatch("byte string", "meta", "int64")),
             (r#"{"meta":[1]}"#, Err("cbor: cannot unmarshal array into Go struct field v1.Thing.meta of type v1.Meta (cannot decode CBOR array to struct without toarray option)".into())),
@@ -449,7 +449,7 @@ mod tests {
                     .into()),
             ),
             (r##"{"x":1,"#4178":1}"##, Err(r#"cbor: found duplicate map key "x" at map element index 1"#.into())),
-            // Within members nothing is looked at.
+            // Other members are not decoded.
             (r##"{"x":{"a":1,"#4161":1}}"##, Ok(("", ""))),
             (
                 "[]",

@@ -11,7 +11,7 @@ use super::{Codec, LIMITS, MediaType, Named, StoredKind};
 pub struct JsonText;
 
 impl JsonText {
-    /// The tree of a stored object, which is JSON or CBOR.
+    /// Parses a stored object, which is JSON or CBOR.
     pub fn tree(stored: &[u8], limits: &Limits) -> Result<Value, String> {
         match is_cbor(stored) {
             true => cbor::parse(stored, limits).map_err(|error| error.to_string()),
@@ -19,7 +19,7 @@ impl JsonText {
         }
     }
 
-    /// The version and kind that a stored object says that it is of.
+    /// Returns the version and kind that a stored object names.
     pub fn type_meta(stored: &[u8], limits: &Limits) -> Result<json::TypeMeta, String> {
         match is_cbor(stored) {
             true => decode::cbor_type_meta(stored, limits).map_err(|error| error.to_string()),

@@ -1,4 +1,4 @@
-//! Trees of files in memory, and the archives that are made of them: the same tree always gives the same bytes.
+//! Trees of files in memory, and archives of them: equal trees give equal bytes.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -24,7 +24,7 @@ pub(super) struct Entry {
 pub(super) enum Node {
     Folder,
     File(Vec<u8>),
-    /// A symbolic link to this.
+    /// A symbolic link to this path.
     Link(String),
 }
 
@@ -41,7 +41,7 @@ impl Tree {
         self.add(path, Entry { node: Node::Link(to.to_owned()), mode: 0o777, owner: 0 });
     }
 
-    /// Puts another tree into a folder of this one.
+    /// Adds another tree below a folder of this one.
     pub(super) fn merge(&mut self, folder: &str, other: Self) {
         for (path, entry) in other.0 {
             self.add(&format!("{folder}/{path}"), entry);
@@ -60,7 +60,7 @@ impl Tree {
         self.0.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
-    /// A tar archive of it, each path behind a prefix.
+    /// Packs the tree as a tar archive, with a prefix for each path.
     pub(super) fn tar(&self, epoch: u64, prefix: &str) -> Result<Vec<u8>, String> {
         let failed = |error: std::io::Error| format!("cannot write a tar archive: {error}");
         let mut archive = Builder::new(Vec::new());
@@ -80,7 +80,7 @@ impl Tree {
         archive.into_inner().map_err(failed)
     }
 
-    /// Writes it to disk in place of what is there.
+    /// Writes the tree to disk, replacing existing files.
     pub(super) fn write(&self, to: &Path) -> Result<(), String> {
         let failed = |path: &Path, error: std::io::Error| format!("cannot write {}: {error}", path.display());
         if to.exists() {
@@ -101,8 +101,8 @@ impl Tree {
     }
 }
 
-/// A header in the form that every reader of tar archives knows. The crate would leave out a leading `./`, which Debian's
-/// packages have: the name is put in as it is.
+/// Returns a header in the ustar format, which every reader of tar archives understands. The crate would drop a leading
+/// `./`, which the paths in Debian packages have, so the name is set as it is.
 fn header(path: &str, entry: &Entry, epoch: u64) -> Result<Header, String> {
     let mut header = Header::new_ustar();
     let (kind, size) = match &entry.node {
@@ -126,7 +126,7 @@ fn header(path: &str, entry: &Entry, epoch: u64) -> Result<Header, String> {
     Ok(header)
 }
 
-/// Compressed, with neither name nor time in it.
+/// Compresses bytes with gzip, without name and time.
 pub(super) fn gzip(bytes: &[u8], compression: Compression) -> Result<Vec<u8>, String> {
     let mut to = GzBuilder::new().mtime(0).write(Vec::new(), compression);
     to.write_all(bytes).and_then(|()| to.finish()).map_err(|error| format!("cannot compress: {error}"))

@@ -1,7 +1,7 @@
 //! A Debian package: an `ar` archive of two tar archives. Its unit, its user and its scripts are in `packaging/deb`.
 //!
-//! It is written here and not by dpkg-deb, so that every system makes it, and whichever version of dpkg is there the bytes
-//! are the same.
+//! It is written here and not by dpkg-deb, so that every system can make it, and the bytes do not depend on the version
+//! of dpkg.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use super::archive::{Node, Tree, gzip};
 use super::libraries::Needs;
 use super::{Release, SERVER, STAND_IN, TOOL};
 
-/// The scripts that dpkg runs. Without the first line's newline they could not be started.
+/// The scripts that dpkg runs. Each needs the newline after its first line to be executable.
 const SCRIPTS: [(&str, &str); 3] = [
     ("postinst", include_str!("../../../../packaging/deb/postinst")),
     ("prerm", include_str!("../../../../packaging/deb/prerm")),
@@ -23,10 +23,10 @@ const USER: &str = include_str!("../../../../packaging/deb/sysusers.conf");
 const FOLDERS: &str = include_str!("../../../../packaging/deb/tmpfiles.conf");
 const FLAGS: &str = include_str!("../../../../packaging/deb/default");
 const DESCRIPTION: &str = include_str!("../../../../packaging/deb/description");
-/// Files of the administrator, which an upgrade leaves alone.
+/// The administrator's configuration file, which an upgrade keeps.
 const CONFIGURATION: &str = "etc/default/binnacle";
 
-/// The whole package.
+/// Returns the package file.
 pub(super) fn package(release: &Release) -> Result<Vec<u8>, String> {
     let data = data(release)?;
     let mut control = Tree::default();
@@ -44,14 +44,14 @@ pub(super) fn package(release: &Release) -> Result<Vec<u8>, String> {
     Ok(ar(&members, release.epoch))
 }
 
-/// What is unpacked.
+/// Returns the files that the package installs.
 fn data(release: &Release) -> Result<Tree, String> {
     let mut data = Tree::default();
     for program in [SERVER, TOOL] {
         data.file(&format!("usr/bin/{program}"), 0o755, release.program(program)?.to_vec());
     }
-    // The assets of controller-runtime's envtest: a folder that KUBEBUILDER_ASSETS can name. An etcd that keeps nothing does
-    // not belong on anybody's PATH.
+    // The assets for controller-runtime's envtest: a folder that `KUBEBUILDER_ASSETS` can name. An etcd that keeps
+    // nothing must not be in anyone's `PATH`.
     let assets = "usr/lib/binnacle/envtest";
     data.file(&format!("{assets}/{STAND_IN}"), 0o755, release.program(STAND_IN)?.to_vec());
     data.link(&format!("{assets}/{SERVER}"), &format!("../../../bin/{SERVER}"));
@@ -68,7 +68,7 @@ fn data(release: &Release) -> Result<Tree, String> {
 
 fn control_file(release: &Release, data: &Tree) -> Result<String, String> {
     let mut depends = libraries(release)?;
-    // As Debian's own packages ask for them: systemd, or the two programs alone.
+    // As in Debian's own packages: systemd, or one of the two programs alone.
     for program in ["sysusers", "tmpfiles"] {
         depends.insert(format!("systemd | systemd-standalone-{program} | systemd-{program}"));
     }
@@ -87,7 +87,7 @@ fn control_file(release: &Release, data: &Tree) -> Result<String, String> {
     ))
 }
 
-/// The packages that have the shared libraries, in the versions that the programs were linked with.
+/// Returns the packages that contain the shared libraries, in at least the versions that the programs were linked with.
 fn libraries(release: &Release) -> Result<BTreeSet<String>, String> {
     let mut packages: BTreeMap<&str, Option<Vec<u32>>> = BTreeMap::new();
     for program in release.programs.values() {
@@ -97,7 +97,7 @@ fn libraries(release: &Release) -> Result<BTreeSet<String>, String> {
         }
         for (library, version) in &needs.versions {
             let (package, family) = owner(library)?;
-            // Interfaces without a number (GLIBC_PRIVATE) are no version.
+            // Versions without a number (GLIBC_PRIVATE) are ignored.
             let Some(number) = version.strip_prefix(family).and_then(numbers) else { continue };
             let newest = packages.entry(package).or_default();
             *newest = newest.take().max(Some(number));
@@ -113,7 +113,7 @@ fn libraries(release: &Release) -> Result<BTreeSet<String>, String> {
     Ok(packages.into_iter().map(text).collect())
 }
 
-/// The package that has a library, and how the names of its interfaces' versions begin.
+/// Returns the package that contains a library, and the prefix of its symbol versions.
 fn owner(library: &str) -> Result<(&'static str, &'static str), String> {
     match library {
         "libgcc_s.so.1" => Ok(("libgcc-s1", "GCC_")),
@@ -127,7 +127,7 @@ fn numbers(version: &str) -> Option<Vec<u32>> {
     version.split('.').map(|part| part.parse().ok()).collect()
 }
 
-/// In the form that Debian's policy asks for.
+/// Returns the copyright file in the format of Debian's policy.
 fn copyright(release: &Release) -> Vec<u8> {
     let mut text = String::from(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: Binnacle\n\n\
@@ -148,7 +148,7 @@ fn changelog(release: &Release) -> Result<String, String> {
     ))
 }
 
-/// Checksums of what is unpacked, as dpkg --verify reads them.
+/// Returns the checksums of the installed files, as `dpkg --verify` reads them.
 fn md5sums(data: &Tree) -> String {
     let mut text = String::new();
     for (path, entry) in data.entries() {
@@ -162,7 +162,8 @@ fn md5sums(data: &Tree) -> String {
     text
 }
 
-/// The common format of `ar`: fixed fields of text before each member, members at even places.
+/// Returns an archive in the common format of `ar`: text fields of fixed width before each member, members at even
+/// offsets.
 fn ar(members: &[(&str, Vec<u8>)], epoch: u64) -> Vec<u8> {
     let mut archive = b"!<arch>\n".to_vec();
     for (name, bytes) in members {

@@ -1,5 +1,5 @@
-//! An image of the server in the layout of the Open Container Initiative, made without a daemon: the program, the shared
-//! libraries that it needs, authorities for TLS, and users. There is no shell and nothing else in it.
+//! An image of the server in the layout of the Open Container Initiative, made without a daemon: the program, the
+//! shared libraries that it needs, certificate authorities, and users. It contains no shell and nothing else.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::archive::{Tree, gzip};
 use super::{Release, SERVER, libraries, sha256};
 
-/// The user that distroless images call `nonroot`.
+/// The user ID of `nonroot` in distroless images.
 const USER: u64 = 65532;
 const PASSWD: &str = "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n";
 const GROUP: &str = "root:x:0:\nnonroot:x:65532:\n";
-/// Whom connections to others (webhooks, issuers of tokens) trust, unless a flag says so.
+/// The authorities that outgoing connections (webhooks, token issuers) trust, unless a flag names others.
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 const DATA: &str = "var/lib/binnacle";
 
@@ -22,7 +22,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// What an image is made of.
+/// The contents of an image.
 pub(super) struct Image<'r> {
     release: &'r Release,
     libraries: BTreeMap<String, Vec<u8>>,
@@ -34,13 +34,13 @@ impl<'r> Image<'r> {
         Ok(Self { release, libraries })
     }
 
-    /// Path and bytes of each shared library in it.
+    /// Returns the path and bytes of each shared library in the image.
     pub(super) fn libraries(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.libraries.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
     }
 
-    /// The folder of the layout, with two images of the same layers: one that runs as `nonroot`, and one that runs as root
-    /// and reads the keys that kubeadm writes for root alone.
+    /// Returns the layout's folder, with two images of the same layers: one that runs as `nonroot`, and one that runs
+    /// as root and can read the keys that kubeadm writes for root only.
     pub(super) fn layout(&self) -> Result<Tree, String> {
         let mut blobs = Blobs::default();
         let layers = [self.base()?, self.program()?];
@@ -73,7 +73,7 @@ impl<'r> Image<'r> {
         Ok(layout)
     }
 
-    /// The layer that changes seldom.
+    /// Returns the layer that changes seldom.
     fn base(&self) -> Result<Tree, String> {
         let mut layer = Tree::default();
         layer.file("etc/passwd", 0o644, PASSWD.into());
@@ -92,7 +92,7 @@ impl<'r> Image<'r> {
 
     fn program(&self) -> Result<Tree, String> {
         let mut layer = Tree::default();
-        // Where upstream's image has it: kubeadm's manifests start it by its name.
+        // The path in upstream's image: kubeadm's manifests start the server by its name.
         layer.file(&format!("usr/local/bin/{SERVER}"), 0o755, self.release.program(SERVER)?.to_vec());
         layer.file("usr/share/doc/binnacle/LICENSE", 0o644, self.release.licence.clone());
         Ok(layer)
@@ -114,11 +114,11 @@ impl<'r> Image<'r> {
                 "Env": [
                     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                     "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt",
-                    // The server's data directory is the folder `binnacle` in it.
+                    // The server's data directory is its subfolder `binnacle`.
                     "XDG_DATA_HOME=/var/lib",
                 ],
                 "Entrypoint": [format!("/usr/local/bin/{SERVER}")],
-                // A container's loopback is reached by nobody.
+                // A container's loopback address cannot be reached from outside.
                 "Cmd": ["--bind-address=0.0.0.0"],
                 "Volumes": {data.to_string_lossy(): {}},
                 "WorkingDir": "/",
@@ -130,7 +130,7 @@ impl<'r> Image<'r> {
         }))
     }
 
-    /// What the image says of itself, in the words of the specification's annotations.
+    /// Returns the image's labels, which are annotations of the specification.
     fn labels(&self) -> Result<Value, String> {
         let mut labels = json!({
             "org.opencontainers.image.title": SERVER,
@@ -146,12 +146,12 @@ impl<'r> Image<'r> {
     }
 }
 
-/// Blobs by their checksums.
+/// Blobs by digest.
 #[derive(Default)]
 struct Blobs(Tree);
 
 impl Blobs {
-    /// Adds one, and returns what refers to it.
+    /// Adds a blob, and returns its descriptor.
     fn add(&mut self, kind: &str, bytes: Vec<u8>) -> Value {
         let (size, digest) = (bytes.len(), sha256(&bytes));
         self.0.file(&format!("blobs/sha256/{digest}"), 0o644, bytes);

@@ -1,5 +1,5 @@
-//! The shared libraries that programs need, read out of the programs themselves: those of other machines are read as well,
-//! and nothing is run.
+//! The shared libraries that programs need, read from the ELF files: this works for other architectures too, and runs
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,19 +10,19 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
 use super::target::Target;
 
-/// What a program or library asks the system for.
+/// The dependencies of a program or library.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Needs {
-    /// The path of what loads it: programs have one.
+    /// The path of the dynamic loader; programs have one.
     pub(super) loader: Option<String>,
-    /// Names of libraries.
+    /// The names of the libraries.
     pub(super) libraries: BTreeSet<String>,
-    /// Versions of interfaces, by the library that has them.
+    /// Symbol versions, with the library that has them.
     pub(super) versions: BTreeSet<(String, String)>,
 }
 
 impl Needs {
-    /// Reads them from an ELF file. One that is linked statically needs nothing.
+    /// Reads the dependencies from an ELF file. A statically linked one has none.
     pub(super) fn of(elf: &[u8]) -> Result<Self, String> {
         Self::read(elf).map_err(|error| format!("no ELF file of 64 bits that can be read: {error}"))
     }
@@ -57,7 +57,7 @@ impl Needs {
     }
 }
 
-/// Refuses a program of another kind of machine.
+/// Checks that a program is for the target's architecture.
 pub(super) fn check_machine(program: &[u8], target: &Target) -> Result<(), String> {
     let machine = || -> object::Result<_> {
         let header = FileHeader64::<Endianness>::parse(program)?;
@@ -67,13 +67,13 @@ pub(super) fn check_machine(program: &[u8], target: &Target) -> Result<(), Strin
     if found == target.machine { Ok(()) } else { Err(format!("it is not for {}", target.triple)) }
 }
 
-/// All files that a program needs besides itself, by the absolute paths at which they are found below a root.
+/// Returns all files that a program needs besides itself, by absolute path; they are read below `root`.
 pub(super) fn all(program: &[u8], root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let mut found = BTreeMap::new();
     let needs = Needs::of(program)?;
     let mut names = BTreeSet::new();
     if let Some(loader) = needs.loader {
-        // Libraries name their loader among what they need.
+        // Libraries name the loader among their dependencies.
         names.insert(loader.rsplit('/').next().unwrap_or_default().to_owned());
         found.insert(loader.clone(), super::read(&root.join(loader.trim_start_matches('/')))?);
     }
@@ -89,7 +89,7 @@ pub(super) fn all(program: &[u8], root: &Path, target: &Target) -> Result<BTreeM
     Ok(found)
 }
 
-/// Looks where loaders look without a configuration of theirs.
+/// Finds a library in the loader's default folders.
 fn find(name: &str, root: &Path, target: &Target) -> Result<(String, Vec<u8>), String> {
     let own = target.multiarch;
     let folders = [

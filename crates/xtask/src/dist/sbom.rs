@@ -1,4 +1,4 @@
-//! The bill of materials of what is packed: a CycloneDX document of the crates that are in the programs.
+//! The bill of materials of the packed programs: a CycloneDX document of the crates in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use super::{Release, TOOL, sha256};
 
-/// One part of what is packed.
+/// One component of the packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Component {
     document: Value,
-    /// How the document calls it.
+    /// The component's `bom-ref` in the document.
     reference: String,
-    /// What it leans on.
+    /// The references of the components that it depends on.
     needs: Vec<String>,
 }
 
 impl Component {
-    /// A shared library of the machine where the package was made.
+    /// Returns the component of a shared library of the build machine.
     pub(super) fn library(path: &str, bytes: &[u8]) -> Self {
         let reference = format!("file:{path}");
         let document = json!({
@@ -42,7 +42,7 @@ impl Component {
             "purl": reference,
         });
         if let Some(licence) = package["license"].as_str() {
-            // The slash is how OR was written once.
+            // The slash is an old notation for OR.
             document["licenses"] = json!([{"expression": licence.replace('/', " OR ")}]);
         }
         if let Some(description) = package["description"].as_str() {
@@ -58,7 +58,7 @@ impl Component {
     }
 }
 
-/// The crates that are in the programs of these packages: what they lean on, but not what only tests or builds use.
+/// Returns the crates in the programs of these packages: dependencies, but not those of tests and builds.
 pub(super) fn components(root: &Path, packages: &[&str], triple: &str) -> Result<Vec<Component>, String> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--locked", "--format-version", "1", "--filter-platform", triple])
@@ -73,7 +73,7 @@ pub(super) fn components(root: &Path, packages: &[&str], triple: &str) -> Result
     reached(&metadata, packages, &checksums(&String::from_utf8_lossy(&lock)))
 }
 
-/// Follows what packages lean on.
+/// Follows the dependencies of packages.
 fn reached(
     metadata: &Value,
     from: &[&str],
@@ -114,7 +114,7 @@ fn reached(
     Ok(components)
 }
 
-/// What the document says.
+/// Returns the CycloneDX document.
 pub(super) fn document(release: &Release, components: &[Component]) -> Result<Vec<u8>, String> {
     let sorted = |needs: &[String]| needs.iter().cloned().collect::<BTreeSet<_>>();
     let main = format!("pkg:generic/{TOOL}@{}", release.version);
@@ -152,12 +152,12 @@ pub(super) fn document(release: &Release, components: &[Component]) -> Result<Ve
     Ok(bytes)
 }
 
-/// The package as package URLs name it.
+/// Returns the package URL of a package.
 fn reference(package: &Value) -> String {
     format!("pkg:cargo/{}@{}", text(&package["name"]), text(&package["version"]).replace('+', "%2B"))
 }
 
-/// Checksums of `Cargo.lock` by name and version. Members of the workspace have none.
+/// Returns the checksums in `Cargo.lock` by name and version. Members of the workspace have none.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let mut found = BTreeMap::new();
     for package in lock.split("[[package]]").skip(1) {

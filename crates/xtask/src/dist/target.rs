@@ -1,23 +1,23 @@
-//! The machines that packages are for, and what the formats of packages call them.
+//! The architectures that packages are for, and their names in the package formats.
 
 use object::elf::{EM_AARCH64, EM_X86_64, Machine};
 
-/// One kind of machine.
+/// An architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// As rustc calls it.
+    /// The name in rustc.
     pub(crate) triple: &'static str,
-    /// As Debian and OCI call it.
+    /// The name in Debian and OCI.
     pub(crate) debian: &'static str,
-    /// The part of the triple that `std::env::consts::ARCH` has.
+    /// The part of the triple that equals `std::env::consts::ARCH`.
     cpu: &'static str,
-    /// Debian's name for where its libraries are.
+    /// Debian's name of the architecture's library folder.
     pub(crate) multiarch: &'static str,
-    /// As headers of programs call it.
+    /// The machine in ELF headers.
     pub(crate) machine: Machine,
 }
 
-/// The kinds of machines that packages can be made for.
+/// The supported architectures.
 const TARGETS: [Target; 2] = [
     Target {
         triple: "x86_64-unknown-linux-gnu",
@@ -36,7 +36,7 @@ const TARGETS: [Target; 2] = [
 ];
 
 impl Target {
-    /// The target with this triple; this machine without one.
+    /// Returns the target with this triple, or this machine's for `None`.
     pub(crate) fn named(triple: Option<&str>) -> Result<Self, String> {
         let cpu = std::env::consts::ARCH;
         let found =
@@ -45,7 +45,7 @@ impl Target {
         found.ok_or_else(|| format!("packages are made for {known}, not for {}", triple.unwrap_or(cpu)))
     }
 
-    /// True when programs for it run here.
+    /// Returns true if this machine runs programs for the target.
     pub(crate) fn is_this_machine(&self) -> bool {
         self.cpu == std::env::consts::ARCH
     }

@@ -1,4 +1,4 @@
-//! Packages of a small program: made twice, taken apart by the tools that are at hand, and started.
+//! Packages of a small program: made twice, unpacked by the tools that are installed, and started.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// A release whose programs are `true`, which ends well.
+/// Returns a release whose programs are `true`, which exits with success.
 fn release() -> Release {
     let elf = fs::read("/bin/true").unwrap();
     Release {
@@ -27,14 +27,14 @@ fn release() -> Release {
     }
 }
 
-/// A folder with everything that is packed.
+/// Returns a folder with all packages.
 fn packed() -> tempfile::TempDir {
     let temp = tempfile::tempdir().unwrap();
     release().pack(&[]).unwrap().write(temp.path()).unwrap();
     temp
 }
 
-/// Runs a tool, or says that it is not there.
+/// Runs a tool; if it is not installed, reports that and returns `None`.
 fn run(command: &mut Command) -> Option<Output> {
     match command.output() {
         Ok(output) => {
@@ -95,7 +95,7 @@ fn the_tarball_has_the_programs() {
     run(Command::new("sha256sum").args(["--check", "--strict", SUMS]).current_dir(folder));
 }
 
-/// What dpkg makes of the package; whether it installs is tried by `packaging/deb/check`.
+/// dpkg reads the package; `packaging/deb/check` tests the installation.
 #[test]
 fn dpkg_reads_the_package() {
     let temp = packed();
@@ -118,8 +118,8 @@ fn dpkg_reads_the_package() {
     }
 }
 
-/// Follows every reference from the index on, compares digests and sizes, and starts the program in a root that has nothing
-/// but the layers.
+/// Follows every reference from the index, compares digests and sizes, and starts the program in a root with the layers
+/// only.
 #[test]
 fn the_image_is_whole_and_runs() {
     let temp = packed();
@@ -155,7 +155,7 @@ fn the_image_is_whole_and_runs() {
             run(Command::new("unshare").args(["-r", "chroot"]).arg(root.path()).arg(program));
         }
     }
-    // Tools for images, where they are installed.
+    // Tools for images, if they are installed.
     let name = format!("oci:{}:1.2.3-root", layout.display());
     run(Command::new("skopeo").args(["inspect", "--config", &name]));
 }

@@ -32,9 +32,9 @@ fn widget(size: u64) -> Value {
     json!({"apiVersion": "hooks.test/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}})
 }
 
-/// What a webhook puts in that the schema does not know is seen by those who judge, never stored, and counts as a change; what it says of the
-/// object's version must be one; managers that it takes away are gone; and it is told the namespace of what a client
-/// replaces.
+/// Fields that a webhook adds and the schema does not know are visible to validating webhooks, never stored, and count
+/// as a change. An `apiVersion` that it sets must be one of the kind's, managers that it removes are gone, and on
+/// updates it gets the object's namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn patched_beyond_the_schema() {
     let operations = Arc::new(Mutex::new(json!([])));
@@ -74,7 +74,7 @@ async fn patched_beyond_the_schema() {
     let changed = send(&server, "PUT", &place, &same).await;
     assert_eq!((changed.status, &changed.body["metadata"]["generation"]), (200, &json!(2)), "{}", changed.body);
     assert_eq!(changed.body["spec"], json!({"size": 1}));
-    // Those who judge see it all the same.
+    // Validating webhooks see the field nevertheless.
     assert_eq!(judged.lock().last().unwrap()["spec"], json!({"size": 1, "unknown": 1}));
     *operations.lock() = json!([]);
     same["metadata"]["resourceVersion"] = changed.body["metadata"]["resourceVersion"].clone();
@@ -122,7 +122,7 @@ async fn patched_beyond_the_schema() {
         assert_eq!((refused.status, &refused.body["message"]), (status, &json!(why)), "{operation}");
     }
 
-    // Metadata of another type is seen as it is, judged as absent, and not stored.
+    // Metadata of a wrong type reaches validating webhooks unchanged, is absent for validation, and is not stored.
     let gone = "2020-01-01T00:00:00Z";
     for (member, value, want) in [
         ("labels", json!({"a b": 5}), Value::Null),
@@ -141,7 +141,7 @@ async fn patched_beyond_the_schema() {
         assert_eq!(judged.lock().last().unwrap()["metadata"][member], value, "{member}");
     }
 
-    // On the way into another version nothing is left out.
+    // Before a conversion, nothing is pruned: malformed metadata is an error.
     *operations.lock() = json!([{"op": "add", "path": "/metadata/managedFields", "value": ""}]);
     let mut new = widget(1);
     new["apiVersion"] = json!("hooks.test/v2");
