@@ -302,7 +302,7 @@ mod tests {
             (
                 "io.k8s.api.rbac.v1.RoleRef",
                 value!({"apiGroup": "g", "kind": "K", "name": "n"}),
-                r#"{"APIGroup":"g","KindMessage":"K","Name":"n"}"#,
+                r#"{"APIGroup":"g","Kind":"K","Name":"n"}"#,
             ),
             (
                 "io.k8s.api.resource.v1.ResourceClaimTemplateSpec",
