@@ -170,7 +170,7 @@ mod tests {
         fs::write(dir.path().join("token"), "t").unwrap();
         let cluster = "{server: 'https://a:1/x?y=z', certificate-authority: ca.pem, tls-server-name: name}";
         let target = parse(&path, config(cluster, "{tokenFile: token}").as_bytes()).unwrap();
-        assert_eq!(target.url.to_string(), "https://a:1/x?y=z");
+        assert_eq!(target.url.to_string(), "https://a:1/x");
         assert_eq!(target.authorities.as_deref(), Some(&b"authority"[..]));
         assert_eq!(target.server_name.as_deref(), Some("name"));
         assert!(matches!(&target.credential, Credential::BearerFile(file) if *file == dir.path().join("token")));
