@@ -14,7 +14,7 @@ pub fn diagnose(bytes: &[u8]) -> String {
     shown.unwrap_or_else(|_| hex(bytes))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use binnacle_meta::{Text, Time, go_quote};
 
-use super::{CborError, Entries, Major, Reader, unknown_simple};
+use super::diagnose::hex;
+use super::{CborError, Entries, Head, Major, Reader, unknown_simple};
 use crate::json::go_utf8;
 use crate::limits::Budget;
 use crate::{Limits, Object, Value};
@@ -42,11 +43,8 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, CborError> {
 pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<Object, CborError> {
     let mut reader = Reader::new(bytes, limits)?;
     let head = reader.clone().untagged(|_, _| Ok::<_, CborError>(()))?;
-    match (head.major, head.info) {
-        (Major::Map, _) => {}
-        (Major::Simple, 22) => return Ok(Object::new()),
-        (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => return Err(unknown_simple(head.argument)),
-        (found, _) => return Err(CborError::mismatch(found, MAP, "")),
+    if head.major != Major::Map {
+        return head.expect_null(|| MAP.to_owned()).map(|()| Object::new());
     }
     let value = read_item(&mut reader, None, &mut Budget::new(limits))?;
     Ok(value.into_object().unwrap_or_default())
@@ -143,18 +141,24 @@ pub(crate) fn read_text(
     later: Option<LaterEncoding>,
     target: impl FnOnce() -> String,
 ) -> Result<Option<Text>, CborError> {
-    let mut later = later;
+    let (head, later) = item_head(reader, later)?;
+    match head.major {
+        Major::Bytes => Ok(Some(bytes_text(&reader.chunks(head)?, later))),
+        Major::Text => Ok(Some(utf8(&reader.chunks(head)?)?)),
+        _ => head.expect_null(target).map(|()| None),
+    }
+}
+
+/// Reads the head of the next item, and the encoding of the bytes below it.
+pub(crate) fn item_head(
+    reader: &mut Reader<'_>,
+    mut later: Option<LaterEncoding>,
+) -> Result<(Head, Option<LaterEncoding>), CborError> {
     let head = reader.untagged(|_, tag| {
         later = LaterEncoding::of_tag(tag).or(later);
         Ok::<_, CborError>(())
     })?;
-    match (head.major, head.info) {
-        (Major::Bytes, _) => Ok(Some(bytes_text(&reader.chunks(head)?, later))),
-        (Major::Text, _) => Ok(Some(utf8(&reader.chunks(head)?)?)),
-        (Major::Simple, 22) => Ok(None),
-        (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => Err(unknown_simple(head.argument)),
-        (found, _) => Err(CborError::mismatch(found, target(), "")),
-    }
+    Ok((head, later))
 }
 
 /// Converts bytes to a text: in the encoding of their tag; without one, as UTF-8, with invalid bytes replaced as in
@@ -165,15 +169,7 @@ fn bytes_text(chunks: &[&[u8]], later: Option<LaterEncoding>) -> Text {
         None => Text::new(go_utf8(&bytes)),
         Some(LaterEncoding::Base64) => Text::new(BASE64_STANDARD.encode(&*bytes)),
         Some(LaterEncoding::Base64Url) => Text::new(BASE64_URL_SAFE_NO_PAD.encode(&*bytes)),
-        Some(LaterEncoding::Base16) => {
-            use std::fmt::Write;
-            let hex = bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut hex, byte| {
-                // Writing to a string cannot fail.
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            });
-            Text::new(hex)
-        }
+        Some(LaterEncoding::Base16) => Text::new(hex(&bytes)),
     }
 }
 

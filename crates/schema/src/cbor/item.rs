@@ -58,6 +58,15 @@ impl Major {
 }
 
 impl Head {
+    /// Checks that the item is null, the only one that fits everywhere; `target` names Go's type of the destination.
+    pub(crate) fn expect_null(&self, target: impl FnOnce() -> String) -> Result<(), CborError> {
+        match (self.major, self.info) {
+            (Major::Simple, 22) => Ok(()),
+            (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => Err(unknown_simple(self.argument)),
+            (found, _) => Err(CborError::mismatch(found, target(), "")),
+        }
+    }
+
     pub(crate) fn is_indefinite(&self) -> bool {
         self.info == INDEFINITE
     }

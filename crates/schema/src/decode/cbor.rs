@@ -5,9 +5,7 @@ use std::collections::HashSet;
 use binnacle_meta::Text;
 
 use super::{DecodeError, Decoded, Path, base64, from_value, go};
-use crate::cbor::{
-    CborError, LaterEncoding, Major, Reader, base64_text, duplicate, read_item, read_text, unknown_simple,
-};
+use crate::cbor::{CborError, LaterEncoding, Major, Reader, base64_text, duplicate, item_head, read_item, read_text};
 use crate::findings::{Finding, Findings};
 use crate::json::TypeMeta;
 use crate::limits::Budget;
@@ -34,12 +32,10 @@ pub fn cbor_type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, CborErr
     let mut reader = Reader::new(bytes, limits)?;
     let mut meta = TypeMeta::default();
     let head = reader.untagged(|_, _| Ok::<_, CborError>(()))?;
-    match (head.major, head.info) {
-        (Major::Map, _) => {}
-        (Major::Simple, 22) => return Ok(meta),
-        (Major::Array, _) => return Err(CborError::mismatch(Major::Array, TARGET, NO_ARRAY)),
-        (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => return Err(unknown_simple(head.argument)),
-        (found, _) => return Err(CborError::mismatch(found, TARGET, "")),
+    match head.major {
+        Major::Map => {}
+        Major::Array => return Err(CborError::mismatch(Major::Array, TARGET, NO_ARRAY)),
+        _ => return head.expect_null(|| TARGET.to_owned()).map(|()| meta),
     }
     let (mut entries, mut keys) = (reader.entries(head), Keys::default());
     while entries.next(&mut reader)? {
@@ -131,7 +127,7 @@ impl Walk {
         match head.major {
             Major::Map => {}
             Major::Array => return Err(CborError::mismatch(Major::Array, target(), NO_ARRAY)),
-            found => return none_or(found, head, target).map(Read::from),
+            _ => return head.expect_null(target).map(|()| Value::Null.into()),
         }
         self.budget.object()?;
         let (mut entries, mut keys) = (reader.entries(head), Keys::default());
@@ -202,7 +198,7 @@ impl Walk {
     ) -> Result<Read, CborError> {
         let (head, later) = item_head(reader, later)?;
         if head.major != Major::Array {
-            return none_or(head.major, head, target).map(Read::from);
+            return head.expect_null(target).map(|()| Value::Null.into());
         }
         let (mut items, mut unknown) = (Vec::new(), None);
         let mut entries = reader.entries(head);
@@ -226,7 +222,7 @@ impl Walk {
     ) -> Result<Read, CborError> {
         let (head, later) = item_head(reader, later)?;
         if head.major != Major::Map {
-            return none_or(head.major, head, target).map(Read::from);
+            return head.expect_null(target).map(|()| Value::Null.into());
         }
         self.budget.object()?;
         let (mut object, mut unknown, mut index) = (Object::new(), None, 0);
@@ -269,7 +265,7 @@ impl Walk {
         }
         match (head.major, head.info, ty) {
             (Major::Simple, 20 | 21, Ty::Bool) => Ok(Value::Bool(head.info == 21)),
-            (found, ..) => none_or(found, head, target),
+            _ => head.expect_null(target).map(|()| Value::Null),
         }
     }
 
@@ -287,7 +283,7 @@ impl Walk {
         }
         *reader = ahead;
         if head.major != Major::Bytes {
-            return none_or(head.major, head, target);
+            return head.expect_null(target).map(|()| Value::Null);
         }
         let chunks = reader.chunks(head)?;
         if later.is_some() {
@@ -303,30 +299,12 @@ impl Walk {
     }
 
     fn int_or_string(&mut self, reader: &mut Reader<'_>, later: Later) -> Result<Value, CborError> {
-        let text = read_text(&mut reader.clone(), later, String::new);
-        if text.is_ok() {
-            return Ok(read_text(reader, later, String::new)?.map_or(Value::Null, Value::Str));
+        let mut ahead = reader.clone();
+        if let Ok(text) = read_text(&mut ahead, later, String::new) {
+            *reader = ahead;
+            return Ok(text.map_or(Value::Null, Value::Str));
         }
         self.scalar(reader, &Ty::Int32, || "int32".to_owned())
-    }
-}
-
-/// Reads the head of the next item, and the encoding of the bytes below it.
-fn item_head(reader: &mut Reader<'_>, later: Later) -> Result<(crate::cbor::Head, Later), CborError> {
-    let mut later = later;
-    let head = reader.untagged(|_, tag| {
-        later = LaterEncoding::of_tag(tag).or(later);
-        Ok::<_, CborError>(())
-    })?;
-    Ok((head, later))
-}
-
-/// Returns null for a null item, and otherwise the error for an item of the wrong type.
-fn none_or(found: Major, head: crate::cbor::Head, target: impl Fn() -> String) -> Result<Value, CborError> {
-    match (found, head.info) {
-        (Major::Simple, 22) => Ok(Value::Null),
-        (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => Err(unknown_simple(head.argument)),
-        _ => Err(CborError::mismatch(found, target(), "")),
     }
 }
 
