@@ -158,10 +158,16 @@ fn about(meta: TypeMeta) -> Value {
 
 /// Reads the version and kind of a body in CBOR.
 pub(crate) fn cbor_about(expected: &Expected<'_>, body: &[u8]) -> Result<Value, Status> {
-    decode::cbor_type_meta(body, &Limits::default()).map(about).map_err(|error| match error {
+    let unknown = |why: String| unrecognized(expected, &format!("unable to determine group/version/kind: {why}"), body);
+    decode::cbor_type_meta(body, &Limits::default()).map(about).map_err(|error| cbor_refused(error, unknown))
+}
+
+/// Returns the refusal of a body in CBOR: 413 for too many elements, otherwise what `refuse` makes of the error.
+pub(crate) fn cbor_refused(error: CborError, refuse: impl FnOnce(String) -> Status) -> Status {
+    match error {
         CborError::TooManyElements(error) => Status::request_entity_too_large(error),
-        error => unrecognized(expected, &format!("unable to determine group/version/kind: {error}"), body),
-    })
+        error => refuse(error.to_string()),
+    }
 }
 
 pub(crate) fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &str) -> Status {

@@ -3,7 +3,7 @@
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{Decoded, Empties};
-use binnacle_schema::{CborError, Finding, Findings, Limits, Value, cbor, json, yaml};
+use binnacle_schema::{Finding, Findings, Limits, Value, cbor, json, yaml};
 use binnacle_scheme::CustomSchema;
 
 use crate::body::{self, Expected};
@@ -62,13 +62,12 @@ pub(crate) fn object(
 
 /// Decodes a document in CBOR, which must have a version and kind.
 fn cbor(expected: &Expected<'_>, body: &[u8]) -> Result<Value, Status> {
-    let value = cbor::parse_object(body, &Limits::default()).map(Value::Object).map_err(|error| match error {
-        CborError::TooManyElements(error) => Status::request_entity_too_large(error),
-        error => match body::cbor_about(expected, body) {
-            Ok(about) => body::cannot_be_handled(expected, &about, &error.to_string()),
-            Err(status) => status,
-        },
-    })?;
+    let refuse = |why: String| match body::cbor_about(expected, body) {
+        Ok(about) => body::cannot_be_handled(expected, &about, &why),
+        Err(status) => status,
+    };
+    let object = cbor::parse_object(body, &Limits::default());
+    let value = Value::Object(object.map_err(|error| body::cbor_refused(error, refuse))?);
     let kind = value.str_at(&["kind"]);
     if kind.is_empty() {
         let why = format!("Object 'Kind' is missing in '{}'", cbor::diagnose(body));

@@ -6,7 +6,7 @@ use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
 use binnacle_patch::apply;
 use binnacle_registry::{Context, Received, Resource, UpdateOptions, object};
 use binnacle_schema::decode::{Decoded, Empties};
-use binnacle_schema::{CborError, Findings, Limits, Value, cbor, decode, json, yaml};
+use binnacle_schema::{Findings, Limits, Value, cbor, decode, json, yaml};
 
 use super::patched::{Expected, Patch};
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
@@ -133,10 +133,8 @@ impl Configuration {
             duplicates,
         };
         if format == ApplyFormat::Cbor {
-            let object = cbor::parse_object(bytes, &Limits::default()).map_err(|error| match error {
-                CborError::TooManyElements(error) => Status::request_entity_too_large(error),
-                error => undecodable(error.to_string()),
-            })?;
+            let object = cbor::parse_object(bytes, &Limits::default());
+            let object = object.map_err(|error| body::cbor_refused(error, undecodable))?;
             return Ok(read(Value::Object(object), Findings::default()));
         }
         let (value, found) = yaml::parse(bytes, &Limits::default())
