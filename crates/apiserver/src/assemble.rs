@@ -26,6 +26,7 @@ use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_egress::{DialMetrics, Dialer, Egress, EgressError, Network};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
+use binnacle_features::Features;
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Encodings;
@@ -163,15 +164,11 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let front = Front::start().map_err(StartFailure::Runtime)?;
     let features = Arc::new(config.features());
     let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
-    let egress = match config.debugging.egress_config.as_deref() {
-        Some(path) => Egress::load(path, &DialMetrics::register(metrics.registry()).map_err(not_registered)?)?,
-        None => Egress::default(),
-    };
+    let egress = load_egress(&config, metrics.registry())?;
     let named = Named::load(&config, &egress)?;
     let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
-    let mut plugins = PluginOptions { features: features.clone(), ..config.admission.options.clone() };
+    let plugins = load_plugin_options(&config, &features)?;
     let asked = |plugin: &str| config.admission.enables(plugin);
-    binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let port_address = port.address();
     let url = format!("https://{}", reachable(port_address));
@@ -441,6 +438,22 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         ending,
     };
     Ok((assembled, about))
+}
+
+/// Loads the ways to other servers.
+fn load_egress(config: &Settings, registry: &Registry) -> Result<Egress, StartFailure> {
+    match config.debugging.egress_config.as_deref() {
+        Some(path) => Ok(Egress::load(path, &DialMetrics::register(registry).map_err(not_registered)?)?),
+        None => Ok(Egress::default()),
+    }
+}
+
+/// Loads the options of admission plugins from the settings and their configuration file.
+fn load_plugin_options(config: &Settings, features: &Arc<Features>) -> Result<PluginOptions, StartFailure> {
+    let mut plugins = PluginOptions { features: features.clone(), ..config.admission.options.clone() };
+    let asked = |plugin: &str| config.admission.enables(plugin);
+    binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
+    Ok(plugins)
 }
 
 /// Data read from the files in flags, before anything is changed that could be left behind.

@@ -33,13 +33,11 @@ impl AdmissionManifests {
         }
         let metrics = Metrics::register(registry, &identity()).map_err(not_registered)?;
         let types = types(features);
-        let begin = |(plugin, path): &(&'static str, PathBuf)| {
-            let sort = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin)?;
-            let directory = Directory { sort, path: path.clone() };
-            let put = put_in_force(sort, webhooks, policies);
-            Some(Followed::begin(directory, types.clone(), metrics.clone(), put))
+        let begin = |directory: Directory| {
+            let put = put_in_force(directory.sort, webhooks, policies);
+            Followed::begin(directory, types.clone(), metrics.clone(), put)
         };
-        let followed: Result<Vec<Followed>, LoadError> = told.iter().filter_map(begin).collect();
+        let followed: Result<Vec<Followed>, LoadError> = directories(told).map(begin).collect();
         Ok(Self(followed?))
     }
 
@@ -51,11 +49,20 @@ impl AdmissionManifests {
 
 /// Reads the directories without using their contents.
 pub(super) fn check(named: &[(&'static str, PathBuf)], features: &Arc<Features>) -> Result<(), StartFailure> {
-    for (plugin, path) in named {
-        let Some(sort) = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin) else { continue };
-        Directory { sort, path: path.clone() }.load(&types(features))?;
+    if named.is_empty() {
+        return Ok(());
     }
+    let types = types(features);
+    directories(named).try_for_each(|directory| directory.load(&types).map(drop))?;
     Ok(())
+}
+
+/// Returns the directories of the plugins that take manifests.
+fn directories(named: &[(&'static str, PathBuf)]) -> impl Iterator<Item = Directory> {
+    named.iter().filter_map(|(plugin, path)| {
+        let sort = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin)?;
+        Some(Directory { sort, path: path.clone() })
+    })
 }
 
 /// Returns the kinds of manifests, even if the group is not served.
