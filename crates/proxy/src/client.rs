@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
-use crate::leniency;
+use crate::go_client;
 use crate::target::{DialError, Target};
 
 /// The largest head of a response that is accepted (Go's `MaxResponseHeaderBytes` is of this order).
@@ -64,7 +64,7 @@ async fn exchange(
             .map_err(|_| SendError::Broken(format!("invalid host {:?}", target.host)))?;
         request.headers_mut().insert(http::header::HOST, host);
     }
-    let builder = leniency::connections();
+    let builder = go_client::connections();
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
     let driver = Driver(tokio::spawn(async move {
         // The error is returned to the caller that waits for the response or reads its body.
@@ -73,7 +73,7 @@ async fn exchange(
     let (method, asked) = (request.method().clone(), request.uri().clone());
     let mut span = trace::begin_request(&method, || target.url(&asked.to_string()), request.headers_mut());
     let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-    let response = leniency::taken(response)?;
+    let response = go_client::accepted(response)?;
     if let Some(span) = &mut span {
         span.answered(response.status().as_u16());
     }

@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 
 use crate::certificates::{CertificateMetrics, Flaws};
 use crate::client::{MAX_HEAD_BYTES, SendError, broken};
-use crate::leniency;
+use crate::go_client;
 use crate::target::{DialError, Target, Way};
 
 /// The most requests that share a connection. Servers should allow as many (RFC 9113, 6.5.2, recommends no smaller
@@ -175,7 +175,7 @@ impl Pool {
                     if let Some(certificates) = &self.certificates {
                         certificates.answered(flaws);
                     }
-                    return leniency::taken(answer);
+                    return go_client::accepted(answer);
                 }
                 // The request was not sent.
                 Err((Some(unsent), _)) if is_kept => request = unsent,
@@ -382,7 +382,7 @@ async fn dial(target: &Target) -> Result<Dialed, DialError> {
         let used = Arc::new(Mutex::new(Instant::now()));
         return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used, flaws }));
     }
-    let (sender, connection) = leniency::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let (sender, connection) = go_client::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driver = Driver(tokio::spawn(async move { drop(connection.await) }).abort_handle());
     Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, flaws, _driver: driver })))))
 }

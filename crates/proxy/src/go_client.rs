@@ -1,4 +1,4 @@
-//! HTTP/1.1 answers that are not as the standard has them, taken as Go's client takes them, and told as its server tells them.
+//! Responses of other servers as Go's client accepts them: some break the standard.
 
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderMap, Response};
@@ -7,8 +7,8 @@ use hyper::ext::ReasonPhrase;
 
 use crate::client::{MAX_HEAD_BYTES, MAX_HEADERS, SendError};
 
-/// Connections that hold answers to bounds, and else take what Go's client takes: headers that go on in a second line, and
-/// beside good headers some that are none, which are left out.
+/// Returns the settings of HTTP/1.1 connections: bounds for responses, headers that continue in a second line are read, and invalid
+/// ones left out.
 pub(crate) fn connections() -> Builder {
     let mut builder = Builder::new();
     builder
@@ -20,9 +20,11 @@ pub(crate) fn connections() -> Builder {
     builder
 }
 
-/// The answer, unless nobody knows where its body ends. Its status is told in the standard's words, whatever the other server
-/// called it.
-pub(crate) fn taken<B>(mut answer: Response<B>) -> Result<Response<B>, SendError> {
+/// Returns the response with the standard reason phrase of its status.
+///
+/// # Errors
+/// For encodings of the body other than chunks, whose end is unknown.
+pub(crate) fn accepted<B>(mut answer: Response<B>) -> Result<Response<B>, SendError> {
     check_encoding(answer.headers())
         .map_err(|why| SendError::Broken(format!("net/http: HTTP/1.x transport connection broken: {why}")))?;
     let status = answer.status();
@@ -35,7 +37,7 @@ pub(crate) fn taken<B>(mut answer: Response<B>) -> Result<Response<B>, SendError
     Ok(answer)
 }
 
-/// Chunks are the only encoding that is read.
+/// Checks that the body has no other encoding than chunks.
 fn check_encoding(headers: &HeaderMap) -> Result<(), String> {
     let quoted = |value: &http::HeaderValue| binnacle_meta::go_quote(&String::from_utf8_lossy(value.as_bytes()));
     let mut told = headers.get_all(TRANSFER_ENCODING).iter();
@@ -83,7 +85,7 @@ mod tests {
         for (status, want) in [(200, None), (418, None), (600, Some("status code 600"))] {
             let mut answer = Response::builder().status(status).body(()).expect("a status");
             answer.extensions_mut().insert(ReasonPhrase::from_static(b"Odd"));
-            let answer = taken(answer).expect("no encoding");
+            let answer = accepted(answer).expect("no encoding");
             let phrase = answer.extensions().get::<ReasonPhrase>().map(|phrase| phrase.as_bytes());
             assert_eq!(phrase, want.map(str::as_bytes), "{status}");
         }
