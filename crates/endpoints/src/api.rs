@@ -132,7 +132,14 @@ impl Api {
         }
         let (accept, pretty) = (request.headers.get(ACCEPT).cloned(), negotiate::pretty(&request));
         let warnings = Warnings::default();
-        let response = match self.dispatch(request, info, &snapshot, &warnings).await {
+        let record = request.record.clone();
+        let dispatched = self.dispatch(request, info, &snapshot, &warnings).await;
+        if dispatched.as_ref().is_err_and(is_of_router) {
+            // There is no such path or method. kube-apiserver counts requests behind its router only, so that clients cannot
+            // make up labels, such as the names of subresources.
+            record.note(|facts| facts.served = false);
+        }
+        let response = match dispatched {
             Ok(response) => response,
             // A path of no built-in group gets kube-apiserver's plain text, from the end of its chain.
             Err(status) if status == Status::path_not_found() && !is_built_in(&snapshot, info) => {
@@ -145,8 +152,7 @@ impl Api {
 
     /// Returns the encodings that a failure may have. The router's own refusals precede any support of CBOR.
     fn encodings_of(&self, status: &Status) -> Encodings {
-        let of_router = [Status::path_not_found, Status::method_not_allowed, Status::router_unsupported_media_type];
-        match self.encodings.has_cbor() && of_router.iter().any(|refusal| *status == refusal()) {
+        match self.encodings.has_cbor() && is_of_router(status) {
             true => Encodings::STANDARD,
             false => self.encodings,
         }
@@ -346,6 +352,12 @@ impl Link for Api {
         }
         paths
     }
+}
+
+/// Returns true for refusals of paths, methods and media types that have no handler.
+fn is_of_router(status: &Status) -> bool {
+    let refusals = [Status::path_not_found, Status::method_not_allowed, Status::router_unsupported_media_type];
+    refusals.iter().any(|refusal| *status == refusal())
 }
 
 /// Returns true for groups with a built-in version.

@@ -6,7 +6,7 @@ use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
 use binnacle_schema::json::TypeMeta;
 use binnacle_schema::proto::ProtoError;
-use binnacle_schema::{CborError, Findings, Limits, Message, Value, json, proto, yaml};
+use binnacle_schema::{CborError, Findings, Limits, Message, Value, cbor, json, proto, yaml};
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
@@ -177,17 +177,37 @@ pub(crate) fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &st
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind))
 }
 
+/// Returns the error for a body with a group but no version.
+pub(crate) fn missing_version(body: &[u8]) -> String {
+    // The initial bytes of maps (to 0xbf) and of tags in CBOR are none of a text.
+    let shown = match body.first() {
+        Some(0xa0..=0xdb) => cbor::diagnose(body),
+        _ => String::from_utf8_lossy(body).into_owned(),
+    };
+    format!("Object 'apiVersion' is missing in '{shown}'")
+}
+
 /// Checks the body's kind: omitted parts are filled in, others must be the expected ones.
 fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result<(), Status> {
     let api_version = value.str_at(&["apiVersion"]).to_owned();
     let kind = value.str_at(&["kind"]).to_owned();
     let wanted = expected.group_version();
-    let given = if api_version.is_empty() {
+    let mut given = if api_version.is_empty() {
         wanted.clone()
     } else {
         GroupVersion::parse(&api_version)
             .ok_or_else(|| unrecognized(expected, &format!("unexpected GroupVersion string: {api_version}"), body))?
     };
+    if given.version.is_empty() {
+        if !given.group.is_empty() && given.group != wanted.group {
+            let kind = if kind.is_empty() { expected.kind } else { &kind };
+            let (why, expected) = (missing_version(body), expected.kind);
+            return Err(Status::bad_request(format!(
+                "{kind} in version \"\" cannot be handled as a {expected}: {why}"
+            )));
+        }
+        given = wanted.clone();
+    }
     let kind = if kind.is_empty() { expected.kind.to_owned() } else { kind };
     if kind == expected.kind && given == wanted {
         let members = value.make_object();

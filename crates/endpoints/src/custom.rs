@@ -47,7 +47,9 @@ pub(crate) fn object(
     let tell_unknown = validation != FieldValidation::Ignore && encoding != Encoding::Cbor;
     let read = decoded(resource, custom, value, findings, tell_unknown)
         .map_err(|(value, why)| body::cannot_be_handled(&expected, &value, &why))?;
-    body::judge(context, &read.findings, validation, |why| body::cannot_be_handled(&expected, &read.value, why))?;
+    // Go decodes into an object without a kind, which then has the one that was sent.
+    let sent = Expected { kind: read.value.str_at(&["kind"]), ..Expected::of(resource) };
+    body::judge(context, &read.findings, validation, |why| body::cannot_be_handled(&sent, &read.value, why))?;
     let mut value = read.value;
     let given = value.str_at(&["apiVersion"]);
     let wanted = GroupVersion::new(expected.group, expected.version);
@@ -92,13 +94,23 @@ pub(crate) fn decoded(
     tell_unknown: bool,
 ) -> Result<Decoded, (Value, String)> {
     debug_assert!(resource.collection.kind.custom.is_some());
+    let is_own = is_of(resource, &value);
     match custom.read(&mut value, tell_unknown) {
         Ok(unknown) => {
-            findings.extend(unknown.into_iter().map(Finding::UnknownField));
+            // Only metadata of objects of other kinds is checked, which are refused later.
+            let told = unknown.into_iter().filter(|path| is_own || path.starts_with("metadata."));
+            findings.extend(told.map(Finding::PrunedField));
             Ok(Decoded { value, findings, empties: Empties::default() })
         }
         Err(why) => Err((value, why)),
     }
+}
+
+/// Returns true for an object of the resource's group and kind, in any version.
+fn is_of(resource: &Resource, object: &Value) -> bool {
+    let description = &resource.description;
+    let group = GroupVersion::parse(object.str_at(&["apiVersion"])).map(|version| version.group);
+    group.as_deref() == Some(description.group.as_str()) && object.str_at(&["kind"]) == description.kind
 }
 
 /// The media types of bodies of custom resources.

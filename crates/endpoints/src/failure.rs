@@ -20,6 +20,11 @@ pub fn of_preferences(status: &Status, preferences: &Preferences) -> Response {
     of_accept(status, preferences.accept.as_ref(), preferences.pretty, Encodings::STANDARD)
 }
 
+/// As [`of_preferences`], for endpoints that offer CBOR.
+pub fn of_preferences_or_cbor(status: &Status, preferences: &Preferences) -> Response {
+    of_accept(status, preferences.accept.as_ref(), preferences.pretty, Encodings::new(true))
+}
+
 /// Returns a Status in an encoding that the Accept header names and the server offers.
 pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool, encodings: Encodings) -> Response {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");

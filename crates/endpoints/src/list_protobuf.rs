@@ -71,7 +71,7 @@ impl Measuring {
                 continue;
             };
             self.length += proto::list_item_len(self.items.message(&entry)?.len());
-            looked_at += entry.value().len();
+            looked_at += entry.value_len();
             self.entries.push(entry);
         }
         Ok(true)
@@ -106,7 +106,7 @@ impl Items {
         let Some((version, message)) = self.partial else {
             return resource.protobuf(entry);
         };
-        let object = resource.collection.decode(entry.value(), entry.revision())?;
+        let object = resource.collection.decode(&entry.value(), entry.revision())?;
         let mut item = measure(Part::Transform, || ObjectView::of(resource).metadata(&object, version));
         canonical::canonicalize(&mut item, message);
         let mut out = Vec::with_capacity(512);

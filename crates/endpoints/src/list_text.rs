@@ -76,7 +76,7 @@ impl TextList {
 
     /// Returns the stored size of the objects in the first piece.
     pub(crate) fn pending_bytes(&self) -> usize {
-        self.pending.as_slice().iter().map(|entry| entry.value().len()).sum()
+        self.pending.as_slice().iter().map(|entry| entry.value_len()).sum()
     }
 
     fn next_entry(&mut self) -> Option<Arc<Entry>> {
@@ -127,7 +127,7 @@ impl TextList {
 
     fn item(&self, entry: &Entry) -> Result<Value, Status> {
         let resource = &self.resource;
-        let mut object = resource.collection.decode(entry.value(), entry.revision())?;
+        let mut object = resource.collection.decode(&entry.value(), entry.revision())?;
         Ok(match self.output.transform {
             Transform::None => {
                 if resource.item_offset().is_none() {

@@ -134,10 +134,14 @@ fn within_bounds(texts: &[String]) -> Vec<&str> {
     kept
 }
 
+/// Returns the header of a warning; `None` for a text with control characters, which is not sent.
 fn warning_header(text: &str) -> Option<HeaderValue> {
+    if text.contains(char::is_control) {
+        return None;
+    }
     let mut quoted = String::with_capacity(text.len() + 10);
     quoted.push_str("299 - \"");
-    for c in text.chars().filter(|c| !c.is_control()) {
+    for c in text.chars() {
         if c == '"' || c == '\\' {
             quoted.push('\\');
         }

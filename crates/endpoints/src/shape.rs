@@ -136,6 +136,9 @@ impl<'a> ObjectView<'a> {
     }
 }
 
+/// Go's type of a custom object.
+const UNTYPED: &str = "*unstructured.Unstructured";
+
 impl Transform {
     /// Refuses the form of a list for a single object, and vice versa, with the names of Go's types.
     pub(crate) fn check(self, is_list: bool, go_type: impl FnOnce() -> String) -> Result<(), Status> {
@@ -144,7 +147,12 @@ impl Transform {
             (Self::PartialMetadataList(_), false) => ("PartialObjectMetadataList", "not a list"),
             _ => return Ok(()),
         };
-        let why = format!("you requested {wanted}, but the requested object is {is} ({})", go_type());
+        let go_type = go_type();
+        // Custom objects and their lists are of the same type family in Go, which looks for elements first.
+        if go_type == UNTYPED {
+            return Err(Status::unknown(500, "content is not a list"));
+        }
+        let why = format!("you requested {wanted}, but the requested object is {is} ({go_type})");
         Err(Status::not_acceptable_text(&why))
     }
 
@@ -184,6 +192,8 @@ mod tests {
             assert_eq!(table.str_at(&["metadata", "resourceVersion"]), version);
             assert_eq!(table.list_at(&["rows"]), [value!({"cells": [], "object": (partial.clone())})]);
         }
+        let untyped = Transform::PartialMetadataList(meta).check(false, || UNTYPED.to_owned()).expect_err("not a list");
+        assert_eq!((untyped.code(), untyped.message()), (500, "content is not a list"));
         for (refused, want) in [
             (
                 one(Transform::PartialMetadataList(meta)),

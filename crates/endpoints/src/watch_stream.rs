@@ -301,7 +301,7 @@ impl Framer {
                 _ => Ok(json_frame(event_type, &resource.json_at(entry, revision)?)),
             });
         }
-        let mut object = resource.collection.decode(entry.value(), entry.revision())?;
+        let mut object = resource.collection.decode(&entry.value(), entry.revision())?;
         if revision != entry.revision() {
             object::set_metadata(&mut object, "resourceVersion", Some(revision.0.to_string().into()));
         }

@@ -13,7 +13,7 @@ pub use diagnose::diagnose;
 pub(crate) use free::{LaterEncoding, base64_text, duplicate, item_head, read_item, read_text};
 pub use free::{parse, parse_object};
 pub(crate) use item::{Entries, Head, Major, Reader, unknown_simple};
-pub use write::{ARRAY_END, open_last_array, write, write_event, write_item, write_sorted};
+pub use write::{ARRAY_END, has_whole_floats, open_last_array, write, write_event, write_item, write_sorted};
 
 use crate::TooManyElements;
 

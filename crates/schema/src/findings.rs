@@ -22,6 +22,8 @@ pub(crate) const YAML_ERRORS: &str = "yaml: unmarshal errors:\n";
 pub enum Finding {
     /// A member that is not in the schema.
     UnknownField(String),
+    /// A pruned member of a custom object. Unlike the others, its name is not escaped.
+    PrunedField(String),
     /// A repeated member.
     DuplicateField(String),
     /// The YAML decoder's error for all repeated keys of a document.
@@ -91,7 +93,7 @@ impl Findings {
 impl Finding {
     fn text(&self) -> &str {
         match self {
-            Self::UnknownField(text) | Self::DuplicateField(text) | Self::Yaml(text) => text,
+            Self::UnknownField(text) | Self::PrunedField(text) | Self::DuplicateField(text) | Self::Yaml(text) => text,
             Self::UnknownEntry(_) => "",
         }
     }
@@ -101,6 +103,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownField(path) => write!(f, "unknown field {}", go_quote(path)),
+            Self::PrunedField(path) => write!(f, "unknown field \"{path}\""),
             Self::DuplicateField(path) => write!(f, "duplicate field {}", go_quote(path)),
             Self::Yaml(text) => f.write_str(text),
             Self::UnknownEntry(index) => write!(f, "cbor: found unknown field at map element index {index}"),
@@ -121,23 +124,27 @@ mod tests {
             Finding::UnknownField("spec.foo".into()),
             Finding::DuplicateField("metadata.labels".into()),
             Finding::UnknownField("spec.foo".into()),
+            Finding::UnknownField("a\\".into()),
+            Finding::PrunedField("a\\".into()),
         ] {
             findings.push(finding);
         }
-        assert_eq!(findings.len(), 3);
+        assert_eq!(findings.len(), 5);
         assert_eq!(
             findings.warnings(),
             [
                 "line 7: key \"k\" already set in map",
                 "line 8: x",
                 "unknown field \"spec.foo\"",
-                "duplicate field \"metadata.labels\""
+                "duplicate field \"metadata.labels\"",
+                "unknown field \"a\\\\\"",
+                "unknown field \"a\\\"",
             ]
         );
         assert_eq!(
             findings.strict_error().as_deref(),
             Some(
-                "strict decoding error: yaml: unmarshal errors:\n  line 7: key \"k\" already set in map\n  line 8: x, unknown field \"spec.foo\", duplicate field \"metadata.labels\""
+                "strict decoding error: yaml: unmarshal errors:\n  line 7: key \"k\" already set in map\n  line 8: x, unknown field \"spec.foo\", duplicate field \"metadata.labels\", unknown field \"a\\\\\", unknown field \"a\\\""
             )
         );
     }

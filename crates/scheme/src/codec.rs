@@ -184,6 +184,29 @@ mod tests {
         assert!(JsonText.read(&kind, &stored[..20]).is_err());
     }
 
+    /// An object with numbers that JSON does not tell from integers is kept in CBOR.
+    #[test]
+    fn stored_floats() {
+        let message = message();
+        let kind = StoredKind {
+            group: "x.test",
+            version: "v1",
+            kind: "Thing",
+            api_version: "x.test/v1",
+            message: &message,
+            strategy: &Plain,
+            kinds: &NoKinds,
+            custom: None,
+        };
+        let object = value!({"kind": "Thing", "metadata": {"name": "a"}, "size": (Value::Float(3.0))});
+        let stored = Bytes::from(JsonText.write(&kind, MediaType::Cbor, &object));
+        let (indexed, kept) = JsonText.index(&kind, &message, &stored).expect("what was written");
+        assert_eq!((indexed.get("size"), kept), (Some(&Value::Float(3.0)), None));
+        let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind };
+        let json = JsonText.to_json(&shown, &stored, "7").expect("it is shown");
+        assert!(json.ends_with(b",\"size\":3}"), "{}", String::from_utf8_lossy(&json));
+    }
+
     /// A written object is read back, is kept unchanged, and has the given resourceVersion.
     #[test]
     fn bytes_and_back() {

@@ -64,6 +64,11 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
+    /// Returns true if objects are large and rarely read, so that the watch cache compresses them.
+    fn is_rarely_read(&self) -> bool {
+        false
+    }
+
     /// Returns the path and provisional value of a default that becomes known only later (it needs the name, or the
     /// time), although Go has it from the start. The writer of the object owns it like other defaults.
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {

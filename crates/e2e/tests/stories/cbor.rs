@@ -196,3 +196,66 @@ async fn custom_resources_are_stored_in_it() {
     assert_eq!(same.code, 200, "{}", same.message());
     assert!(etcd.value(key).starts_with(b"{"));
 }
+
+/// Floating point numbers stay what they are where JSON has no other text for them than that of an integer.
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_floats_stay_floats() {
+    let server = Server::start(&["--ephemeral", ON]);
+    let client = &mut server.client().await;
+    let both = [CBOR, CBOR];
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(ask(client, "POST", definitions, both, document(&definition())).await.code, 201);
+    let area = || value!([1i64, (Value::Float(2.0)), (Value::Float(2.5)), (Value::Float(-0.0))]);
+    let sail = |name: &str| value!({"apiVersion": "shop.test/v1", "kind": "Sail", "metadata": {"name": name}, "area": (area())});
+    let made = wait_until("the resource is served", async || {
+        let answer = ask(client, "POST", SAILS, both, document(&sail("one"))).await;
+        (answer.code == 201).then_some(answer)
+    })
+    .await;
+    let text = |tree: &Value| format!("{:?}", tree.get("area"));
+    let want = format!("{:?}", Some(area()));
+    assert_eq!(text(&made.tree()), want);
+    let path = format!("{SAILS}/one");
+    assert_eq!(text(&ask(client, "GET", &path, ["", CBOR], Vec::new()).await.tree()), want);
+    let list = ask(client, "GET", SAILS, ["", CBOR], Vec::new()).await.tree();
+    assert_eq!(text(&list.list_at(&["items"])[0]), want);
+    let json = ask(client, "GET", &path, ["", "application/json"], Vec::new()).await;
+    assert!(String::from_utf8_lossy(&json.body).contains("\"area\":[1,2,2.5,-0]"));
+    // A patch is applied to the JSON of the object, and keeps its own numbers.
+    let merge = ["application/merge-patch+json", CBOR];
+    let patched = ask(client, "PATCH", &path, merge, b"{\"cut\":[1,1.0]}".to_vec()).await.tree();
+    assert_eq!(text(&patched), format!("{:?}", Some(value!([1i64, 2i64, (Value::Float(2.5)), 0i64]))));
+    assert_eq!(format!("{:?}", patched.get("cut")), format!("{:?}", Some(value!([1i64, (Value::Float(1.0))]))));
+
+    // In a free-form part of a built-in kind, Go keeps the text of JSON.
+    let revisions = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    let revision = value!({"metadata": {"name": "a"}, "revision": 1i64, "data": {"area": (area())}});
+    let made = ask(client, "POST", revisions, both, document(&revision)).await;
+    let area = value!([1i64, 2i64, (Value::Float(2.5)), 0i64]);
+    assert_eq!((made.code, made.tree().at(&["data", "area"])), (201, Some(&area)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_the_component() {
+    let gates = "--feature-gates=CBORServingAndStorage=true,ComponentFlagz=true,ComponentStatusz=true";
+    let server = Server::start(&["--ephemeral", gates]);
+    let client = &mut server.client().await;
+    let all =
+        "only the following media types are accepted: application/json, application/yaml, text/plain, application/cbor";
+    for (path, kind) in [("/flagz", "Flagz"), ("/statusz", "Statusz")] {
+        let asked = format!("{CBOR};as={kind};v=v1beta1;g=config.k8s.io");
+        let page = client.open("GET", path, &[("accept", asked.as_str())], Vec::new()).await.unwrap();
+        assert_eq!(page.headers()["content-type"], format!("{CBOR};g=config.k8s.io;v=v1beta1;as={kind}"));
+        let body = page.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(cbor::parse(&body, &Limits::default()).unwrap().str_at(&["kind"]), kind);
+        for (accept, told) in [
+            (CBOR, CBOR),
+            ("application/json", "application/json"),
+            // The pages have no form in protobuf, and so the failure has none.
+            ("application/vnd.kubernetes.protobuf", "application/json"),
+        ] {
+            let refused = ask(client, "GET", path, ["", accept], Vec::new()).await;
+            assert_eq!((refused.code, refused.media_type.as_str(), refused.message()), (406, told, all.to_owned()));
+        }
+    }
+}

@@ -13,6 +13,8 @@ pub(super) async fn custom(call: Call, info: &RequestInfo) -> Answer {
     let (resource, description) = (call.resource.group_resource(), Arc::clone(&call.resource.description));
     let not_supported = || Err(Status::method_not_supported(&resource, &info.verb));
     let named = || if info.name.is_empty() { Err(Status::bad_request("name must be provided")) } else { Ok(()) };
+    // Even a request that is refused for its method or subresource warns of a deprecated version.
+    super::announce(&description, &call.resource.collection.features, &call.request.record, &call.warnings);
     let role = match call.subresource.as_str() {
         "" => None,
         name => match description.subresource(name) {
@@ -30,7 +32,6 @@ pub(super) async fn custom(call: Call, info: &RequestInfo) -> Answer {
         "deletecollection" if role.is_none() => Verb::DeleteCollection,
         _ => return not_supported(),
     };
-    super::announce(&description, &call.resource.collection.features, &call.request.record, &call.warnings);
     match (verb, role) {
         (Verb::Get | Verb::Update | Verb::Patch, Some(SubresourceRole::Scale)) => {
             Box::pin(verbs::scale::handle(call, verb)).await

@@ -98,23 +98,23 @@ fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
         Encoding::Json => {
             let about = json::type_meta(bytes, &limits)
                 .map_err(|e| bad(format!("couldn't get version/kind; json parse error: {e}")))?;
-            check_type(&about.api_version, &about.kind)?;
+            check_type(&about.api_version, &about.kind, bytes)?;
             decode::json(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
         }
         Encoding::Yaml => {
             let (about, _) = yaml::parse(bytes, &limits).map_err(|e| bad(e.to_string()))?;
-            check_type(about.str_at(&["apiVersion"]), about.str_at(&["kind"]))?;
+            check_type(about.str_at(&["apiVersion"]), about.str_at(&["kind"]), bytes)?;
             decode::yaml(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
         }
         Encoding::Cbor => {
             let about = decode::cbor_type_meta(bytes, &limits)
                 .map_err(|e| bad(format!("unable to determine group/version/kind: {e}")))?;
-            check_type(&about.api_version, &about.kind)?;
+            check_type(&about.api_version, &about.kind, bytes)?;
             decode::cbor(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
         }
         Encoding::Protobuf => {
             let envelope = proto::unwrap(bytes).map_err(|e| bad(e.to_string()))?;
-            check_type(&envelope.api_version, &envelope.kind)?;
+            check_type(&envelope.api_version, &envelope.kind, bytes)?;
             proto::decode(envelope.raw, message, limits.max_depth).map_err(|e| bad(e.to_string()))?
         }
     };
@@ -122,7 +122,7 @@ fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
 }
 
 /// Checks that options have the right kind, of any group version.
-fn check_type(api_version: &str, kind: &str) -> Result<(), Status> {
+fn check_type(api_version: &str, kind: &str, body: &[u8]) -> Result<(), Status> {
     // The kinds in kube-apiserver's scheme for decoding options.
     const OPTIONS: [&str; 10] = [
         "WatchEvent",
@@ -138,7 +138,8 @@ fn check_type(api_version: &str, kind: &str) -> Result<(), Status> {
     ];
     const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"];
     let given = match api_version {
-        "" => "meta.k8s.io/v1",
+        "" | "/" | "meta.k8s.io/" => "meta.k8s.io/v1",
+        given if given.ends_with('/') => return Err(Status::bad_request(body::missing_version(body))),
         given if GroupVersion::parse(given).is_none() => {
             return Err(Status::bad_request(format!("unexpected GroupVersion string: {given}")));
         }

@@ -24,7 +24,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
     })?;
     let entry = resource.get(&context, call.name(), version).await?;
     let include = call.include(output)?;
-    binnacle_request::large(entry.value().len()).await;
+    binnacle_request::large(entry.value_len()).await;
     // Usually the encoded bytes are cached.
     if output.transform == Transform::None && !output.pretty {
         match output.encoding {
@@ -46,7 +46,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
             Encoding::Yaml | Encoding::Cbor => {}
         }
     }
-    let object = resource.collection.decode(entry.value(), entry.revision())?;
+    let object = resource.collection.decode(&entry.value(), entry.revision())?;
     respond::object(&resource, output, include, 200, object)
 }
 

@@ -104,6 +104,9 @@ impl Target<'_> {
         let present = || {
             let mut versioned = managed::versioned(resource, live).into_owned();
             unpack(&mut versioned);
+            if resource.collection.kind.custom.is_some() {
+                json::settle_numbers(&mut versioned);
+            }
             versioned
         };
         let decoded = patch.apply(self.context, &expected, &present)?;

@@ -14,6 +14,11 @@ impl Strategy for CustomResourceDefinition {
         false
     }
 
+    /// Its schemas are read once, when its resource is first asked for.
+    fn is_rarely_read(&self) -> bool {
+        true
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         let kind = object.str_at(&["spec", "names", "kind"]).to_owned();
         let names = object.make_at(&["spec", "names"]);

@@ -5,6 +5,7 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use binnacle_meta::{Text, Time, go_quote};
 
 use super::diagnose::hex;
+use super::item::invalid_text;
 use super::{CborError, Entries, Head, Major, Reader, unknown_simple};
 use crate::json::go_utf8;
 use crate::limits::Budget;
@@ -42,9 +43,10 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, CborError> {
 /// As [`parse`], for documents that must be a map; null is an empty one.
 pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<Object, CborError> {
     let mut reader = Reader::new(bytes, limits)?;
-    let head = reader.clone().untagged(|_, _| Ok::<_, CborError>(()))?;
+    let mut ahead = reader.clone();
+    let head = ahead.untagged(|_, _| Ok::<_, CborError>(()))?;
     if head.major != Major::Map {
-        return head.expect_null(|| MAP.to_owned()).map(|()| Object::new());
+        return ahead.expect_null(head, || MAP.to_owned()).map(|()| Object::new());
     }
     let value = read_item(&mut reader, None, &mut Budget::new(limits))?;
     Ok(value.into_object().unwrap_or_default())
@@ -145,7 +147,7 @@ pub(crate) fn read_text(
     match head.major {
         Major::Bytes => Ok(Some(bytes_text(&reader.chunks(head)?, later))),
         Major::Text => Ok(Some(utf8(&reader.chunks(head)?)?)),
-        _ => head.expect_null(target).map(|()| None),
+        _ => reader.expect_null(head, target).map(|()| None),
     }
 }
 
@@ -179,7 +181,7 @@ pub(crate) fn base64_text(chunks: &[&[u8]]) -> Text {
 }
 
 fn utf8(chunks: &[&[u8]]) -> Result<Text, CborError> {
-    let invalid = |_| CborError::document("cbor: invalid UTF-8 string");
+    let invalid = |_| invalid_text();
     match chunks {
         [chunk] => std::str::from_utf8(chunk).map(Text::new).map_err(invalid),
         chunks => {

@@ -58,13 +58,12 @@ impl Major {
 }
 
 impl Head {
-    /// Checks that the item is null, the only one that fits everywhere; `target` names Go's type of the destination.
-    pub(crate) fn expect_null(&self, target: impl FnOnce() -> String) -> Result<(), CborError> {
-        match (self.major, self.info) {
-            (Major::Simple, 22) => Ok(()),
-            (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => Err(unknown_simple(self.argument)),
-            (found, _) => Err(CborError::mismatch(found, target(), "")),
-        }
+    /// Returns the error for an item of a type that the destination does not have; `target` names Go's type of that.
+    pub(crate) fn mismatch(&self, target: impl FnOnce() -> String) -> CborError {
+        // Go reads the number first.
+        let overflow = self.integer().filter(|integer| *integer < i64::MIN.into());
+        let why = overflow.map(|integer| format!("{integer} overflows Go's int64")).unwrap_or_default();
+        CborError::mismatch(self.major, target(), why)
     }
 
     pub(crate) fn is_indefinite(&self) -> bool {
@@ -100,6 +99,10 @@ fn from_half(bits: u16) -> f64 {
         31 => f64::NAN,
         _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
     }
+}
+
+pub(super) fn invalid_text() -> CborError {
+    CborError::document("cbor: invalid UTF-8 string")
 }
 
 fn unexpected_end() -> CborError {
@@ -277,6 +280,28 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn entries(&self, head: Head) -> Entries {
         Entries((!head.is_indefinite()).then_some(head.argument))
+    }
+
+    /// Checks that the item with this head is null, the only one that fits everywhere; `target` names Go's type of the
+    /// destination.
+    pub(crate) fn expect_null(&mut self, head: Head, target: impl FnOnce() -> String) -> Result<(), CborError> {
+        match (head.major, head.info) {
+            (Major::Simple, 22) => Ok(()),
+            (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => Err(unknown_simple(head.argument)),
+            (Major::Text, _) => {
+                // Go reads the text first.
+                let is_text = self.chunks(head)?.iter().all(|chunk| std::str::from_utf8(chunk).is_ok());
+                Err(if is_text { head.mismatch(target) } else { invalid_text() })
+            }
+            _ => Err(head.mismatch(target)),
+        }
+    }
+
+    /// Skips an item that Go's pointers take for nil, `undefined` too, and returns true if there is one.
+    pub(crate) fn pass_nil(&mut self) -> bool {
+        let is_nil = matches!(self.bytes.get(self.at), Some(0xf6 | 0xf7));
+        self.at += usize::from(is_nil);
+        is_nil
     }
 
     /// Skips self-description tags.

@@ -144,6 +144,16 @@ fn sorted(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
+/// Returns true if the tree has floating point numbers that JSON represents as integers.
+pub fn has_whole_floats(value: &Value) -> bool {
+    match value {
+        Value::Float(n) => json::whole(*n).is_some(),
+        Value::List(items) => items.iter().any(has_whole_floats),
+        Value::Object(object) => object.iter().any(|(_, value)| has_whole_floats(value)),
+        _ => false,
+    }
+}
+
 fn string(bytes: &[u8], out: &mut Vec<u8>) {
     head(2, bytes.len() as u64, out);
     out.extend_from_slice(bytes);
@@ -255,6 +265,19 @@ mod tests {
         let mut event = Vec::new();
         write_event("ADDED", &value!({"kind": "A"}), None, &mut event);
         assert_eq!(event, b"\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object\xd9\xd9\xf7\xa1\x44kind\x41A");
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have() {
+        for (value, want) in [
+            (value!({"a": [1i64, {"b": (Value::Float(1.0))}]}), true),
+            (value!({"a": [1i64, {"b": (Value::Float(1.5))}]}), false),
+            (Value::Float(-0.0), true),
+            (Value::Float(1e30), false),
+            (Value::Raw("1.0".into()), false),
+        ] {
+            assert_eq!(has_whole_floats(&value), want, "{value:?}");
+        }
     }
 
     /// Shorter names come first, and those of one length in the order of their bytes.

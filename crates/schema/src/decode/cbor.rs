@@ -9,7 +9,7 @@ use crate::cbor::{CborError, LaterEncoding, Major, Reader, base64_text, duplicat
 use crate::findings::{Finding, Findings};
 use crate::json::TypeMeta;
 use crate::limits::Budget;
-use crate::{Limits, Message, Object, Ty, Value};
+use crate::{Limits, Message, Object, Presence, Ty, Value};
 
 /// Decodes a document. Unlike in JSON, duplicate members are errors, and of unknown members only the index of the first
 /// is reported.
@@ -35,7 +35,7 @@ pub fn cbor_type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, CborErr
     match head.major {
         Major::Map => {}
         Major::Array => return Err(CborError::mismatch(Major::Array, TARGET, NO_ARRAY)),
-        _ => return head.expect_null(|| TARGET.to_owned()).map(|()| meta),
+        _ => return reader.expect_null(head, || TARGET.to_owned()).map(|()| meta),
     }
     let (mut entries, mut keys) = (reader.entries(head), Keys::default());
     while entries.next(&mut reader)? {
@@ -127,7 +127,7 @@ impl Walk {
         match head.major {
             Major::Map => {}
             Major::Array => return Err(CborError::mismatch(Major::Array, target(), NO_ARRAY)),
-            _ => return head.expect_null(target).map(|()| Value::Null.into()),
+            _ => return reader.expect_null(head, target).map(|()| Value::Null.into()),
         }
         self.budget.object()?;
         let (mut entries, mut keys) = (reader.entries(head), Keys::default());
@@ -144,6 +144,10 @@ impl Walk {
             hint = index + 1;
             self.budget.member()?;
             let here = Path::field(path, message, field);
+            if field.presence == Presence::Optional && reader.pass_nil() {
+                object.push(key, Value::Null);
+                continue;
+            }
             let read = self.value(reader, &field.ty, later, Some(&here));
             let read = read.map_err(|error| error.in_field(|| format!("{}.{}", target(), field.name)))?;
             below = below.or(read.unknown);
@@ -177,9 +181,20 @@ impl Walk {
                     _ => read_item(reader, later, &mut self.budget).map(Read::from),
                 }
             }
-            Ty::Duration | Ty::Quantity | Ty::RawExtension | Ty::Json | Ty::FieldsV1 => {
-                read_item(reader, later, &mut self.budget).map(Read::from)
+            // A number is no quantity here, unlike in JSON.
+            Ty::Quantity => {
+                Ok(read_text(reader, later, || "string".to_owned())?.map_or(Value::Null, Value::Str).into())
             }
+            Ty::RawExtension => {
+                let item = read_item(reader, later, &mut self.budget);
+                item.map(Read::from).map_err(|error| match error {
+                    CborError::TooManyElements(error) => error.into(),
+                    error => CborError::document(format!(
+                        "failed to transcode RawExtension to JSON: failed to parse RawExtension bytes as CBOR: {error}"
+                    )),
+                })
+            }
+            Ty::Duration | Ty::Json | Ty::FieldsV1 => read_item(reader, later, &mut self.budget).map(Read::from),
             ty => match (ty.element(), ty.map_value()) {
                 (Some(element), _) => self.list(reader, element, later, path, target),
                 (None, Some(value)) => self.map(reader, value, later, path, target),
@@ -198,7 +213,7 @@ impl Walk {
     ) -> Result<Read, CborError> {
         let (head, later) = item_head(reader, later)?;
         if head.major != Major::Array {
-            return head.expect_null(target).map(|()| Value::Null.into());
+            return reader.expect_null(head, target).map(|()| Value::Null.into());
         }
         let (mut items, mut unknown) = (Vec::new(), None);
         let mut entries = reader.entries(head);
@@ -222,7 +237,7 @@ impl Walk {
     ) -> Result<Read, CborError> {
         let (head, later) = item_head(reader, later)?;
         if head.major != Major::Map {
-            return head.expect_null(target).map(|()| Value::Null.into());
+            return reader.expect_null(head, target).map(|()| Value::Null.into());
         }
         self.budget.object()?;
         let (mut object, mut unknown, mut index) = (Object::new(), None, 0);
@@ -249,7 +264,7 @@ impl Walk {
                 Ty::Int64 => (i64::MIN.into(), i64::MAX.into()),
                 Ty::Uint32 if head.major == Major::Unsigned => (0, u32::MAX.into()),
                 Ty::Double => return Ok(Value::Float(integer as f64)),
-                _ => return Err(CborError::mismatch(head.major, target(), "")),
+                _ => return Err(head.mismatch(target)),
             };
             let why = || match head.major {
                 Major::Negative if i64::try_from(integer).is_err() => format!("{integer} overflows Go's int64"),
@@ -260,12 +275,12 @@ impl Walk {
         }
         match (head.float(), ty) {
             (Some(number), Ty::Double) => return Ok(Value::Float(number)),
-            (Some(_), _) => return Err(CborError::mismatch(head.major, target(), "")),
+            (Some(_), _) => return Err(head.mismatch(target)),
             (None, _) => {}
         }
         match (head.major, head.info, ty) {
             (Major::Simple, 20 | 21, Ty::Bool) => Ok(Value::Bool(head.info == 21)),
-            _ => head.expect_null(target).map(|()| Value::Null),
+            _ => reader.expect_null(head, target).map(|()| Value::Null),
         }
     }
 
@@ -283,7 +298,7 @@ impl Walk {
         }
         *reader = ahead;
         if head.major != Major::Bytes {
-            return head.expect_null(target).map(|()| Value::Null);
+            return reader.expect_null(head, target).map(|()| Value::Null);
         }
         let chunks = reader.chunks(head)?;
         if later.is_some() {
@@ -312,7 +327,7 @@ impl Walk {
 mod tests {
     use super::*;
     use crate::cbor::write_item;
-    use crate::{Field, MessageRef, Presence, json};
+    use crate::{Field, MessageRef, json};
 
     fn message() -> Message {
         let field = |name: &'static str, ty| Field { presence: Presence::Optional, ..Field::new(name, ty) };
@@ -329,6 +344,7 @@ mod tests {
                 field("port", Ty::IntOrString),
                 field("at", Ty::Time),
                 field("amount", Ty::Quantity),
+                field("free", Ty::RawExtension),
                 field("names", Ty::List(Box::new(Ty::String))),
                 field("data", Ty::Map(Box::new(Ty::String))),
             ],
@@ -393,13 +409,21 @@ mod tests {
             (r#"{"meta":[1]}"#, Err("cbor: cannot unmarshal array into Go struct field v1.Thing.meta of type v1.Meta (cannot decode CBOR array to struct without toarray option)".into())),
             (r#"{"small":3000000000}"#, Err("cbor: cannot unmarshal positive integer into Go struct field v1.Thing.small of type int32 (3000000000 overflows int32)".into())),
             (r##"{"small":"#3bffffffffffffffff"}"##, Err("cbor: cannot unmarshal negative integer into Go struct field v1.Thing.small of type int32 (-18446744073709551616 overflows Go's int64)".into())),
+            (r##"{"on":"#3bffffffffffffffff"}"##, Err("cbor: cannot unmarshal negative integer into Go struct field v1.Thing.on of type bool (-18446744073709551616 overflows Go's int64)".into())),
+            (r##"{"on":"#61ff"}"##, Err("cbor: invalid UTF-8 string".into())),
+            // All of these fields are pointers.
+            (r##"{"on":"#f7","meta":"#f6"}"##, Ok(("{}", None))),
+            (r##"{"names":["#f7"]}"##, Err("cbor: data item of cbor type primitives is not accepted by protocol: simple value 23 is not recognized".into())),
             (r#"{"unsigned":-1}"#, mismatch("negative integer", "unsigned", "uint32")),
             (r#"{"small":1.5}"#, mismatch("primitives", "small", "int32")),
             (r#"{"on":1}"#, mismatch("positive integer", "on", "bool")),
             (r#"{"port":[]}"#, mismatch("array", "port", "int32")),
             (r#"{"at":3}"#, mismatch("positive integer", "at", "string")),
             (r#"{"at":"x"}"#, Err(r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#.into())),
-            (r#"{"amount":2}"#, Ok((r#"{"amount":"2"}"#, None))),
+            (r#"{"amount":"2"}"#, Ok((r#"{"amount":"2"}"#, None))),
+            (r#"{"amount":2}"#, mismatch("positive integer", "amount", "string")),
+            (r##"{"free":["#f93c00",2.5,"#f98000","#fb4480000000000000"]}"##, Ok((r#"{"free":[1,2.5,0,9.44473296573929e+21]}"#, None))),
+            (r##"{"free":"#61ff"}"##, Err("failed to transcode RawExtension to JSON: failed to parse RawExtension bytes as CBOR: cbor: invalid UTF-8 string".into())),
             (r#"{"names":"a"}"#, mismatch("byte string", "names", "[]string")),
             (r#"{"names":[3]}"#, mismatch("positive integer", "names", "string")),
             (r#"{"data":3}"#, mismatch("positive integer", "data", "map[string]string")),

@@ -109,7 +109,11 @@ impl Decoder {
                 Value::Raw(text) => Value::Raw(text),
                 value => Value::Raw(json::to_string(&value).into()),
             },
-            (value, Ty::RawExtension | Ty::Json) => value,
+            (mut value, Ty::RawExtension | Ty::Json) => {
+                // Go keeps its JSON text.
+                json::settle_numbers(&mut value);
+                value
+            }
             (
                 Value::Object(object),
                 Ty::SchemaOrBool(message) | Ty::SchemaOrArray(message) | Ty::SchemaOrStrings(message),

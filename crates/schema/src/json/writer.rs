@@ -146,6 +146,26 @@ pub fn unpack(value: &mut Value) {
     }
 }
 
+/// Returns the integer whose JSON text is that of the number; `None` for a number whose text is no 64-bit integer.
+pub(crate) fn whole(n: f64) -> Option<i64> {
+    let is_integer = n.fract() == 0.0 && n.abs() < 1e19;
+    is_integer.then(|| n.to_string().parse().ok()).flatten()
+}
+
+/// Replaces the numbers of a tree by those that reading its JSON text gives, at any depth.
+pub fn settle_numbers(value: &mut Value) {
+    match value {
+        Value::Float(n) => {
+            if let Some(whole) = whole(*n) {
+                *value = Value::Int(whole);
+            }
+        }
+        Value::Object(object) => object.iter_mut().for_each(|(_, member)| settle_numbers(member)),
+        Value::List(items) => items.iter_mut().for_each(settle_numbers),
+        _ => {}
+    }
+}
+
 /// Like [`compact`], for a text that is known to be well formed.
 pub(crate) fn compacted(text: &str) -> Cow<'_, str> {
     if !has_byte(text.as_bytes(), |b| (b <= b' ') | is_html(b)) {
@@ -303,6 +323,23 @@ pub(crate) fn write_float(n: f64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::value;
+
+    #[test]
+    fn numbers_read_again() {
+        for (n, want) in [
+            (0.0, Some(0)),
+            (-0.0, Some(0)),
+            (-3.0, Some(-3)),
+            (1.5, None),
+            (9_007_199_254_740_992.0, Some(9_007_199_254_740_992)),
+            (9_223_372_036_854_774_784.0, Some(9_223_372_036_854_775_000)),
+            (9_223_372_036_854_775_808.0, None),
+            (1e30, None),
+            (f64::NAN, None),
+        ] {
+            assert_eq!(whole(n), want, "{n}");
+        }
+    }
 
     #[test]
     fn numbers() {

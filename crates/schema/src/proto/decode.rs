@@ -81,22 +81,32 @@ fn read_object(
     }
 }
 
-/// Returns a message with only the fields on these paths, for decoding only them: all others are skipped.
+/// Returns a message with only the fields on these paths, for decoding only them: all others are skipped. A path goes
+/// through lists and maps into their elements; the empty name in a message leaves it without fields.
 pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
     let wanted = message.fields.iter().filter_map(|field| {
         let below: Vec<&[&str]> =
             paths.iter().filter(|path| path.first() == Some(&field.name.as_str())).map(|path| &path[1..]).collect();
         let whole = below.iter().any(|path| path.is_empty());
-        match field.ty.message() {
-            _ if below.is_empty() => None,
-            Some(inner) if !whole => {
-                let ty = Ty::Message(MessageRef::Shared(Arc::new(narrow(inner, &below))));
-                Some(Field { ty, ..field.clone() })
-            }
-            _ => Some(field.clone()),
+        if below.is_empty() {
+            return None;
         }
+        let ty = if whole { None } else { narrow_type(&field.ty, &below) };
+        Some(Field { ty: ty.unwrap_or_else(|| field.ty.clone()), ..field.clone() })
     });
     Message::new(message.name.clone(), wanted.collect::<Vec<_>>())
+}
+
+/// Returns the narrowed type of a message, or of lists and maps of messages; `None` for all others.
+fn narrow_type(ty: &Ty, paths: &[&[&str]]) -> Option<Ty> {
+    match ty {
+        Ty::Message(inner) => Some(Ty::Message(MessageRef::Shared(Arc::new(narrow(inner, paths))))),
+        Ty::List(element) => Some(Ty::List(Box::new(narrow_type(element, paths)?))),
+        Ty::StaticList(element) => Some(Ty::List(Box::new(narrow_type(element, paths)?))),
+        Ty::Map(values) => Some(Ty::Map(Box::new(narrow_type(values, paths)?))),
+        Ty::StaticMap(values) => Some(Ty::Map(Box::new(narrow_type(values, paths)?))),
+        _ => None,
+    }
 }
 
 /// A decoder that builds values in their final place, `null` before, as they are too large to be moved. All methods

@@ -474,6 +474,13 @@ fn narrowed_messages() {
         decode(&bytes, &narrowed, DEPTH),
         Ok(value!({"metadata": {"labels": {"x": "y"}}, "text": "t", "struct": {"b": 2i64}}))
     );
+    // Through lists and maps, and with the names of a map's members only.
+    let structs = value!({"structs": [{"a": "x", "b": 2i64}, {"a": "y"}]});
+    let bytes_of = encoded(&structs);
+    let narrowed = narrow(&MESSAGE, &[&["structs", "a"]]);
+    assert_eq!(decode(&bytes_of, &narrowed, DEPTH), Ok(value!({"structs": [{"a": "x"}, {"a": "y"}]})));
+    let narrowed = narrow(&MESSAGE, &[&["structs", ""]]);
+    assert_eq!(decode(&bytes_of, &narrowed, DEPTH), Ok(value!({"structs": [{}, {}]})));
     let narrowed = narrow(&MESSAGE, &[&["metadata", "labels"], &["metadata"]]);
     assert_eq!(
         decode(&bytes, &narrowed, DEPTH).map(|value| value.str_at(&["metadata", "uid"]).to_owned()),

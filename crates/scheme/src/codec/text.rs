@@ -1,5 +1,7 @@
 //! JSON stored as JSON, with sorted members: for kinds whose schema is created at run time. An object names its own
 //! version, and responses are the stored text with the resourceVersion inserted.
+//!
+//! An object stored as CBOR is kept as JSON too, unless it has numbers that JSON does not tell from integers.
 
 use binnacle_schema::{Limits, Message, MessageRef, Object, Value, canonical, cbor, decode, json};
 use bytes::Bytes;
@@ -65,7 +67,10 @@ impl Codec for JsonText {
 
     fn index(&self, kind: &StoredKind<'_>, _: &Message, stored: &Bytes) -> Result<(Value, Option<Bytes>), String> {
         let object = self.read(kind, stored)?;
-        let written = text(&object);
+        let written = match is_cbor(stored) && cbor::has_whole_floats(&object) {
+            true => self.write(kind, MediaType::Cbor, &object),
+            false => text(&object),
+        };
         let kept = (written != *stored).then(|| Bytes::from(written));
         Ok((object, kept))
     }
