@@ -60,6 +60,31 @@ def thing(name, size=1):
     return {"apiVersion": "g0.bench.test/v1", "kind": "Thing0", "metadata": {"name": name}, "spec": {"size": size, "note": "word " * 340}}
 
 
+RULES = [
+    "self.low <= self.high",
+    "self.items.all(item, item.startsWith('item-') && size(item) < 64)",
+    "!has(self.kind) || self.kind in ['one', 'two', 'three']",
+    "self.labels.all(name, self.labels[name] != '')",
+    "self.items.exists_one(item, item == 'item-3') || self.high > 100",
+]
+
+
+def judged(name, rules):
+    """A definition whose objects are judged by so many rules of five forms, all of which they fit."""
+    text = {"type": "string", "maxLength": 64}
+    spec = {"type": "object", "properties": {
+        "low": {"type": "integer"}, "high": {"type": "integer"}, "kind": text,
+        "items": {"type": "array", "maxItems": 20, "items": text},
+        "labels": {"type": "object", "maxProperties": 20, "additionalProperties": text}}}
+    if rules:
+        # Different ones: equal rules may be judged once.
+        spec["x-kubernetes-validations"] = [{"rule": "%s && self.low != -%d" % (RULES[i % len(RULES)], i + 1)} for i in range(rules)]
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name + ".rules.bench.test"},
+            "spec": {"group": "rules.bench.test", "scope": "Namespaced", "names": {"plural": name, "kind": name.title()}, "versions": [version]}}
+
+
 class Table:
     """Rows of all servers, the first of which the others are compared with."""
 
@@ -76,7 +101,7 @@ class Table:
         print("| %s | %s | %s | %s |" % (what, " | ".join(cells), " ".join(ratios[0]), " ".join(ratios[1])), flush=True)
 
     def each(self, what, count, work):
-        """Measures `work(server, i)` so often, all servers by turns so that the load of the machine is the same for them."""
+        """Measures `work(server, i)` so often and returns the row, all servers by turns so that the load of the machine is the same for them."""
         cpu, took = [0] * len(self.servers), [[] for _ in self.servers]
         turn = max(1, count // 10)
         for start in range(0, count, turn):
@@ -87,7 +112,9 @@ class Table:
                     work(server, i)
                     took[at].append(time.perf_counter() - began)
                 cpu[at] += server.cpu() - before
-        self.row(what, [(cpu[at] / 1e3 / count, sorted(took[at])[len(took[at]) // 2] * 1e3) for at in range(len(took))])
+        measured = [(cpu[at] / 1e3 / count, sorted(took[at])[len(took[at]) // 2] * 1e3) for at in range(len(took))]
+        self.row(what, measured)
+        return measured
 
 
 def definitions(table, count):
@@ -146,6 +173,32 @@ def events(table, watchers, count):
     table.row("event to each of %d watchers, with its write" % watchers, rows)
 
 
+def expressions(table, count, rules=40):
+    """The difference between objects with and without rules, for each rule."""
+    kinds = {"ruled": rules, "plain": 0}
+    for server in table.servers:
+        for kind, number in kinds.items():
+            server.ask("POST", DEFINITIONS, judged(kind, number))
+        while server.ask("GET", "/apis", Accept=AGGREGATED).count(b'"group":"rules.bench.test"') < len(kinds):
+            time.sleep(0.02)
+    costs = {}
+
+    def create(kind):
+        def work(server, i):
+            spec = {"low": i, "high": i + 1, "kind": "two", "items": ["item-%d" % n for n in range(10)], "labels": {"l%d" % n: "v" for n in range(10)}}
+            body = {"apiVersion": "rules.bench.test/v1", "kind": kind.title(), "metadata": {"name": "r-%d" % i}, "spec": spec}
+            server.ask("POST", "/apis/rules.bench.test/v1/namespaces/default/" + kind, body)
+        return work
+
+    for kind in kinds:
+        costs[kind] = table.each("create an object of %d CEL rules" % kinds[kind], count, create(kind))
+    pairs = zip(costs["ruled"], costs["plain"])
+    table.row("a CEL rule", [tuple((of[i] - without[i]) / rules for i in (0, 1)) for of, without in pairs])
+    for server in table.servers:
+        for kind in kinds:
+            server.ask("DELETE", DEFINITIONS + "/%s.rules.bench.test" % kind)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--definitions", type=int, default=100)
@@ -166,6 +219,7 @@ def main():
     table.each("merge patch", some, lambda server, i: server.ask("PATCH", THINGS + "/t-%d" % i, {"spec": {"size": 7}}, Content_Type=merge))
     apply = lambda server, i: server.ask("PATCH", THINGS + "/a-%d?fieldManager=bench" % (i // 2), thing("a-%d" % (i // 2), i), Content_Type="application/apply-patch+yaml")
     table.each("server-side apply, half of them creating", some, apply)
+    expressions(table, some)
     events(table, options.watchers, 50)
     total = count + (some + 1) // 2 + 50
     table.each("deletecollection of %d, per run" % total, 1, lambda server, i: server.ask("DELETE", THINGS))

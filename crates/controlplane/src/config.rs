@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_metrics::{WorkQueue, WorkQueues};
 use binnacle_validation::ip::Cidr;
 
 use crate::apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi};
@@ -44,6 +45,8 @@ pub struct Config {
     pub availability: Option<AvailabilityMetrics>,
     /// Metrics of the addresses and ports of services.
     pub allocators: Option<AllocatorMetrics>,
+    /// Metrics of the items that the loops process.
+    pub queues: Option<WorkQueues>,
     /// Timing of the lease whose holder elects leaders (`--coordinated-leadership-...`).
     pub leadership: Leadership,
     /// The server of custom resources; without it definitions are only stored.
@@ -108,6 +111,7 @@ impl Default for Config {
             aggregated: None,
             availability: None,
             allocators: None,
+            queues: None,
             leadership: Leadership::default(),
             custom: None,
         }
@@ -115,6 +119,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns the metrics of a loop under the name of kube-apiserver's queue.
+    pub(crate) fn queue(&self, name: &str) -> WorkQueue {
+        self.queues.as_ref().map_or_else(WorkQueue::default, |queues| queues.queue(name))
+    }
+
     /// Returns the address for other servers of the cluster, if the gate for forwarded requests is on.
     pub(crate) fn peer_address(&self, features: &Features) -> Option<SocketAddr> {
         let is_on = features.enabled("UnknownVersionInteroperabilityProxy");

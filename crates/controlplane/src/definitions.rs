@@ -4,6 +4,7 @@
 mod cleanup;
 mod conditions;
 mod conversion;
+mod parts;
 mod publishing;
 mod serving;
 #[cfg(test)]
@@ -15,12 +16,16 @@ use std::time::Duration;
 
 use binnacle_custom::{Definition, Names, names};
 use binnacle_meta::{Status, StatusReason, Text};
+use binnacle_metrics::WorkQueue;
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::Value;
 use binnacle_store::Revision;
+use binnacle_watchcache::Entry;
 use tokio::sync::watch;
 
 pub use self::conversion::ConversionMetrics;
+use self::parts::Parts;
+use self::serving::Pending;
 pub use self::serving::{CustomResources, DefinitionRules};
 use crate::follow::{Changed, Follow};
 use crate::objects::Objects;
@@ -42,7 +47,10 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
             return;
         };
         let mut changes = Follow::all(&resource);
-        let mut keeper = Keeper { work: &work, serving, known: BTreeMap::new() };
+        let queue = work.config.queue("crd_naming_condition_controller");
+        let finalizer = work.config.queue("crd_finalizer");
+        let (parts, pending) = (Parts::new(&resource), Pending::default());
+        let mut keeper = Keeper { work: &work, serving, parts, known: BTreeMap::new(), pending, finalizer };
         let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry: Option<Duration> = None;
         loop {
@@ -63,7 +71,9 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                 () = shutdown.fired() => return,
             };
             names.append(&mut failed);
-            for name in names {
+            let waiting = queue.add_all(names.len());
+            for (name, item) in names.into_iter().zip(waiting) {
+                let _item = item.begin();
                 match keeper.settle(&name).await {
                     Ok(true) => continue,
                     Ok(false) => {}
@@ -73,6 +83,8 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                 }
                 failed.insert(name);
             }
+            keeper.publish_pending();
+            queue.retry(failed.len());
             retry = if failed.is_empty() {
                 done.send_replace(true);
                 None
@@ -86,8 +98,14 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
 struct Keeper<'w> {
     work: &'w Work,
     serving: Arc<CustomResources>,
+    parts: Parts,
     /// The last seen state of all definitions: by group, then by name.
     known: BTreeMap<Text, BTreeMap<Text, Known>>,
+    /// Definitions that this pass serves, but whose status needs no change: their resources get into the catalog at
+    /// its end.
+    pending: Pending,
+    /// Metrics of definitions whose objects are deleted.
+    finalizer: WorkQueue,
 }
 
 /// The remembered part of a definition; the rest is read again.
@@ -117,9 +135,8 @@ impl Keeper<'_> {
 
     /// Returns the names of all existing and known definitions.
     async fn everything(&self) -> Result<BTreeSet<Text>, Status> {
-        let objects = self.objects()?.list("").await?;
-        let there = objects.iter().map(|object| Text::from(object.str_at(&["metadata", "name"])));
-        Ok(there.chain(self.known.values().flat_map(BTreeMap::keys).cloned()).collect())
+        let there = self.objects()?.names("").await?;
+        Ok(there.into_iter().chain(self.known.values().flat_map(BTreeMap::keys).cloned()).collect())
     }
 
     /// Applies one definition. Returns false if it must be processed again.
@@ -132,6 +149,7 @@ impl Keeper<'_> {
                 if others.is_empty() {
                     self.known.remove(&group);
                 }
+                self.publish_pending();
                 self.serving.stop(&group, name, &self.work.registrations);
                 // Its names are free for other definitions of the group.
                 self.settle_group(&group).await?;
@@ -139,16 +157,23 @@ impl Keeper<'_> {
             return Ok(true);
         };
         if self.known(name).is_some_and(|known| known.settled == Some(entry.revision())) {
+            // The former value is not needed any more.
+            self.serving.renew(group_of(name), name, &self.parts.origin(&entry));
             return Ok(true);
         }
-        let object = objects.decode(&entry)?;
-        let has_objects = cleanup::has_objects(&object);
-        let definition = Definition::take(object);
-        if definition.deleting {
-            self.remember(&definition, definition.is("NamesAccepted"), UNSEEN, None);
-            return if has_objects { self.clean_up(&objects, &definition).await } else { Ok(true) };
+        let part = self.parts.of(&entry)?;
+        if !Definition::is_deleting(&part) {
+            return self.judge(&objects, &entry, part).await.map(|()| true);
         }
-        self.judge(&objects, definition, entry.revision()).await.map(|()| true)
+        self.publish_pending();
+        let has_objects = cleanup::has_objects(&part);
+        let definition = Definition::part(&part, self.parts.origin(&entry));
+        self.remember(&definition, definition.is("NamesAccepted"), UNSEEN, None);
+        if !has_objects {
+            return Ok(true);
+        }
+        let _item = self.finalizer.add().begin();
+        self.clean_up(&objects, &definition).await
     }
 
     async fn settle_group(&mut self, group: &str) -> Result<(), Status> {
@@ -157,12 +182,17 @@ impl Keeper<'_> {
         let objects = self.objects()?;
         for name in waiting {
             let Some(entry) = objects.entry("", &name).await? else { continue };
-            let definition = Definition::take(objects.decode(&entry)?);
-            if !definition.deleting {
-                self.judge(&objects, definition, entry.revision()).await?;
+            let part = self.parts.of(&entry)?;
+            if !Definition::is_deleting(&part) {
+                self.judge(&objects, &entry, part).await?;
             }
         }
         Ok(())
+    }
+
+    /// Puts the resources of all definitions that are served into the catalog.
+    fn publish_pending(&mut self) {
+        self.serving.publish_pending(&mut self.pending, &self.work.registrations);
     }
 
     fn known(&self, name: &str) -> Option<&Known> {
@@ -181,37 +211,63 @@ impl Keeper<'_> {
         self.known.entry(group).or_default().insert(definition.name.clone(), known);
     }
 
-    /// Accepts the names of a definition read at a revision, serves it, and writes its status.
-    async fn judge(&mut self, objects: &Objects, mut definition: Definition, revision: Revision) -> Result<(), Status> {
-        let others = self.known.get(group_of(&definition.name)).into_iter().flat_map(BTreeMap::values);
-        let others = others.filter(|other| other.uid != definition.uid).map(|other| &other.accepted);
-        let judgement = names::judge(&definition, others);
-        definition.accepted = judgement.accepted.clone();
+    /// Accepts the names of a definition, of which `object` is a part, serves it, and writes its status.
+    async fn judge(&mut self, objects: &Objects, entry: &Arc<Entry>, mut object: Value) -> Result<(), Status> {
+        let mut asked = Definition::part(&object, self.parts.origin(entry));
+        let others = self.known.get(group_of(&asked.name)).into_iter().flat_map(BTreeMap::values);
+        let others = others.filter(|other| other.uid != asked.uid).map(|other| &other.accepted);
+        let judgement = names::judge(&asked, others);
         let rules = self.serving.rules;
-        let established = definition.is("Established")
-            || judgement.conflict.is_none() && !(rules.invalid_bundle)(definition.webhook_authorities());
-        // Served before `Established` is written, so that clients that wait for the condition find the resource.
-        if established {
-            self.serving.serve(&definition, false, &self.work.registrations);
+        let established = asked.is("Established")
+            || judgement.conflict.is_none() && !(rules.invalid_bundle)(asked.webhook_authorities());
+        let known = self.known(&asked.name);
+        let seen = known.is_some_and(|seen| (&seen.uid, seen.generation) == (&asked.uid, asked.generation));
+        // The server that established the definition has judged its schemas, and said so if it found errors.
+        let was_judged = seen || known.is_none() && asked.is("Established");
+        let whole = !was_judged || asked.preserve_unknown || asked.condition(conditions::NON_STRUCTURAL).is_some();
+        if whole {
+            object = objects.decode(entry)?;
+            asked.check(&object);
         }
-        let seen = self.known(&definition.name);
-        let seen = seen.is_some_and(|seen| (&seen.uid, seen.generation) == (&definition.uid, definition.generation));
+        let put_status = |object: &mut Value| {
+            conditions::put_names(object, &judgement, established);
+            if whole && !seen {
+                conditions::put_structure(object, rules.structure);
+            }
+        };
+        let status = object.get("status").cloned();
+        put_status(&mut object);
+        // As nearly all are when the server starts.
+        let is_told = object.get("status") == status.as_ref();
+        drop(object);
+        let definition = Definition { accepted: judgement.accepted.clone(), ..asked };
+        match (established, is_told) {
+            (true, true) => self.serving.serve_later(&definition, &mut self.pending, &self.work.registrations),
+            // Served before `Established` is written, so that clients that wait for the condition find the resource.
+            (true, false) => {
+                self.publish_pending();
+                self.serving.serve(&definition, false, &self.work.registrations);
+            }
+            (false, _) => {}
+        }
+        let has_names = judgement.conflict.is_none();
+        if is_told {
+            self.remember(&definition, has_names, definition.generation, Some(entry.revision()));
+            return Ok(());
+        }
         let generation = if seen { definition.generation } else { UNSEEN };
-        self.remember(&definition, judgement.conflict.is_none(), generation, None);
+        self.remember(&definition, has_names, generation, None);
         let mut judged = Text::default();
         let change = |object: &mut Value| {
             judged = Text::from(object.str_at(&["metadata", "resourceVersion"]));
             if object.str_at(&["metadata", "uid"]) == definition.uid {
-                conditions::put_names(object, &judgement, established);
-                if !seen {
-                    conditions::put_structure(object, rules.structure);
-                }
+                put_status(object);
             }
         };
         let told = self.tell(objects, &definition.name, change).await?;
         // A definition that was changed meanwhile must be processed again.
-        let settled = told.filter(|_| judged == revision.0.to_string());
-        self.remember(&definition, judgement.conflict.is_none(), definition.generation, settled);
+        let settled = told.filter(|_| judged == entry.revision().0.to_string());
+        self.remember(&definition, has_names, definition.generation, settled);
         Ok(())
     }
 

@@ -159,6 +159,7 @@ mod tests {
     fn names() {
         // The lease name of the recorded kube-apiserver, on a machine with this name.
         assert_eq!(Identity::new("vm").name, "apiserver-wlv32tlttr4jl3gtroqexyxapa");
+        assert_eq!(identity_lease_name(Some("test-host")), "apiserver-aafqjbvdrjjl2c5nvqhebm6kym");
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
         assert_eq!(base32(b"f"), "my");
     }

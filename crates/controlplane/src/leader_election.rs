@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use binnacle_meta::{MicroTime, Status};
+use binnacle_metrics::WorkQueue;
 use binnacle_request::{BoxFuture, Shutdown};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -43,6 +44,7 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
                 }
                 continue;
             };
+            let queue = work.config.queue("leader-election-controller");
             let mut lock = Lock::new(leases.clone(), work.identity.hostname(), work.config.leadership);
             tokio::select! {
                 () = lock.acquire() => {}
@@ -50,7 +52,7 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
             }
             tokio::select! {
                 () = lock.keep() => {}
-                () = lead(&leases, &candidates) => {}
+                () = lead(&leases, &candidates, &queue) => {}
                 () = shutdown.fired() => {}
             }
             lock.release().await;
@@ -59,7 +61,7 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
 }
 
 /// Elects when candidates or leases change, and at intervals.
-async fn lead(leases: &Objects, candidates: &Objects) {
+async fn lead(leases: &Objects, candidates: &Objects, queue: &WorkQueue) {
     let (mut of_leases, mut of_candidates) = (Follow::all(leases.resource()), Follow::all(candidates.resource()));
     let mut review = interval(REVIEW);
     review.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -81,6 +83,7 @@ async fn lead(leases: &Objects, candidates: &Objects) {
                 tracing::error!(error = status.message(), "Error while deleting lease candidates");
             }
         }
+        let _item = queue.add().begin();
         match elect(leases, candidates).await {
             Ok(found) => names = found,
             Err(status) => tracing::error!(error = status.message(), "Failed to list lease candidates"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::{Status, StatusReason};
+use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Apply, Versions, apply, track_update};
 use binnacle_registry::{
     Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, Stored, UpdateOptions,
@@ -50,7 +50,7 @@ impl Objects {
     }
 
     pub(crate) fn decode(&self, entry: &Entry) -> Result<Value, Status> {
-        self.resource.collection.decode(entry.value(), entry.revision())
+        self.resource.collection.decode(&entry.value(), entry.revision())
     }
 
     /// Lists objects, with all writes acknowledged before.
@@ -64,10 +64,21 @@ impl Objects {
         let mut objects = Vec::new();
         while let Some(chunk) = page.next_chunk() {
             for entry in chunk {
-                objects.push(self.resource.collection.decode(entry.value(), entry.revision())?);
+                objects.push(self.resource.collection.decode(&entry.value(), entry.revision())?);
             }
         }
         Ok(objects)
+    }
+
+    /// Returns the names of objects, with all writes acknowledged before.
+    pub(crate) async fn names(&self, namespace: &str) -> Result<Vec<Text>, Status> {
+        let options = ListOptions { version: Match::Consistent, ..ListOptions::default() };
+        let mut page = self.resource.list(&Context::internal(namespace), &options).await?;
+        let mut names = Vec::new();
+        while let Some(chunk) = page.next_chunk() {
+            names.extend(chunk.iter().map(|entry| Text::from(entry.name())));
+        }
+        Ok(names)
     }
 
     pub(crate) async fn create(&self, namespace: &str, mut object: Value) -> Result<Stored, Status> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_admission_policies::{Policies, PolicyResource};
+use binnacle_admission_policies::{OtherServers, Policies, PolicyResource};
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
@@ -34,8 +34,14 @@ impl Handler for OneResource {
 }
 
 /// Starts to follow the four resources when they exist; the tasks end with the shutdown signal. A resource that is not
-/// served has no objects.
-pub fn follow_policies(policies: &Arc<Policies>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+/// served has no objects. `others` have the schemas of kinds that this server does not serve itself.
+pub fn follow_policies(
+    policies: &Arc<Policies>,
+    resources: &Catalog,
+    others: &Arc<dyn OtherServers>,
+    tasks: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) {
     for resource in PolicyResource::ALL {
         let policies = policies.clone();
         let Some(served) = resources.find(GROUP, "v1", resource.plural()) else {
@@ -44,9 +50,10 @@ pub fn follow_policies(policies: &Arc<Policies>, resources: &Catalog, tasks: &mu
         };
         if resource == PolicyResource::ValidatingPolicies {
             let (resources, served, stopped) = (resources.clone(), served.clone(), shutdown.clone());
+            let others = others.clone();
             tasks.spawn(async move {
                 tokio::select! {
-                    () = supervise("policy status", || policy_status::keep(resources.clone(), served.clone())) => {}
+                    () = supervise("policy status", || policy_status::keep(resources.clone(), served.clone(), others.clone())) => {}
                     () = stopped.fired() => {}
                 }
             });

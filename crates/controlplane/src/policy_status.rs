@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission_policies::{ExpressionWarning, expression_warnings};
+use binnacle_admission_policies::{ExpressionWarning, OtherServers, expression_warnings};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource};
 use binnacle_schema::{Object, Value, value};
@@ -24,7 +24,7 @@ const MANAGER: &str = "validatingadmissionpolicy-status";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Follows the policies until the task ends.
-pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>) {
+pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>, others: Arc<dyn OtherServers>) {
     let mut changes = Follow::all(&policies);
     // Policies without a status, and the time at which they get one.
     let mut due: HashMap<Text, Instant> = HashMap::new();
@@ -38,7 +38,7 @@ pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>) {
         };
         let looked = tokio::select! {
             changed = changes.changed() => note(&resources, changed, &mut due).await,
-            () = wait => settle(&resources, &mut due).await,
+            () = wait => settle(&resources, &*others, &mut due).await,
         };
         if let Err(status) = looked {
             tracing::warn!(error = status.message(), "the status of admission policies will be looked at again");
@@ -77,14 +77,18 @@ async fn note(resources: &Catalog, changed: Changed, due: &mut HashMap<Text, Ins
 }
 
 /// Writes the status of policies whose time has come.
-async fn settle(resources: &Catalog, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
+async fn settle(
+    resources: &Catalog,
+    others: &dyn OtherServers,
+    due: &mut HashMap<Text, Instant>,
+) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
     let now = Instant::now();
     let names: Vec<Text> = due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
     for name in names {
         due.remove(&name);
         let Some(policy) = objects.get("", &name).await?.filter(|policy| !is_told(policy)) else { continue };
-        let warnings = expression_warnings(&policy, &resources.snapshot());
+        let warnings = expression_warnings(&policy, &resources.snapshot(), others).await;
         let generation = policy.int_at(&["metadata", "generation"]).unwrap_or_default();
         let told = objects.apply_status(&name, MANAGER, configuration(&name, generation, &warnings)).await;
         if let Err(status) = told {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use binnacle_features::Features;
 use binnacle_meta::{Status, StatusReason};
+use binnacle_metrics::{WorkItem, WorkQueue};
 use binnacle_registry::Catalog;
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_supervise::supervise;
@@ -125,6 +126,8 @@ enum How {
         every: Option<Duration>,
         /// Undoes the step when the server stops.
         leave: Option<Ensure>,
+        /// The names of the queues of kube-apiserver's controller; each run counts as one item of each.
+        queues: &'static [&'static str],
     },
     /// Processes changes of a resource until the shutdown signal.
     Follow(Follow),
@@ -144,14 +147,16 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
     let mut then = vec![
         Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
             .leaving(|work| Box::pin(kubernetes_service::leave(work))),
-        Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work))),
+        Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work)))
+            .counted(&["services", "ipaddresses"]),
         Loop::repeat("rbac/bootstrap-roles", None, |work| Box::pin(bootstrap_roles::ensure(&work.resources))),
         Loop::repeat("scheduling/bootstrap-system-priority-classes", None, |work| {
             Box::pin(priority_classes::ensure(&work.resources))
         }),
         Loop::repeat("start-cluster-authentication-info-controller", Some(60), |work| {
             Box::pin(config_maps::ensure_authentication(work))
-        }),
+        })
+        .counted(&["cluster_authentication_trust_controller"]),
         Loop::repeat("start-kube-apiserver-identity-lease-controller", Some(10), |work| {
             Box::pin(identity_lease::renew(work))
         })
@@ -163,7 +168,8 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
             .leaving(|work| Box::pin(peer_addresses::leave(work))),
         Loop::repeat("start-legacy-token-tracking-controller", Some(60), |work| {
             Box::pin(config_maps::ensure_legacy_token_tracking(work))
-        }),
+        })
+        .counted(&["legacy_token_tracking_controller"]),
         Loop::repeat("priority-and-fairness-config-producer", Some(60), |work| {
             Box::pin(flowcontrol::ensure(&work.resources))
         }),
@@ -205,7 +211,11 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
 impl Loop {
     /// Creates a repeated loop; `every` is in seconds.
     fn repeat(name: &'static str, every: Option<u64>, ensure: Ensure) -> Self {
-        Self { name, also: &[], how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None } }
+        Self {
+            name,
+            also: &[],
+            how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None, queues: &[] },
+        }
     }
 
     fn follow(name: &'static str, also: &'static [&'static str], follow: Follow) -> Self {
@@ -223,11 +233,19 @@ impl Loop {
         self
     }
 
+    fn counted(mut self, names: &'static [&'static str]) -> Self {
+        if let How::Repeat { queues, .. } = &mut self.how {
+            *queues = names;
+        }
+        self
+    }
+
     async fn run(self, work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) {
         match self.how {
             How::Follow(follow) => follow(work, report, shutdown).await,
-            How::Repeat { ensure, every, leave } => {
-                repeat(self.name, ensure, every, &work, &report, &shutdown).await;
+            How::Repeat { ensure, every, leave, queues } => {
+                let queues: Vec<WorkQueue> = queues.iter().map(|name| work.config.queue(name)).collect();
+                repeat(self.name, ensure, every, &queues, &work, &report, &shutdown).await;
                 if let Some(leave) = leave
                     && *report.borrow()
                     && let Err(status) = leave(&work).await
@@ -248,6 +266,7 @@ async fn repeat(
     name: &'static str,
     ensure: Ensure,
     every: Option<Duration>,
+    queues: &[WorkQueue],
     work: &Work,
     report: &watch::Sender<bool>,
     shutdown: &Shutdown,
@@ -256,7 +275,10 @@ async fn repeat(
     tokio::pin!(fired);
     let mut retry = RETRY_FIRST;
     while !shutdown.is_fired() {
-        let pause = match ensure(work).await {
+        let counted: Vec<WorkItem> = queues.iter().map(|queue| queue.add().begin()).collect();
+        let ensured = ensure(work).await;
+        drop(counted);
+        let pause = match ensured {
             Ok(()) => {
                 report.send_replace(true);
                 retry = RETRY_FIRST;
@@ -271,6 +293,7 @@ async fn repeat(
                     report.send_replace(true);
                 }
                 tracing::warn!(step = name, error = status.message(), "will be tried again");
+                queues.iter().for_each(|queue| queue.retry(1));
                 let pause = retry;
                 retry = (retry * 2).min(RETRY_LAST);
                 pause

@@ -1,10 +1,12 @@
 //! The parts of a CustomResourceDefinition that serving its resources needs.
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use binnacle_meta::{Text, compare_kube_versions};
-use binnacle_schema::{Value, json};
-use sha2::{Digest, Sha256};
+use binnacle_schema::Value;
+use binnacle_structural::check;
+
+use crate::source::{SchemaOrigin, SchemaSource};
 
 /// A definition, read from an object of `apiextensions.k8s.io/v1`.
 #[derive(Clone, Debug)]
@@ -27,7 +29,8 @@ pub struct Definition {
     pub webhook: Option<Value>,
     /// `status.conditions`.
     pub conditions: Vec<Value>,
-    pub deleting: bool,
+    /// The place of the schemas of all versions.
+    pub origin: Arc<SchemaOrigin>,
 }
 
 /// The names of a resource; empty if absent.
@@ -60,13 +63,6 @@ pub struct Version {
     pub selectable: Vec<Text>,
 }
 
-/// `openAPIV3Schema` of a version.
-#[derive(Clone, Debug)]
-pub struct SchemaSource {
-    tree: Value,
-    text: OnceLock<(String, [u8; 32])>,
-}
-
 /// The paths of the fields of `/scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
@@ -77,26 +73,48 @@ pub struct Scale {
 }
 
 impl Definition {
-    /// Reads a validated object; missing members are empty.
+    /// The paths in an object that [`Definition::part`] needs: all but the schemas, of which it needs the names of the
+    /// top-level fields.
+    pub const PARTS: &[&[&str]] = &[
+        &["metadata", "name"],
+        &["metadata", "uid"],
+        &["metadata", "generation"],
+        &["metadata", "deletionTimestamp"],
+        &["metadata", "annotations"],
+        &["metadata", "finalizers"],
+        &["spec", "group"],
+        &["spec", "names"],
+        &["spec", "scope"],
+        &["spec", "conversion"],
+        &["spec", "preserveUnknownFields"],
+        &["spec", "versions", "name"],
+        &["spec", "versions", "served"],
+        &["spec", "versions", "storage"],
+        &["spec", "versions", "deprecated"],
+        &["spec", "versions", "deprecationWarning"],
+        &["spec", "versions", "subresources"],
+        &["spec", "versions", "additionalPrinterColumns"],
+        &["spec", "versions", "selectableFields"],
+        &["spec", "versions", "schema", "openAPIV3Schema", "properties", ""],
+        &["status"],
+    ];
+
+    /// Reads a whole validated object, with its schemas; missing members are empty.
     pub fn read(object: &Value) -> Self {
         let schemas = object.list_at(&["spec", "versions"]).iter().map(|version| version.at(&SCHEMA).cloned());
-        Self::with_schemas(object, schemas.collect())
+        let mut definition = Self::part(object, Arc::new(SchemaOrigin::of_trees(schemas.collect())));
+        definition.check(object);
+        definition
     }
 
-    /// As [`Definition::read`], but consumes the object.
-    pub fn take(mut object: Value) -> Self {
-        let versions = object.at_mut(&["spec", "versions"]).and_then(Value::as_list_mut).into_iter().flatten();
-        let schemas = versions.map(|version| version.at_mut(&SCHEMA).map(std::mem::take));
-        let schemas = schemas.collect();
-        Self::with_schemas(&object, schemas)
-    }
-
-    /// Reads an object; `schemas` has the schema of each version.
-    fn with_schemas(object: &Value, schemas: Vec<Option<Value>>) -> Self {
+    /// Reads an object, or a part of it with [`Definition::PARTS`]. Its schemas are read from their origin when they
+    /// are needed.
+    pub fn part(object: &Value, origin: Arc<SchemaOrigin>) -> Self {
         let text = |path: &[&str]| Text::from(object.str_at(path));
         let group = text(&["spec", "group"]);
         let kind = text(&["spec", "names", "kind"]);
         let versions = object.list_at(&["spec", "versions"]);
+        let read = |(n, version): (usize, &Value)| Version::read(version, n, &origin, (&group, &kind), versions);
         Self {
             name: text(&["metadata", "name"]),
             uid: text(&["metadata", "uid"]),
@@ -104,14 +122,28 @@ impl Definition {
             namespaced: object.str_at(&["spec", "scope"]) == "Namespaced",
             names: Names::read(object.at(&["spec", "names"])),
             accepted: Names::read(object.at(&["status", "acceptedNames"])),
-            versions: versions.iter().zip(schemas).map(|(v, s)| Version::read(v, s, &group, &kind, versions)).collect(),
+            versions: versions.iter().enumerate().map(read).collect(),
             preserve_unknown: object.bool_at(&["spec", "preserveUnknownFields"]),
             webhook: (object.str_at(&["spec", "conversion", "strategy"]) == "Webhook")
                 .then(|| object.at(&["spec", "conversion", "webhook"]).cloned().unwrap_or_default()),
             conditions: object.list_at(&["status", "conditions"]).to_vec(),
-            deleting: object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null()),
             group,
+            origin,
         }
+    }
+
+    /// Finds the schemas of a whole object that cannot be served.
+    pub fn check(&mut self, object: &Value) {
+        for (version, read) in object.list_at(&["spec", "versions"]).iter().zip(&mut self.versions) {
+            if let (Some(tree), Some(source)) = (version.at(&SCHEMA), &mut read.schema) {
+                source.unsupported = check(tree).err();
+            }
+        }
+    }
+
+    /// Returns true if an object is being deleted.
+    pub fn is_deleting(object: &Value) -> bool {
+        object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
     }
 
     /// Returns true if the definition has the condition with the status `True`.
@@ -171,8 +203,8 @@ impl Names {
 }
 
 impl Version {
-    /// Reads one version; `all` are the versions of the definition.
-    fn read(version: &Value, schema: Option<Value>, group: &str, kind: &str, all: &[Value]) -> Self {
+    /// Reads the n-th version of a kind; `all` are the versions of the definition.
+    fn read(version: &Value, n: usize, origin: &Arc<SchemaOrigin>, (group, kind): (&str, &str), all: &[Value]) -> Self {
         let name = Text::from(version.str_at(&["name"]));
         let deprecation = version.bool_at(&["deprecated"]).then(|| match version.get("deprecationWarning") {
             Some(Value::Str(warning)) => warning.clone(),
@@ -191,7 +223,10 @@ impl Version {
             served: version.bool_at(&["served"]),
             storage: version.bool_at(&["storage"]),
             deprecation,
-            schema: schema.filter(|schema| !schema.is_null()).map(SchemaSource::new),
+            schema: version
+                .at(&SCHEMA)
+                .filter(|schema| !schema.is_null())
+                .map(|schema| SchemaSource::new(origin, n, schema)),
             status: version.at(&["subresources", "status"]).is_some_and(|status| !status.is_null()),
             scale,
             columns: version.list_at(&["additionalPrinterColumns"]).to_vec(),
@@ -202,35 +237,7 @@ impl Version {
 }
 
 /// The path of a version's schema.
-const SCHEMA: [&str; 2] = ["schema", "openAPIV3Schema"];
-
-impl SchemaSource {
-    pub fn new(tree: Value) -> Self {
-        Self { tree, text: OnceLock::new() }
-    }
-
-    pub fn tree(&self) -> &Value {
-        &self.tree
-    }
-
-    /// Returns the schema as JSON.
-    pub fn text(&self) -> &str {
-        &self.made().0
-    }
-
-    /// Returns the SHA-256 of the JSON.
-    pub fn hash(&self) -> [u8; 32] {
-        self.made().1
-    }
-
-    fn made(&self) -> &(String, [u8; 32]) {
-        self.text.get_or_init(|| {
-            let text = json::to_string(&self.tree);
-            let hash = Sha256::digest(&text).into();
-            (text, hash)
-        })
-    }
-}
+pub(crate) const SCHEMA: [&str; 2] = ["schema", "openAPIV3Schema"];
 
 /// Returns the best of the served versions that are better than this one and not deprecated.
 fn replacement<'a>(version: &str, all: &'a [Value]) -> Option<&'a str> {

@@ -12,10 +12,12 @@ pub mod names;
 mod published;
 mod schema;
 mod schemas;
+mod source;
 mod strategy;
 mod types;
 
-pub use definition::{Definition, Names, SchemaSource, Version};
+pub use definition::{Definition, Names, Version};
 pub use json_path::JsonPath;
 pub use schemas::Schemas;
+pub use source::{SchemaOrigin, SchemaReader, SchemaSource};
 pub use types::{CustomKinds, types};

@@ -9,21 +9,21 @@ use binnacle_scheme::{OpenApiVersion, Published};
 use binnacle_structural::openapi::{self, Form};
 
 use crate::definition::{Definition, Version};
-use crate::schemas::SharedSchema;
+use crate::schemas::LazySchema;
 
 /// A version of a definition, for the OpenAPI documents.
 pub(crate) struct PublishedVersion {
     kind: GroupVersionKind,
     list_kind: Text,
     plural: Text,
-    schema: Arc<SharedSchema>,
+    schema: Arc<LazySchema>,
     preserve_unknown: bool,
     /// The paths of selectable fields.
     selectable: Vec<Text>,
 }
 
 impl PublishedVersion {
-    pub(crate) fn new(definition: &Definition, version: &Version, schema: Arc<SharedSchema>) -> Self {
+    pub(crate) fn new(definition: &Definition, version: &Version, schema: Arc<LazySchema>) -> Self {
         let names = &definition.accepted;
         Self {
             kind: GroupVersionKind::new(definition.group.clone(), version.name.clone(), names.kind.clone()),

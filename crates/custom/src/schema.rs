@@ -7,11 +7,11 @@ use binnacle_schema::Value;
 use binnacle_scheme::{Converter, CustomSchema};
 use binnacle_structural::resource::{Reading, ResourceSchema};
 
-use crate::schemas::SharedSchema;
+use crate::schemas::LazySchema;
 
 /// The schema of one version, with those of the others.
 pub(crate) struct VersionSchema {
-    pub(crate) schema: Arc<SharedSchema>,
+    pub(crate) schema: Arc<LazySchema>,
     pub(crate) api_version: Text,
     pub(crate) preserve_unknown: bool,
     /// The conversion webhook, if versions differ in more than their names.
@@ -19,7 +19,7 @@ pub(crate) struct VersionSchema {
     /// The `apiVersion` of stored objects.
     pub(crate) stored: Text,
     /// The schemas of all versions, by `apiVersion`.
-    pub(crate) versions: Arc<[(Text, Arc<SharedSchema>)]>,
+    pub(crate) versions: Arc<[(Text, Arc<LazySchema>)]>,
 }
 
 impl VersionSchema {

@@ -11,11 +11,11 @@ use binnacle_structural::resource::{Part, keeps_rules_from_running};
 use binnacle_validation::{metadata, names};
 
 use crate::definition::Scale;
-use crate::schemas::SharedSchema;
+use crate::schemas::LazySchema;
 
 /// The strategy of one version.
 pub(crate) struct CustomStrategy {
-    pub(crate) schema: Arc<SharedSchema>,
+    pub(crate) schema: Arc<LazySchema>,
     pub(crate) kind: Text,
     pub(crate) api_version: Text,
     pub(crate) namespaced: bool,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::Text;
-use binnacle_schema::{Message, MessageRef, Object};
+use binnacle_schema::{Message, MessageRef};
 use binnacle_scheme::fields::{METADATA, METADATA_NAME};
 use binnacle_scheme::{
     Conversion, Converter, FieldLabels, FieldValue, Kinds, KnownKind, ResourceDescription, ResourceType, ScaleFields,
@@ -14,7 +14,7 @@ use crate::columns::CustomColumns;
 use crate::definition::{Definition, Scale, Version};
 use crate::published::PublishedVersion;
 use crate::schema::VersionSchema;
-use crate::schemas::{Schemas, SharedSchema};
+use crate::schemas::{LazySchema, Schemas};
 use crate::strategy::CustomStrategy;
 
 /// Returns the types of all served versions; for a version with an unsupported schema, its name and the reason. `base`
@@ -26,14 +26,17 @@ pub fn types(
     converter: Option<&Arc<dyn Converter>>,
 ) -> Vec<Result<ResourceType, (Text, String)>> {
     let Some(storage) = definition.storage_version() else { return Vec::new() };
-    let of = |version: &Version| schemas.of(version.schema.as_ref()).map_err(|error| error.to_string());
-    let schemas: Vec<(&Version, Result<Arc<SharedSchema>, String>)> =
+    let of = |version: &Version| match version.schema.as_ref().and_then(|schema| schema.unsupported.as_ref()) {
+        Some(error) => Err(error.to_string()),
+        None => Ok(schemas.of(version.schema.as_ref())),
+    };
+    let schemas: Vec<(&Version, Result<Arc<LazySchema>, String>)> =
         definition.versions.iter().map(|version| (version, of(version))).collect();
     let known = schemas.iter().filter_map(|(version, schema)| {
         let schema = schema.as_ref().ok()?;
         Some((version.name.clone(), schema.clone()))
     });
-    let known: Vec<(Text, Arc<SharedSchema>)> = known.collect();
+    let known: Vec<(Text, Arc<LazySchema>)> = known.collect();
     let named =
         known.iter().map(|(version, schema)| (format!("{}/{version}", definition.group).into(), schema.clone()));
     let replicas = definition.versions.iter().map(|version| {
@@ -59,7 +62,7 @@ pub fn types(
 /// All versions of the definition, and their converter.
 struct Others<'a> {
     /// The schemas by `apiVersion`.
-    schemas: Arc<[(Text, Arc<SharedSchema>)]>,
+    schemas: Arc<[(Text, Arc<LazySchema>)]>,
     /// The paths of the replicas by `apiVersion`.
     replicas: Arc<[(Text, Option<Text>)]>,
     converter: Option<&'a Arc<dyn Converter>>,
@@ -69,7 +72,7 @@ fn kind_type(
     definition: &Definition,
     version: &Version,
     storage: &Version,
-    schema: &Arc<SharedSchema>,
+    schema: &Arc<LazySchema>,
     kinds: &Arc<dyn Kinds>,
     others: &Others<'_>,
 ) -> ResourceType {
@@ -150,8 +153,7 @@ fn kind_type(
 /// Returns the fields that a write of the status resets: the top-level ones except the status, and `more`.
 fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     let mut fields: Vec<Text> = more.iter().map(|name| Text::new_static(name)).collect();
-    let properties = version.schema.as_ref().and_then(|schema| schema.tree().object_at(&["properties"]));
-    let own = properties.into_iter().flat_map(Object::iter).map(|(name, _)| name);
+    let own = version.schema.iter().flat_map(|schema| &schema.fields);
     let own = own.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
     fields.extend(own.cloned());
     fields
@@ -184,7 +186,7 @@ fn selectable(namespaced: bool, version: &Version) -> Vec<SelectableField> {
 pub struct CustomKinds {
     group: Text,
     kind: Text,
-    versions: Vec<(Text, Arc<SharedSchema>)>,
+    versions: Vec<(Text, Arc<LazySchema>)>,
     base: Shared<dyn Kinds>,
 }
 

@@ -18,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Sorted, for binary search.
     let mut schemas: BTreeMap<String, Value> = generator.take_definitions(false).into_iter().collect();
     part_watch_event(&mut schemas);
+    add_removed(&mut schemas);
 
     let mut texts = Texts::default();
     let (mut definitions, mut fields, mut count) = (String::new(), String::new(), 0);
@@ -52,6 +53,28 @@ fn part_watch_event(schemas: &mut BTreeMap<String, Value>) {
     let (whole, object) = (whole.to_owned(), object.to_owned());
     event["description"] = whole.into();
     event["properties"]["object"] = serde_json::json!({ "description": object });
+}
+
+/// Adds the definitions of kinds that the release removed and serves only where it emulates an older one, which the
+/// dependency lacks: their words are those of the version that is left.
+fn add_removed(schemas: &mut BTreeMap<String, Value>) {
+    const LEFT: &str = "io.k8s.api.admissionregistration.v1.";
+    const REMOVED: &str = "io.k8s.api.admissionregistration.v1beta1.";
+    for name in [
+        "AuditAnnotation",
+        "ExpressionWarning",
+        "TypeChecking",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingAdmissionPolicyBindingSpec",
+        "ValidatingAdmissionPolicySpec",
+        "ValidatingAdmissionPolicyStatus",
+        "Validation",
+    ] {
+        if let Some(schema) = schemas.get(&format!("{LEFT}{name}")).cloned() {
+            schemas.entry(format!("{REMOVED}{name}")).or_insert(schema);
+        }
+    }
 }
 
 fn description(schema: &Value) -> Option<&str> {

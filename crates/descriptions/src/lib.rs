@@ -71,6 +71,7 @@ mod tests {
     fn definitions() {
         let starts = [
             ("io.k8s.api.core.v1.Pod", "Pod is "),
+            ("io.k8s.api.admissionregistration.v1beta1.ValidatingAdmissionPolicy", "ValidatingAdmissionPolicy "),
             ("io.k8s.apimachinery.pkg.api.resource.Quantity", "Quantity is "),
             ("io.k8s.apimachinery.pkg.version.Info", "Info "),
         ];

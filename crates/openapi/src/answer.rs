@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use binnacle_meta::Encodings;
+use binnacle_meta::{Encodings, Text};
 use binnacle_request::Pieces;
 use binnacle_scheme::{Kinds, ResourceDescription, Served, Shared};
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use crate::others::{self, Others};
 use crate::parts::PathParts;
 use crate::protobuf::{self, Shape, shapes};
 use crate::v2::{CustomParts, Kept};
-use crate::{v2, v3};
+use crate::{RELEASE, v2, v3};
 
 /// The OpenAPI documents of an immutable [`Served`]. A new value replaces them when that changes.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct OpenApi {
     kinds: Shared<dyn Kinds>,
     /// The encodings of bodies in requests and responses.
     encodings: Encodings,
+    /// The release in the documents' heads.
+    release: Text,
     others: Arc<Others>,
     index: OnceLock<Bytes>,
     /// By their names in the index.
@@ -123,6 +125,12 @@ impl OpenApi {
         Self { encodings, ..self }
     }
 
+    /// Sets the release that the server emulates, before the first request.
+    #[must_use]
+    pub fn of_release(self, release: impl Into<Text>) -> Self {
+        Self { release: release.into(), ..self }
+    }
+
     /// Returns the documents of the resources that are served now, reusing each document whose resources are the same.
     #[must_use]
     pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
@@ -138,7 +146,7 @@ impl OpenApi {
         let v3 = slots.collect();
         let custom = custom_parts(&v3, &served, &self.custom);
         let followed = Self::of(served, others, self.kinds.clone(), v3, custom, self.kept.clone());
-        Self { encodings: self.encodings, ..followed }
+        Self { encodings: self.encodings, release: self.release.clone(), ..followed }
     }
 
     fn of(
@@ -149,8 +157,9 @@ impl OpenApi {
         custom: HashMap<usize, Arc<CustomParts>>,
         kept: Arc<Kept>,
     ) -> Self {
-        let encodings = Encodings::STANDARD;
-        Self { served, kinds, encodings, others, index: OnceLock::new(), v3, v2: OnceLock::new(), custom, kept }
+        let (encodings, release) = (Encodings::STANDARD, Text::new_static(RELEASE));
+        let (index, v2) = Default::default();
+        Self { served, kinds, encodings, release, others, index, v3, v2, custom, kept }
     }
 
     /// Returns the resources in the documents.
@@ -251,7 +260,7 @@ impl OpenApi {
         let own: Vec<Arc<PathParts>> = own.map(|slot| slot.v2.get_or_init(|| paths(slot)).clone()).collect();
         let custom = custom_resources(&self.v3, &self.served).filter_map(|known| self.custom.get(&address(known)));
         let custom: Vec<Arc<CustomParts>> = custom.cloned().collect();
-        let own = v2::Document::new(&own, &custom, &*self.kinds, &self.kept);
+        let own = v2::Document::new(&own, &custom, &*self.kinds, &self.kept, &self.release);
         if self.others.v2.is_empty() {
             return own;
         }
@@ -294,9 +303,9 @@ impl OpenApi {
         let built_in = BuiltIn::new(&*self.kinds, place.scope());
         if let DocumentName::Custom(..) = place {
             let definitions = WithCustom::new(built_in.for_custom(), &*self.kinds, place.resources(&self.served));
-            return v3::document(&paths, &definitions, true).into();
+            return v3::document(&paths, &definitions, None).into();
         }
-        v3::document(&paths, &built_in, false).into()
+        v3::document(&paths, &built_in, Some(&self.release)).into()
     }
 }
 

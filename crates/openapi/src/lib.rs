@@ -29,7 +29,9 @@ pub use converted::converted;
 pub use link::OpenApiLink;
 pub use others::{Made, Others, keep_paths};
 
-/// The title and version of documents.
-const TITLE: [&str; 2] = ["Kubernetes", "1.36"];
+/// The title of documents; their version is the release that the server emulates.
+const TITLE: &str = "Kubernetes";
+/// The version of documents where no other release is emulated.
+const RELEASE: &str = "1.36";
 /// The title and version of documents of version 3 for custom resources.
 const CUSTOM_TITLE: [&str; 2] = ["Kubernetes CRD Swagger", "v0.1.0"];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use binnacle_meta::Encodings;
+use binnacle_meta::{Encodings, Text};
 use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
 use binnacle_scheme::{Kinds, Served, Shared};
 use http::header::{
@@ -29,13 +29,15 @@ pub struct OpenApiLink {
 const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl OpenApiLink {
-    /// `served` tells what is served now, in these encodings.
+    /// `served` tells what is served now, in these encodings, by a server that emulates the release.
     pub fn new(
         served: impl Fn() -> Arc<Served> + Send + Sync + 'static,
         kinds: Shared<dyn Kinds>,
         encodings: Encodings,
+        release: impl Into<Text>,
     ) -> Self {
-        let documents = ArcSwap::from_pointee(OpenApi::new(served(), kinds).offering(encodings));
+        let documents = OpenApi::new(served(), kinds).offering(encodings).of_release(release);
+        let documents = ArcSwap::from_pointee(documents);
         let nobody = Arc::<Others>::default();
         let others = Box::new(move || nobody.clone());
         Self { served: Box::new(served), others, documents, since: SystemTime::now() }
@@ -166,7 +168,8 @@ mod tests {
 
     #[test]
     fn headers() {
-        let link = OpenApiLink::new(Arc::default, Shared::Static(&binnacle_scheme::NoKinds), Encodings::STANDARD);
+        let link =
+            OpenApiLink::new(Arc::default, Shared::Static(&binnacle_scheme::NoKinds), Encodings::STANDARD, "1.36");
         let etag = || "\"E\"".to_owned();
         let document = |immutable| Document {
             content_type: "application/json",

@@ -31,6 +31,10 @@ impl Made {
         let json = Bytes::from(document.to_string());
         Self { hash: digest(&json), json }
     }
+
+    pub fn json(&self) -> &Bytes {
+        &self.json
+    }
 }
 
 const DEFINITIONS: &str = "definitions";

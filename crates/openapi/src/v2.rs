@@ -66,6 +66,7 @@ impl Document {
         resources: &[Arc<CustomParts>],
         kinds: &dyn Kinds,
         kept: &Arc<Kept>,
+        release: &str,
     ) -> Self {
         let made: Vec<&(PathParts, NamedParts)> = resources.iter().map(|resource| resource.made(kinds)).collect();
         let of_paths: Vec<&PathParts> =
@@ -82,7 +83,7 @@ impl Document {
             roots.extend(custom::REFERENCED.map(Text::new_static));
         }
         definitions.extend(kept.built_in.reached(roots, kinds));
-        let (head, tail) = (head(), tail(&parameters));
+        let (head, tail) = (head(release), tail(&parameters));
         let mut document = Self {
             hash: String::new(),
             json: Pieces::default(),
@@ -228,13 +229,13 @@ pub(crate) fn path_parts(paths: Vec<Path>) -> PathParts {
 }
 
 /// Returns the members before the paths, as an object.
-fn head() -> Vec<u8> {
+fn head(release: &str) -> Vec<u8> {
     let mut json = Json::new();
     json.object(|json| {
         json.text_member("swagger", "2.0");
         json.name("info").object(|json| {
-            json.text_member("title", TITLE[0]);
-            json.text_member("version", TITLE[1]);
+            json.text_member("title", TITLE);
+            json.text_member("version", release);
         });
     });
     json.into_bytes()

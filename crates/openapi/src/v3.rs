@@ -7,9 +7,10 @@ use crate::json::Json;
 use crate::operation::{Content, Operation, Parameter, ParameterLocation, Path};
 use crate::{CUSTOM_TITLE, TITLE};
 
-/// Returns the document of these paths; `custom` for custom resources, whose documents lack authentication.
-pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions, custom: bool) -> Vec<u8> {
-    let title = if custom { CUSTOM_TITLE } else { TITLE };
+/// Returns the document of these paths in a release; in none for custom resources, whose documents have a version of
+/// their own and lack authentication.
+pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions, release: Option<&str>) -> Vec<u8> {
+    let title = release.map_or(CUSTOM_TITLE, |release| [TITLE, release]);
     let mut json = Json::new();
     json.object(|json| {
         json.text_member("openapi", "3.0.0");
@@ -31,7 +32,7 @@ pub(crate) fn document(paths: &[Path], definitions: &dyn Definitions, custom: bo
                     }
                 });
             }
-            if custom {
+            if release.is_none() {
                 return;
             }
             json.name("securitySchemes").object(|json| {

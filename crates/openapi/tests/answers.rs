@@ -37,6 +37,27 @@ fn paths() {
     }
 }
 
+/// Documents of built-in resources tell the emulated release, in both versions.
+#[test]
+fn releases() {
+    for (release, path, want) in [
+        (None, VERSION, "1.36"),
+        (None, "/openapi/v2", "1.36"),
+        (Some("1.33"), VERSION, "1.33"),
+        (Some("1.33"), "/openapi/v2", "1.33"),
+    ] {
+        let documents = documents_of(default_served());
+        let documents = release.into_iter().fold(documents, OpenApi::of_release);
+        // What follows other resources keeps the release.
+        let documents = documents.follow(default_served().into(), std::sync::Arc::default());
+        let Some(Answer::Document(document)) = documents.answer(&Ask { path, ..Ask::default() }) else {
+            panic!("{path}")
+        };
+        let document: Value = serde_json::from_slice(&document.body.into_bytes()).unwrap();
+        assert_eq!(document["info"]["version"], want, "{path}");
+    }
+}
+
 #[test]
 fn forms() {
     let documents = documents_of(default_served());

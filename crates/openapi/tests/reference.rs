@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{Answer, Ask, OpenApi};
 use binnacle_resources::{default_served, groups};
-use binnacle_scheme::{Served, Shared};
+use binnacle_scheme::{Release, Served, Shared};
 use serde_json::Value;
 
 #[test]
@@ -217,7 +217,8 @@ fn reference(name: &str) -> Option<PathBuf> {
 
 /// Returns all resources.
 fn everything() -> Served {
-    Served::built_in(groups(), |_, resource| Some(resource.clone()))
+    let release = Release::v1(36);
+    Served::built_in(groups(), |_, resource| resource.lifecycle.exists_in(release).then(|| resource.clone()))
 }
 
 fn documents_of(served: Served) -> OpenApi {

@@ -15,6 +15,7 @@ use crate::index::{DiskIndex, Index, Live};
 use crate::lock::DirLock;
 use crate::log::survey::{Finding, survey};
 use crate::offline::{OLD_FORM, PrivateCopy};
+use crate::options::OnReading;
 use crate::record::{self, Record};
 use crate::recovery::{FIRST_REVISION, Facts, Unusable, finish_compaction};
 
@@ -53,8 +54,8 @@ pub struct DamagedObject {
 const MAX_PROBLEMS: usize = 100;
 const MAX_DAMAGED: usize = 1000;
 
-/// Reads the whole store in `dir` without changing it. Fails if the store cannot be read at all or is in use.
-pub fn check(dir: &Path) -> Result<Checked, OpenError> {
+/// Reads the whole store in `dir` without changing it; `on_reading` is told how far that is. Fails if the store cannot be read at all or is in use.
+pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<Checked, OpenError> {
     let copy = PrivateCopy::of(dir)?;
     let mut checked = Checked::default();
     let lock = DirLock::acquire(copy.path())?;
@@ -65,7 +66,7 @@ pub fn check(dir: &Path) -> Result<Checked, OpenError> {
     let files = Arc::new(files);
     let index = || DiskIndex::make(copy.path().join("index")).map(Index::Disk);
     let opened = LogDisk::open(files.clone(), LogOptions::default()).map_err(Unusable::from);
-    let examined = opened.and_then(|disk| Ok(examine(&disk, index()?, &mut checked)?));
+    let examined = opened.and_then(|disk| Ok(examine(&disk, index()?, &mut checked, on_reading.as_ref())?));
     let unknown = matches!(examined, Err(Unusable::Format(_)));
     if let Err(unusable) = examined {
         checked.unusable(unusable);
@@ -123,7 +124,7 @@ fn examine_files(files: &dyn Files, index: Index, checked: &mut Checked) -> Resu
 }
 
 /// Checks an undamaged log with an empty index; fails if the index cannot be filled.
-fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<()> {
+fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked, on_reading: Option<&OnReading>) -> io::Result<()> {
     let facts = match Facts::read(disk) {
         Ok(facts) => Some(facts),
         Err(unusable) => {
@@ -134,11 +135,19 @@ fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<(
     let compacted = facts.as_ref().map_or(0, |facts| facts.marker.revision);
     let mut history = History { index, reached: 0, compacted, lost: Vec::new(), checked };
     let mut failed = Ok(());
+    let (mut bytes, all) = (0, disk.stored_bytes());
     let scanned = disk.load(&mut |revision, record| {
+        bytes += record.len() as u64;
+        if let Some(report) = on_reading {
+            report(bytes.min(all), all);
+        }
         failed = history.add(revision, &record);
         if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     failed?;
+    if let Some(report) = on_reading {
+        report(all, all);
+    }
     let History { mut index, reached, checked, .. } = history;
     if let Err(error) = scanned {
         checked.problem(format!("the log cannot be read: {error}"));
@@ -312,7 +321,7 @@ mod tests {
         let disk = MemoryDisk::default();
         disk.commit(&Batch { records, meta }).expect("memory takes it");
         let mut checked = Checked::default();
-        examine(&disk, Index::default(), &mut checked).expect("an index in memory");
+        examine(&disk, Index::default(), &mut checked, None).expect("an index in memory");
         checked.problems
     }
 

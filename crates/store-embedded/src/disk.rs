@@ -27,6 +27,11 @@ pub trait Disk: Send + Sync + 'static {
         self.scan(0, u64::MAX, visit)
     }
 
+    /// Returns the approximate bytes of the records that [`load`](Disk::load) visits, before it does.
+    fn stored_bytes(&self) -> u64 {
+        0
+    }
+
     /// Makes the disk ready for writing. Before this call nothing on it is changed.
     fn start(&self) -> io::Result<()> {
         Ok(())
@@ -54,6 +59,11 @@ pub trait Disk: Send + Sync + 'static {
     /// Returns a revision that is known to be durable, stored apart from the log: a log that ends before it has lost
     /// records. 0 when none is known.
     fn acknowledged(&self) -> io::Result<u64>;
+
+    /// Returns true if all records stay in memory.
+    fn is_in_memory(&self) -> bool {
+        false
+    }
 
     /// Returns false when the disk is so full that only writes that free space are accepted.
     fn has_room(&self) -> bool {

@@ -95,6 +95,13 @@ impl Index {
         }
     }
 
+    /// Forgets the live value of a key that was written at `revision`: later reads take it from the record.
+    pub(crate) fn release(&mut self, key: &[u8], revision: u64) {
+        if let Self::Memory(index) = self {
+            index.release(key, revision);
+        }
+    }
+
     /// Removes the versions of one key that a compaction at `compacted` forgets.
     pub(crate) fn compact_key(&mut self, key: &Bytes, compacted: u64) -> io::Result<()> {
         match self {
@@ -409,6 +416,21 @@ mod tests {
             };
             assert_eq!((1..=10).map(seen).collect::<Vec<_>>(), [0, 2, 2, 2, 0, 0, 7, 7, 9, 9]);
         });
+    }
+
+    #[test]
+    fn a_released_value_is_that_of_its_revision() {
+        let mut index = Index::default();
+        for revision in [2, 3] {
+            let live = Live { value: Some(Bytes::from_static(b"v")), modified: revision, created: 2, lease: 0 };
+            index.put(&KEY, live).expect("a put");
+        }
+        let is_there = |index: &Index| matches!(index.at(&KEY, 3), Ok(Some((_, At::Value(..)))));
+        index.release(&KEY, 2);
+        index.release(b"other", 3);
+        assert!(is_there(&index));
+        index.release(&KEY, 3);
+        assert!(!is_there(&index) && matches!(index.at(&KEY, 3), Ok(Some((_, At::Recorded(3))))));
     }
 
     #[test]

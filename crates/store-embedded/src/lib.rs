@@ -26,5 +26,5 @@ mod watch;
 pub use check::{Checked, DamagedObject, check};
 pub use error::OpenError;
 pub use offline::{OfflineStore, is_store};
-pub use options::{EmbeddedOptions, OnFailure, WatchOptions};
+pub use options::{EmbeddedOptions, OnFailure, OnReading, WatchOptions};
 pub use store::EmbeddedStore;

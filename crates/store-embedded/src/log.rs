@@ -158,6 +158,10 @@ impl Disk for LogDisk {
         Ok(())
     }
 
+    fn stored_bytes(&self) -> u64 {
+        self.inner.table.read().segments.iter().map(|segment| segment.end.at.saturating_sub(segment.begin)).sum()
+    }
+
     fn start(&self) -> io::Result<()> {
         let Some(pending) = self.inner.found.lock().take() else { return Ok(()) };
         Writer::start(&self.inner, pending)?;

@@ -17,7 +17,7 @@ use crate::lock::DirLock;
 use crate::log::acknowledged::NAME as HEAD;
 use crate::log::format::Cover;
 use crate::log::spares::PREFIX as SPARE;
-use crate::options::EmbeddedOptions;
+use crate::options::{EmbeddedOptions, OnReading};
 use crate::store::EmbeddedStore;
 
 /// A store that was opened as a copy. Writes, and leases that end in it, do not change the original.
@@ -37,10 +37,11 @@ pub(crate) struct PrivateCopy {
 
 impl OfflineStore {
     /// Opens the existing store in `dir` as a [lean](EmbeddedOptions::lean) copy. Reads the whole store, and blocks until that
-    /// is done.
-    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+    /// is done; `on_reading` is told how far that is.
+    pub fn open(dir: &Path, on_reading: Option<OnReading>) -> Result<Self, OpenError> {
         let copy = PrivateCopy::of(dir)?;
-        let opened = EmbeddedStore::open(EmbeddedOptions { lean: true, ..EmbeddedOptions::new(&copy.path) });
+        let opened =
+            EmbeddedStore::open(EmbeddedOptions { lean: true, on_reading, ..EmbeddedOptions::new(&copy.path) });
         let store = opened.map_err(|error| error.about(dir))?;
         Ok(Self { store: Arc::new(store), _copy: copy })
     }
@@ -196,7 +197,7 @@ mod tests {
         for n in 0..200 {
             put(&store, &format!("/k/{}", n % 50)).await;
         }
-        let running = OfflineStore::open(&dir);
+        let running = OfflineStore::open(&dir, None);
         assert!(matches!(running, Err(OpenError::Locked { pid: Some(pid), .. }) if pid == std::process::id()));
         store.close().await;
         drop(store);
@@ -207,7 +208,7 @@ mod tests {
         fs::write(left.join("lock"), "0").expect("a file");
 
         let before = contents(&dir);
-        let copy = OfflineStore::open(&dir).expect("it opens");
+        let copy = OfflineStore::open(&dir, None).expect("it opens");
         assert!(!left.exists());
         assert!(matches!(EmbeddedStore::open(EmbeddedOptions::new(&dir)), Err(OpenError::Locked { .. })));
         let revision = copy.store().current_revision().await.expect("a revision");
@@ -220,8 +221,37 @@ mod tests {
         assert_eq!(fs::read_dir(base.path()).expect("a directory").count(), 1, "the copy is gone");
         let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("opens");
         assert_eq!(store.current_revision().await.expect("a revision"), revision);
-        let gone = OfflineStore::open(&base.path().join("nowhere"));
+        let gone = OfflineStore::open(&base.path().join("nowhere"), None);
         assert!(matches!(gone, Err(OpenError::Io { .. })));
+    }
+
+    #[tokio::test]
+    async fn the_reading_is_reported_to_its_end() {
+        let base = tempfile::tempdir().expect("a directory");
+        let dir = base.path().join("store");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("opens");
+        // More than one chunk of records.
+        for n in 0..200 {
+            put(&store, &format!("/k/{n}")).await;
+        }
+        store.close().await;
+        drop(store);
+        let reports = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let on_reading: OnReading = {
+            let reports = reports.clone();
+            Arc::new(move |done, all| reports.lock().push((done, all)))
+        };
+        let copy = OfflineStore::open(&dir, Some(on_reading.clone())).expect("it opens");
+        drop(copy);
+        let of_an_opening = std::mem::take(&mut *reports.lock());
+        crate::check(&dir, Some(on_reading)).expect("it is read");
+        for reports in [of_an_opening, std::mem::take(&mut *reports.lock())] {
+            assert!(reports.len() > 2, "{reports:?}");
+            assert!(reports.is_sorted(), "{reports:?}");
+            let (done, all) = reports[reports.len() - 1];
+            assert!(done == all && all > 200 * 5000, "{reports:?}");
+            assert!(reports.iter().all(|(_, of)| *of == all), "{reports:?}");
+        }
     }
 
     #[tokio::test]

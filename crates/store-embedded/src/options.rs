@@ -25,10 +25,15 @@ pub struct EmbeddedOptions {
     /// Called once, with the reason, when the disk failed in a way that does not allow later writes: the process must
     /// end, and the next one must read the disk again.
     pub on_failure: Option<OnFailure>,
+    /// Called while the log is read at the opening: with the bytes that have been read, and all of them.
+    pub on_reading: Option<OnReading>,
 }
 
 /// The callback for a disk that has failed permanently.
 pub type OnFailure = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The callback for the progress of an opening.
+pub type OnReading = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// The buffers of watches, and their progress messages.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +57,7 @@ impl EmbeddedOptions {
             lean: false,
             watch: WatchOptions::default(),
             on_failure: None,
+            on_reading: None,
         }
     }
 }

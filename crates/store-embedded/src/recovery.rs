@@ -15,6 +15,7 @@ use crate::error::OpenError;
 use crate::index::{Index, Live, Loading};
 use crate::lease::Leases;
 use crate::log::open::UnknownFormat;
+use crate::options::{EmbeddedOptions, OnReading};
 use crate::record::{self, Record};
 use crate::shared::State;
 use crate::watch::Hub;
@@ -26,6 +27,8 @@ pub(crate) use crate::log::format::FORMAT;
 /// The maximum size of a chunk of records between the reading and the indexing thread.
 const CHUNK_BYTES: usize = 512 << 10;
 const CHUNK_RECORDS: usize = 1024;
+/// Records by revision, and the bytes that they take.
+type Chunk = (Vec<(u64, Record)>, usize);
 
 const FORMAT_KEY: &[u8] = b"format";
 const LEASE_PREFIX: &[u8] = b"lease/";
@@ -58,15 +61,16 @@ pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option
     (key, value)
 }
 
-/// Fills an empty index. A new store begins with `first_revision`.
-pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result<Recovered, Unusable> {
+/// Fills an empty index.
+pub(crate) fn load(disk: &dyn Disk, index: Index, options: &EmbeddedOptions) -> Result<Recovered, Unusable> {
+    let first_revision = options.first_revision;
     let mut facts = Facts::read(disk)?;
     let fresh = !facts.has_format;
     if fresh && first_revision > FIRST_REVISION {
         facts.marker = Marker { revision: first_revision, ..Marker::default() };
     }
     let mut loader = Loader { index: index.loading(), reached: 0, compacted: facts.marker.revision };
-    loader.read(disk)?;
+    loader.read(disk, options.on_reading.as_ref())?;
     let newest = loader.reached.max(FIRST_REVISION).max(facts.marker.revision);
     let acknowledged = disk.acknowledged()?;
     if newest < acknowledged {
@@ -119,12 +123,17 @@ pub(crate) struct Facts {
 
 impl Loader {
     /// Reads and checks records in one thread, and indexes them in another.
-    fn read(&mut self, disk: &dyn Disk) -> Result<(), Unusable> {
+    fn read(&mut self, disk: &dyn Disk, on_reading: Option<&OnReading>) -> Result<(), Unusable> {
+        let (mut bytes, all) = (0, disk.stored_bytes());
         std::thread::scope(|scope| {
             let (sender, chunks) = mpsc::sync_channel(4);
             let reader = scope.spawn(move || decode_all(disk, &sender));
             let mut added = Ok(());
-            for chunk in &chunks {
+            for (chunk, size) in &chunks {
+                bytes += size as u64;
+                if let Some(report) = on_reading {
+                    report(bytes.min(all), all);
+                }
                 added = chunk.into_iter().try_for_each(|(revision, record)| self.add(revision, record));
                 if added.is_err() {
                     break;
@@ -132,6 +141,9 @@ impl Loader {
             }
             // Dropping the receiver stops the reader.
             drop(chunks);
+            if let (Ok(()), Some(report)) = (&added, on_reading) {
+                report(all, all);
+            }
             let stopped = || Err(io::Error::other("reading the log stopped unexpectedly").into());
             let read = reader.join().unwrap_or_else(|_| stopped());
             added.and(read)
@@ -165,7 +177,7 @@ impl Loader {
 }
 
 /// Reads all records up to the first damaged one, or until the receiver is gone.
-fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Vec<(u64, Record)>>) -> Result<(), Unusable> {
+fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), Unusable> {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     let mut damaged = Ok(());
     let loaded = disk.load(&mut |revision, record| {
@@ -180,14 +192,13 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Vec<(u64, Record)>>) ->
         if bytes < CHUNK_BYTES && chunk.len() < CHUNK_RECORDS {
             return ControlFlow::Continue(());
         }
-        bytes = 0;
-        match sender.send(std::mem::take(&mut chunk)) {
+        match sender.send((std::mem::take(&mut chunk), std::mem::take(&mut bytes))) {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
     });
     // The receiver is gone if a problem has been found.
-    let _ = sender.send(chunk);
+    let _ = sender.send((chunk, bytes));
     loaded?;
     damaged
 }

@@ -94,7 +94,7 @@ impl EmbeddedStore {
     }
 
     fn start(disk: Arc<dyn Disk>, index: Index, options: &EmbeddedOptions) -> Result<Self, Unusable> {
-        let Recovered { state, leftover } = recovery::load(&*disk, index, options.first_revision)?;
+        let Recovered { state, leftover } = recovery::load(&*disk, index, options)?;
         let shared = Arc::new(Shared::new(disk.clone(), state, options.watch, options.on_failure.clone()));
         compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
         let committer = committer::spawn(shared.clone(), disk).map_err(Unusable::Io)?;
@@ -257,6 +257,13 @@ impl Store for EmbeddedStore {
 
     fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         ready(self.shared.ready()).boxed()
+    }
+
+    fn release(&self, key: &[u8], revision: Revision) {
+        // Where the records are in memory, the value is a part of one.
+        if self.shared.disk().is_ok_and(|disk| !disk.is_in_memory()) {
+            self.shared.state.write().index.release(key, revision.0);
+        }
     }
 }
 

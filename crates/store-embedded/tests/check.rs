@@ -62,7 +62,7 @@ const BEFORE_KEY: usize = 4 + 46;
 async fn a_damaged_value_is_named_and_all_else_is_read() {
     let dir = tempfile::tempdir().expect("a directory");
     make(dir.path()).await;
-    let whole = check(dir.path()).expect("it is read");
+    let whole = check(dir.path(), None).expect("it is read");
     assert_eq!((whole.problems, whole.records, whole.keys), (Vec::new(), 80, 40));
     let mut expected = Vec::new();
     for (n, revision) in [(7, 9), (8, 10), (75, 77)] {
@@ -72,7 +72,7 @@ async fn a_damaged_value_is_named_and_all_else_is_read() {
         let place = Some((name(&path), (at - key.len() - BEFORE_KEY) as u64));
         expected.push(DamagedObject { key: Some(key), revision, place });
     }
-    let checked = check(dir.path()).expect("it is read");
+    let checked = check(dir.path(), None).expect("it is read");
     assert_eq!(checked.damaged, expected);
     assert_eq!((checked.records, checked.keys, checked.unreadable_bytes), (77, 40, 0), "{:?}", checked.problems);
     let first = &expected[0].place.clone().expect("a place");
@@ -91,7 +91,7 @@ async fn what_cannot_be_told_apart_is_counted_and_named_by_what_follows() {
     let key = 5;
     let (from, to) = (first - key - BEFORE_KEY - header, behind - key - BEFORE_KEY - header);
     change(&path, |bytes| bytes[from..to].fill(0xEE));
-    let checked = check(dir.path()).expect("it is read");
+    let checked = check(dir.path(), None).expect("it is read");
     let lost = |n: u64| DamagedObject { key: Some(format!("/k/{n}")), revision: n + 2, place: None };
     assert_eq!(checked.damaged, [lost(10), lost(11)]);
     assert_eq!(checked.unreadable_bytes, (to - from) as u64);
@@ -112,11 +112,11 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     let all = segments(dir.path());
     assert!(all.len() > 3, "{all:?}");
     change(&all[1], |bytes| bytes[100] ^= 1);
-    let checked = check(dir.path()).expect("it is read");
+    let checked = check(dir.path(), None).expect("it is read");
     assert_eq!((checked.records, checked.keys, checked.damaged.len()), (80, 40, 0), "{:?}", checked.problems);
     assert!(checked.problems[0].contains("is damaged: its head"), "{:?}", checked.problems);
     fs::remove_file(&all[1]).expect("it goes");
-    let checked = check(dir.path()).expect("it is read");
+    let checked = check(dir.path(), None).expect("it is read");
     assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
     assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
     assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
@@ -124,7 +124,7 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     for path in segments(dir.path()) {
         change(&path, |bytes| bytes[30] ^= 1);
     }
-    let checked = check(dir.path()).expect("it is read");
+    let checked = check(dir.path(), None).expect("it is read");
     assert!(
         checked.problems.iter().any(|problem| problem.starts_with("no segment has a head")),
         "{:?}",
@@ -155,7 +155,7 @@ async fn what_is_damaged_is_not_rewritten() {
     for (path, revision) in &damaged {
         assert!(path.exists(), "{} with revision {revision} was rewritten: {:?}", name(path), segments(dir.path()));
     }
-    let checked = check(dir.path()).expect("it is read");
+    let checked = check(dir.path(), None).expect("it is read");
     let found: Vec<u64> = checked.damaged.iter().map(|object| object.revision).collect();
     assert_eq!(found, damaged.iter().map(|(_, revision)| *revision).collect::<Vec<_>>(), "{:?}", checked.problems);
 }

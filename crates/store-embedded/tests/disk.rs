@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, prefix_range};
+use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, TxnResponse, prefix_range};
 use binnacle_store_embedded::disk::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
@@ -48,6 +48,38 @@ async fn a_directory_that_cannot_be_used() {
     let refused = open(&file.join("data")).map(drop).expect_err("a file is no directory");
     assert!(matches!(refused, OpenError::Io { .. }), "{refused}");
     assert!(refused.to_string().contains("file/data"), "{refused}");
+}
+
+/// A released value is read from the log, and replaced, deleted and compacted like others.
+#[tokio::test]
+async fn released_values() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path()).expect("the store opens");
+    for (key, value) in [("/a/1", b"one"), ("/a/2", b"two"), ("/a/3", b"six")] {
+        put(&store, key, value, None).await;
+    }
+    let request = || RangeRequest { range: prefix_range(b"/a/"), revision: None, limit: 0, count_only: false };
+    let before = store.range(request()).await.expect("a range").kvs;
+    for kv in &before {
+        store.release(&kv.key, kv.mod_revision);
+    }
+    assert_eq!(store.range(request()).await.expect("a range").kvs, before);
+    let one = Bytes::from_static(b"/a/1");
+    let (kv, _) = store.get(one.clone(), None).await.expect("a read");
+    assert_eq!(kv.as_ref(), before.first());
+    let op = |op| Txn { key: one.clone(), expect: Expect::Anything, op };
+    let put = op(Op::Put { value: Bytes::from_static(b"new"), lease: None });
+    let Ok(TxnResponse::Done { previous, revision }) = store.txn(put).await else { panic!("the put failed") };
+    assert_eq!(previous, kv, "the previous value is told");
+    store.release(&one, revision);
+    let Ok(TxnResponse::Done { previous, .. }) = store.txn(op(Op::Delete)).await else { panic!("the delete failed") };
+    assert_eq!(previous.map(|kv| kv.value), Some(Bytes::from_static(b"new")));
+    store.compact(store.current_revision().await.expect("a revision")).await.expect("a compaction");
+    let left = store.range(request()).await.expect("a range").kvs;
+    assert_eq!(left, before[1..]);
+    store.close().await;
+    let store = open(dir.path()).expect("the store opens");
+    assert_eq!(store.range(request()).await.expect("a range").kvs, left);
 }
 
 #[tokio::test]

@@ -17,6 +17,11 @@ pub trait Indexer: Send + Sync + 'static {
 
     /// Reads the attributes of the object stored under `key` (the full key).
     fn index(&self, key: &[u8], value: &Bytes, revision: Revision) -> Result<Attrs, IndexError>;
+
+    /// Returns true if objects are large and rarely read, so that their values are compressed after a while.
+    fn packs(&self) -> bool {
+        false
+    }
 }
 
 /// The attributes that [`Indexer::index`] read from an object. Name and namespace come from the key.

@@ -229,6 +229,11 @@ impl Cache {
         self.shared.barrier(deadline, true).await
     }
 
+    /// Returns the number of watchers, unless they are just changing or getting an event.
+    pub fn watchers(&self) -> Option<usize> {
+        self.shared.hub.try_lock().map(|hub| hub.watchers())
+    }
+
     pub fn stats(&self) -> CacheStats {
         self.shared.stats()
     }

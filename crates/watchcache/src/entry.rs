@@ -9,19 +9,22 @@ use tokio::time::Instant;
 use crate::attrs::{Labels, Meta};
 use crate::backlog::{Backlog, Charge};
 use crate::forms::{FormBudget, FormId, FormSlot};
+use crate::packing::{Value, ValueRef};
 
 /// An object at one revision. Immutable, except for the wire forms that are kept with it.
 #[derive(Debug)]
 pub struct Entry {
     pub(crate) meta: Meta,
-    value: Bytes,
+    value: Value,
     revision: Revision,
     create_revision: Revision,
     forms: FormSlot,
 }
 
 impl Entry {
-    pub(crate) fn new(meta: Meta, value: Bytes, revision: Revision, create_revision: Revision) -> Self {
+    /// Makes an entry; if `packs` is true, its value is compressed after a while.
+    pub(crate) fn new(meta: Meta, value: Bytes, packs: bool, revision: Revision, create_revision: Revision) -> Self {
+        let value = Value::new(value, packs);
         Self { meta, value, revision, create_revision, forms: FormSlot::default() }
     }
 
@@ -40,8 +43,25 @@ impl Entry {
     }
 
     /// Returns the stored bytes, or the indexer's value instead of them.
-    pub fn value(&self) -> &Bytes {
-        &self.value
+    #[inline]
+    pub fn value(&self) -> ValueRef<'_> {
+        self.value.get()
+    }
+
+    /// Returns the length of [`Entry::value`].
+    #[inline]
+    pub fn value_len(&self) -> usize {
+        self.value.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_packed(&self) -> bool {
+        self.value.is_packed()
+    }
+
+    /// Compresses the value; returns true if it is kept compressed.
+    pub(crate) fn pack(&self) -> bool {
+        self.value.pack()
     }
 
     /// Returns the revision at which this value was written.

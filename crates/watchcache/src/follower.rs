@@ -25,6 +25,8 @@ const PAGE: usize = 5_000;
 /// The number of objects processed before other tasks run.
 const TURN: usize = 256;
 const UPKEEP: Duration = Duration::from_secs(15);
+/// The pause between two turns of compressing values.
+const PACKING: Duration = Duration::from_millis(20);
 
 /// Runs until it is aborted. After a panic (`again`), which may have left a partial change, all is read again.
 pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
@@ -127,7 +129,9 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
                 Some(same) if same.revision() == kv.mod_revision && *same.value() == kv.value => Arc::clone(same),
                 other => {
                     let (meta, value) = look_at(shared, path, &kv)?;
-                    Arc::new(entry(meta, value, &kv, other.map(|old| &old.meta)))
+                    let entry = Arc::new(entry(shared, meta, value, &kv, other.map(|old| &old.meta)));
+                    note_unpacked(shared, [&entry]);
+                    entry
                 }
             };
             objects.insert(entry.meta.clone(), entry);
@@ -158,8 +162,13 @@ async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError 
             biased;
             message = watch.messages.next() => message,
             () = &mut upkeep, if !idle => {
-                idle = !shared.upkeep();
-                upkeep.as_mut().reset(Instant::now() + UPKEEP);
+                let pause = if shared.unpacked.pack(Instant::now(), |entry| release(shared, entry)) {
+                    PACKING
+                } else {
+                    idle = !shared.upkeep() && shared.unpacked.is_empty();
+                    UPKEEP
+                };
+                upkeep.as_mut().reset(Instant::now() + pause);
                 continue;
             }
         };
@@ -225,7 +234,8 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
             chunk.extend(changes.pop_front());
         }
         let events: Vec<Event> =
-            shared.change(|state| chunk.into_iter().filter_map(|prepared| make(state, prepared, at)).collect());
+            shared.change(|state| chunk.into_iter().filter_map(|prepared| make(shared, state, prepared, at)).collect());
+        note_unpacked(shared, events.iter().filter_map(Event::new_entry));
         shared.counters.events_dispatched.fetch_add(events.len() as u64, Ordering::Relaxed);
         shared.publish(events);
         shared.advance(Some(last), last);
@@ -246,12 +256,12 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
     }
 }
 
-fn make(state: &mut State, Prepared { path, revision, new }: Prepared, at: Instant) -> Option<Event> {
+fn make(shared: &Shared, state: &mut State, Prepared { path, revision, new }: Prepared, at: Instant) -> Option<Event> {
     // `prepare` accepts only valid paths.
     let path = std::str::from_utf8(&path).ok()?;
     let new = new.map(|(meta, value, kv)| {
         let old = state.objects.get(path).map(|old| old.meta.clone());
-        Arc::new(entry(meta, value, &kv, old.as_ref()))
+        Arc::new(entry(shared, meta, value, &kv, old.as_ref()))
     });
     let old = state.apply(path, new.clone(), revision);
     // No reader has seen an object that was deleted without ever being in the cache.
@@ -305,14 +315,27 @@ fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), 
 /// Returns an entry for an object from the store's history.
 pub(crate) fn historic(shared: &Shared, path: &str, kv: &KeyValue) -> Result<Entry, StoreError> {
     let (meta, value) = look_at(shared, path, kv)?;
-    Ok(entry(meta, value, kv, None))
+    Ok(entry(shared, meta, value, kv, None))
 }
 
 /// Creates an entry. Most updates do not change labels and selectable fields; then it shares them with the old one.
-fn entry(meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&Meta>) -> Entry {
+fn entry(shared: &Shared, meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&Meta>) -> Entry {
     let meta = match old {
         Some(old) if old.same_attributes(&meta) => old.clone(),
         _ => meta,
     };
-    Entry::new(meta, value, kv.mod_revision, kv.create_revision)
+    Entry::new(meta, value, shared.indexer.packs(), kv.mod_revision, kv.create_revision)
+}
+
+/// Tells the store that the cache keeps the value of an entry, in a smaller form.
+fn release(shared: &Shared, entry: &Entry) {
+    let key = [&shared.range.start[..], entry.path().as_bytes()].concat();
+    shared.store.release(&key, entry.revision());
+}
+
+/// Notes new entries whose values are compressed after a while.
+fn note_unpacked<'e>(shared: &Shared, entries: impl IntoIterator<Item = &'e Arc<Entry>>) {
+    if shared.indexer.packs() {
+        shared.unpacked.extend(entries);
+    }
 }

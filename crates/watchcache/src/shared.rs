@@ -22,6 +22,7 @@ use crate::follower;
 use crate::hub::Hub;
 use crate::index::Index;
 use crate::mailbox::Mailbox;
+use crate::packing::Unpacked;
 use crate::selection::Property;
 use crate::snapshot::{Snapshot, SnapshotInner};
 use crate::state::{State, catch_up};
@@ -51,6 +52,7 @@ pub(crate) struct Shared {
     /// Watches that may still be reading their initial state.
     beginners: Mutex<Vec<Weak<Mailbox>>>,
     pub(crate) hub: Mutex<Hub>,
+    pub(crate) unpacked: Unpacked,
     /// Everything up to this revision is in `state` and was passed to the watchers.
     progress: AtomicU64,
     /// The newest event that is in `state` and was passed to the watchers.
@@ -103,6 +105,7 @@ impl Shared {
             retained: Mutex::default(),
             beginners: Mutex::default(),
             hub: Mutex::new(Hub::new(limits, backlog)),
+            unpacked: Unpacked::default(),
             progress: AtomicU64::new(0),
             applied: AtomicU64::new(0),
             initialized: AtomicBool::new(false),

@@ -34,7 +34,7 @@ impl State {
         let old = match &new {
             Some(entry) => {
                 self.bytes += entry.size();
-                self.value_bytes += entry.value().len();
+                self.value_bytes += entry.value_len();
                 self.written += entry.size() as u64;
                 self.objects.insert(entry.meta.clone(), Arc::clone(entry))
             }
@@ -42,7 +42,7 @@ impl State {
         };
         if let Some(old) = &old {
             self.bytes -= old.size();
-            self.value_bytes -= old.value().len();
+            self.value_bytes -= old.value_len();
         }
         let meta = |entry: &Option<Arc<Entry>>| -> Option<Meta> { entry.as_ref().map(|entry| entry.meta.clone()) };
         let (before, after) = (meta(&old), meta(&new));
@@ -55,7 +55,7 @@ impl State {
     /// Replaces all objects. Indexes are dropped, and built again when lists need them.
     pub(crate) fn replace(&mut self, objects: Objects, revision: Revision) {
         self.bytes = objects.values().map(|entry| entry.size()).sum();
-        self.value_bytes = objects.values().map(|entry| entry.value().len()).sum();
+        self.value_bytes = objects.values().map(|entry| entry.value_len()).sum();
         self.written += self.bytes as u64;
         self.objects = objects;
         self.indexes.clear();

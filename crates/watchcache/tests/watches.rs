@@ -372,7 +372,7 @@ async fn drain(watcher: &mut binnacle_watchcache::Watcher) -> (usize, WatchError
         if let Err(error) = watcher.next_batch(256, &mut items).await {
             return (read, error);
         }
-        let bytes = |item: &WatchItem| item.entry().map_or(0, |entry| entry.value().len());
+        let bytes = |item: &WatchItem| item.entry().map_or(0, |entry| entry.value_len());
         let batch: usize = items.iter().map(bytes).sum();
         assert!(batch <= 2 * MEGABYTE, "a batch of {batch} bytes is taken at once");
         read += batch;

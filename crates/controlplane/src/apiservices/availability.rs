@@ -28,6 +28,8 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
         let Ok(objects) = Objects::new(&work.resources, GROUP, VERSION, PLURAL) else { return };
         let mut changes = Follow::all(objects.resource());
         let mut remotes = Remotes::default();
+        let queue = work.config.queue("LocalAvailabilityController");
+        work.config.queue("RemoteAvailabilityController");
         let mut again: Vec<Text> = Vec::new();
         loop {
             let changed = tokio::select! {
@@ -55,7 +57,8 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                 tokio::time::sleep(RETRY_FIRST).await;
                 continue;
             };
-            for object in &all {
+            for (object, item) in all.iter().zip(queue.add_all(all.len())) {
+                let _item = item.begin();
                 let name = Text::new(object.str_at(&["metadata", "name"]));
                 match ServiceReference::of(object) {
                     Some(service) => remotes.see(&work, name, service),
@@ -63,6 +66,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                         remotes.forget(&name);
                         if let Err(status) = tell(&work, &objects, object, &Condition::LOCAL).await {
                             tracing::warn!(api_service = %name, error = status.message(), "will be tried again");
+                            queue.retry(1);
                             again.push(name);
                         }
                     }
@@ -163,32 +167,40 @@ async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, chan
     else {
         return;
     };
-    let of_service = [service.name.clone()].to_vec();
+    // There are neither services nor slices of other names, and keys and labels cannot have them.
+    let is_possible = service.is_possible();
+    let of_service = vec![if is_possible { service.name.clone() } else { Text::default() }];
     let Ok(label) = Requirement::new("kubernetes.io/service-name", Operator::Equals, of_service) else { return };
     let labels = LabelSelector::new(vec![label]);
     let mut service_changes = Follow::one(services.resource(), &service.namespace, &service.name);
     let mut slice_changes = Follow::labelled(slices.resource(), &service.namespace, labels.clone());
     let mut retry = RETRY_FIRST;
+    let queue = work.config.queue("RemoteAvailabilityController");
     loop {
-        let pause = match check(&work, &objects, &services, &slices, &labels, &name, &service).await {
+        let item = queue.add().begin();
+        let checked = check(&work, &objects, &services, &slices, &labels, &name, &service).await;
+        drop(item);
+        let pause = match checked {
             Ok(Outcome::Settled) => None,
             Ok(Outcome::Answered) => {
                 retry = RETRY_FIRST;
                 Some(ASK_AGAIN)
             }
             Ok(Outcome::Silent) => {
+                queue.retry(1);
                 retry = (retry * 2).min(ASK_AGAIN);
                 Some(retry)
             }
             Err(status) => {
                 tracing::warn!(api_service = %name, error = status.message(), "cannot be checked");
+                queue.retry(1);
                 retry = (retry * 2).min(ASK_AGAIN);
                 Some(retry)
             }
         };
         tokio::select! {
-            _ = service_changes.changed() => {}
-            _ = slice_changes.changed() => {}
+            _ = service_changes.changed(), if is_possible => {}
+            _ = slice_changes.changed(), if is_possible => {}
             () = changed.notified() => {}
             () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }
@@ -216,8 +228,13 @@ async fn check(
 ) -> Result<Outcome, Status> {
     // This task ends when the APIService is deleted.
     let Some(object) = read(objects, "", name).await? else { return Ok(Outcome::Settled) };
-    let service = read(services, &reference.namespace, &reference.name).await?;
-    let slices = checks::slices(slices, &reference.namespace, labels).await?;
+    let (service, slices) = match reference.is_possible() {
+        true => {
+            let service = read(services, &reference.namespace, &reference.name).await?;
+            (service, checks::slices(slices, &reference.namespace, labels).await?)
+        }
+        false => (None, Vec::new()),
+    };
     if let Some(condition) = checks::of_service(reference, service.as_ref(), &slices) {
         tell(work, objects, &object, &condition).await?;
         return Ok(Outcome::Settled);

@@ -7,6 +7,7 @@ use binnacle_meta::{LabelSelector, Status, Text};
 use binnacle_registry::{Context, ListOptions, Match};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
+use binnacle_validation::names;
 
 use crate::objects::Objects;
 
@@ -43,6 +44,11 @@ impl ServiceReference {
             name: service.str_at(&["name"]).into(),
             port: service.int_at(&["port"]).unwrap_or(443),
         })
+    }
+
+    /// Returns true if a service can have this name. APIServices are not validated for it.
+    pub(super) fn is_possible(&self) -> bool {
+        [&self.namespace, &self.name].into_iter().all(|name| names::dns1123_label(name).is_empty())
     }
 }
 
@@ -93,7 +99,7 @@ pub(super) async fn slices(slices: &Objects, namespace: &str, labels: &LabelSele
     let mut found = Vec::new();
     while let Some(chunk) = page.next_chunk() {
         for entry in chunk {
-            found.push(resource.collection.decode(entry.value(), entry.revision())?);
+            found.push(resource.collection.decode(&entry.value(), entry.revision())?);
         }
     }
     Ok(found)
@@ -159,6 +165,25 @@ mod tests {
     impl AggregatedServers for Unreadable {
         fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>> {
             Box::pin(async { Err(Undiscovered::Unasked("unable to parse bytes as PEM block".to_owned())) })
+        }
+    }
+
+    #[test]
+    fn names_that_services_can_have() {
+        let long = "x".repeat(64);
+        for (namespace, name, want) in [
+            ("default", "a-1", true),
+            ("default", "1a", true),
+            ("..", "a", false),
+            ("a/b", "c", false),
+            ("", "a", false),
+            ("default", "..", false),
+            ("default", "-a", false),
+            ("default", "a b", false),
+            ("default", &long, false),
+        ] {
+            let reference = ServiceReference { namespace: namespace.into(), name: name.into(), port: 443 };
+            assert_eq!(reference.is_possible(), want, "{reference}");
         }
     }
 

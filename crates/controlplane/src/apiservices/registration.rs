@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::{Status, StatusReason, Text};
+use binnacle_metrics::{QueuedItem, WorkItem};
 use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::{Object, Value, value};
@@ -122,6 +123,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
     Box::pin(async move {
         let Ok(resource) = work.resources.require(GROUP, VERSION, PLURAL) else { return };
         let mut changes = Follow::all(&resource);
+        let queue = work.config.queue("autoregister");
         let mut keeper = Keeper { work: &work, there_at_start: HashSet::new(), done: HashSet::new() };
         let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry: Option<Duration> = None;
@@ -148,7 +150,10 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                 () = shutdown.fired() => return,
             };
             names.append(&mut failed);
+            let items: Vec<WorkItem> = queue.add_all(names.len()).into_iter().map(QueuedItem::begin).collect();
             failed = keeper.check_all(names).await;
+            drop(items);
+            queue.retry(failed.len());
             retry = if failed.is_empty() {
                 done.send_replace(true);
                 None

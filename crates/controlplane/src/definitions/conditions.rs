@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use binnacle_custom::Definition;
 use binnacle_custom::names::Judgement;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, go_quote};
 use binnacle_registry::rfc3339;
@@ -10,6 +9,9 @@ use binnacle_schema::{Value, value};
 use binnacle_structural::check;
 
 use super::serving::StructuralRules;
+
+/// The condition of a definition with errors in its schemas.
+pub(super) const NON_STRUCTURAL: &str = "NonStructuralSchema";
 
 /// A condition without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +55,10 @@ fn put_status(object: &mut Value, kind: &str, status: &str, reason: &str, messag
 /// another's, or if its conversion webhook's CA bundle is invalid.
 pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: bool) {
     object.make_at(&["status"]).insert("acceptedNames", judgement.accepted.to_value());
-    let was_established = Definition::read(object).is("Established");
+    let was_established = object
+        .list_at(&["status", "conditions"])
+        .iter()
+        .any(|condition| condition.str_at(&["type"]) == "Established" && condition.str_at(&["status"]) == "True");
     let names = match &judgement.conflict {
         None => Condition { kind: "NamesAccepted", holds: true, reason: "NoConflicts", message: "no conflicts found" },
         Some((reason, message)) => Condition { kind: "NamesAccepted", holds: false, reason, message },
@@ -81,7 +86,6 @@ pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: 
 
 /// Writes the condition of definitions created by v1beta1, whose schemas may violate the structural `rules`.
 pub(super) fn put_structure(object: &mut Value, rules: StructuralRules) {
-    const KIND: &str = "NonStructuralSchema";
     let spec = FieldPath::new("spec");
     let mut errors = FieldErrors::new();
     if object.bool_at(&["spec", "preserveUnknownFields"]) {
@@ -100,14 +104,14 @@ pub(super) fn put_structure(object: &mut Value, rules: StructuralRules) {
         errors.extend(rules(schema, &path));
     }
     match unreadable {
-        Some(why) => put_status(object, KIND, "Unknown", "StructuralError", &why),
+        Some(why) => put_status(object, NON_STRUCTURAL, "Unknown", "StructuralError", &why),
         None if errors.is_empty() => {
             let conditions = object.get_mut("status").and_then(|status| status.get_mut("conditions"));
             if let Some(conditions) = conditions.and_then(Value::as_list_mut) {
-                conditions.retain(|condition| condition.str_at(&["type"]) != KIND);
+                conditions.retain(|condition| condition.str_at(&["type"]) != NON_STRUCTURAL);
             }
         }
-        None => put_status(object, KIND, "True", "Violations", &aggregate(errors.iter())),
+        None => put_status(object, NON_STRUCTURAL, "True", "Violations", &aggregate(errors.iter())),
     }
 }
 
@@ -139,6 +143,7 @@ fn put_approval(object: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_custom::Definition;
 
     fn no_type(schema: &Value, path: &FieldPath) -> FieldErrors {
         let mut errors = FieldErrors::new();

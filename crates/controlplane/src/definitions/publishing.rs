@@ -29,14 +29,23 @@ pub(super) struct Touched {
 
 /// Updates the catalog for a changed definition. Built-in group versions are not changed.
 pub(super) fn publish(catalog: &Catalog, registrations: &Registrations, group: &Text, change: &Change<'_>) -> Touched {
-    let versions = |resources: &'_ [Arc<Resource>]| -> Vec<Text> {
-        resources.iter().map(|resource| resource.description.version.clone()).collect()
-    };
-    let versions: BTreeSet<Text> = versions(change.before).into_iter().chain(versions(change.after)).collect();
+    publish_groups(catalog, registrations, [(group, change)])
+}
+
+/// As [`publish`], for the changed definitions of several groups, in one change of the catalog.
+pub(super) fn publish_groups<'c>(
+    catalog: &Catalog,
+    registrations: &Registrations,
+    changes: impl IntoIterator<Item = (&'c Text, &'c Change<'c>)>,
+) -> Touched {
+    let version = |resource: &Arc<Resource>| resource.description.version.clone();
     catalog.change(|snapshot| {
         let mut touched = Touched::default();
-        for version in &versions {
-            publish_version(snapshot, registrations, (group, version), change, &mut touched);
+        for (group, change) in changes {
+            let versions: BTreeSet<Text> = change.before.iter().chain(change.after).map(version).collect();
+            for version in &versions {
+                publish_version(snapshot, registrations, (group, version), change, &mut touched);
+            }
         }
         touched
     })

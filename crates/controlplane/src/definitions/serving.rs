@@ -1,12 +1,12 @@
 //! The custom resources of definitions in the catalog.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use binnacle_custom::{Definition, SchemaSource, Schemas, Version, types};
+use binnacle_custom::{Definition, SchemaOrigin, Schemas, Version, types};
 use binnacle_meta::{FieldErrors, FieldPath, GroupResource, Status, Text};
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, Installer, Resource, object};
@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::conversion::{ConversionMetrics, ConversionWebhook};
-use super::publishing::{Change, Touched, publish};
+use super::publishing::{Change, Touched, publish, publish_groups};
 use crate::apiservices::Registrations;
 
 /// The rules whose violations are written to conditions of definitions.
@@ -51,10 +51,28 @@ pub struct CustomResources {
 type ServedGroups = BTreeMap<Text, BTreeMap<Text, ServedDefinition>>;
 
 struct ServedDefinition {
-    /// The hash of everything from which the resources are built.
+    /// The hash of everything from which the resources are built, except for the schemas.
     fingerprint: [u8; 32],
+    /// The place of the schemas.
+    origin: Arc<SchemaOrigin>,
     terminating: Arc<AtomicBool>,
     resources: Vec<Arc<Resource>>,
+}
+
+/// Definitions that are served, but not in the catalog yet.
+#[derive(Default)]
+pub(super) struct Pending {
+    /// The names of the definitions.
+    names: BTreeSet<Text>,
+    /// By group.
+    groups: BTreeMap<Text, Swap>,
+}
+
+/// The resources before and after a change.
+#[derive(Default)]
+struct Swap {
+    before: Vec<Arc<Resource>>,
+    after: Vec<Arc<Resource>>,
 }
 
 impl fmt::Debug for CustomResources {
@@ -78,18 +96,60 @@ impl CustomResources {
     /// Serves a new or changed definition. While it is terminating, no objects can be created; watches continue, and
     /// report the deletions.
     pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) -> Touched {
-        let fingerprint = fingerprint(definition);
+        let group = &definition.group;
         let mut served = self.served.lock();
-        let group = definition.group.clone();
-        let others = served.entry(group.clone()).or_default();
+        let Some(Swap { before, after }) = self.change(&mut served, definition, terminating) else {
+            return Touched::default();
+        };
+        self.publish(group, &Change { before: &before, after: &after, terminating }, registrations)
+    }
+
+    /// As [`CustomResources::serve`], but the catalog does not change before [`CustomResources::publish_pending`]: one
+    /// change for many definitions costs less.
+    pub(super) fn serve_later(&self, definition: &Definition, pending: &mut Pending, registrations: &Registrations) {
+        if pending.names.contains(&definition.name) {
+            self.publish_pending(pending, registrations);
+        }
+        let Some(swap) = self.change(&mut self.served.lock(), definition, false) else { return };
+        pending.names.insert(definition.name.clone());
+        let group = pending.groups.entry(definition.group.clone()).or_default();
+        group.before.extend(swap.before);
+        group.after.extend(swap.after);
+    }
+
+    /// Puts the resources of pending definitions into the catalog.
+    pub(super) fn publish_pending(&self, pending: &mut Pending, registrations: &Registrations) {
+        let Pending { groups, .. } = std::mem::take(pending);
+        if groups.is_empty() {
+            return;
+        }
+        let changes: Vec<(&Text, Change<'_>)> = groups
+            .iter()
+            .map(|(group, Swap { before, after })| (group, Change { before, after, terminating: false }))
+            .collect();
+        publish_groups(&self.catalog, registrations, changes.iter().map(|(group, change)| (*group, change)));
+        changes.iter().for_each(|(_, change)| retire_replaced(change));
+    }
+
+    /// Reads the schemas of a served definition from another place from now on, which has the same ones.
+    pub(super) fn renew(&self, group: &str, name: &str, origin: &SchemaOrigin) {
+        if let Some(known) = self.served.lock().get(group).and_then(|others| others.get(name)) {
+            known.origin.renew(origin);
+        }
+    }
+
+    /// Makes the resources of a new or changed definition; returns those before and after.
+    fn change(&self, served: &mut ServedGroups, definition: &Definition, terminating: bool) -> Option<Swap> {
+        let fingerprint = fingerprint(definition);
+        let others = served.entry(definition.group.clone()).or_default();
         if let Some(known) = others.get(&definition.name)
             && known.fingerprint == fingerprint
+            && has_schemas_of(definition, &known.origin)
         {
-            if known.terminating.swap(terminating, Ordering::Relaxed) == terminating {
-                return Touched::default();
-            }
-            let (before, after) = (&known.resources[..], &known.resources[..]);
-            return self.publish(&group, &Change { before, after, terminating }, registrations);
+            // The former value of the definition is not needed any more.
+            known.origin.renew(&definition.origin);
+            let is_same = known.terminating.swap(terminating, Ordering::Relaxed) == terminating;
+            return (!is_same).then(|| Swap { before: known.resources.clone(), after: known.resources.clone() });
         }
         let converter = ConversionWebhook::of(definition, &self.resolver, &self.metrics);
         let made = types(definition, &self.schemas, &self.kinds, converter.as_ref());
@@ -112,9 +172,10 @@ impl CustomResources {
                 Converted { versions: resources.iter().map(Arc::downgrade).collect(), begun: AtomicBool::new(false) };
             own.converted.get_or_init(|| converted);
         }
-        let serving = ServedDefinition { fingerprint, terminating: flag, resources: resources.clone() };
-        let before = others.insert(definition.name.clone(), serving).map(|before| before.resources).unwrap_or_default();
-        self.publish(&group, &Change { before: &before, after: &resources, terminating }, registrations)
+        let origin = definition.origin.clone();
+        let serving = ServedDefinition { fingerprint, origin, terminating: flag, resources: resources.clone() };
+        let before = others.insert(definition.name.clone(), serving).map(|before| before.resources);
+        Some(Swap { before: before.unwrap_or_default(), after: resources })
     }
 
     /// Removes a definition's resources from the catalog.
@@ -140,9 +201,7 @@ impl CustomResources {
     /// Updates the catalog for a changed definition.
     fn publish(&self, group: &Text, change: &Change<'_>, registrations: &Registrations) -> Touched {
         let touched = publish(&self.catalog, registrations, group, change);
-        // Watchers reconnect, and get the new resource.
-        let replaced = change.before.iter().filter(|old| !change.after.iter().any(|new| Arc::ptr_eq(old, new)));
-        replaced.for_each(|resource| resource.collection.cache.retire());
+        retire_replaced(change);
         touched
     }
 
@@ -154,7 +213,20 @@ impl CustomResources {
     }
 }
 
-/// Returns the hash of the parts of a definition from which its resources are built.
+/// Ends the caches of resources that are not served any more: watchers reconnect, and get the new resource.
+fn retire_replaced(change: &Change<'_>) {
+    let replaced = change.before.iter().filter(|old| !change.after.iter().any(|new| Arc::ptr_eq(old, new)));
+    replaced.for_each(|resource| resource.collection.cache.retire());
+}
+
+/// Returns true if a definition has the schemas of `origin`, of the same versions.
+fn has_schemas_of(definition: &Definition, origin: &Arc<SchemaOrigin>) -> bool {
+    let versions = definition.versions.iter().enumerate().filter(|(_, version)| version.schema.is_some());
+    Arc::ptr_eq(&definition.origin, origin)
+        || versions.into_iter().all(|(n, _)| definition.origin.schema(n) == origin.schema(n))
+}
+
+/// Returns the hash of the parts of a definition from which its resources are built, without the schemas.
 fn fingerprint(definition: &Definition) -> [u8; 32] {
     let Definition { uid, accepted, versions, namespaced, preserve_unknown, webhook, .. } = definition;
     let mut hash = Sha256::new();
@@ -168,7 +240,7 @@ fn fingerprint(definition: &Definition) -> [u8; 32] {
         let Version { name, served, storage, status, deprecation, scale, selectable, columns, schema } = version;
         add(format!("{name} {served} {storage} {status} {deprecation:?} {scale:?} {selectable:?} {}", columns.len()));
         columns.iter().for_each(|column| add(json::to_string(column)));
-        add(format!("{:?}", schema.as_ref().map(SchemaSource::hash)));
+        add(format!("{}", schema.is_some()));
     }
     hash.finalize().into()
 }
@@ -243,7 +315,7 @@ mod tests {
                 },
             }]},
         });
-        custom.serve(&Definition::take(object), false, &Registrations::default());
+        custom.serve(&Definition::read(&object), false, &Registrations::default());
         let resource = catalog.find("a.test", "v1", "as").unwrap();
         let names: Vec<&str> = resource.description.subresources.iter().map(|sub| sub.name.as_str()).collect();
         assert_eq!(names, ["status", "scale"]);
@@ -262,7 +334,9 @@ mod tests {
         // A request keeps its snapshot.
         let request = catalog.snapshot();
         let known: Vec<Weak<Resource>> = request.resources().map(Arc::downgrade).collect();
+        assert!(custom.schemas.is_empty(), "no schema is made before its resource is asked for");
         assert!(request.resources().all(|resource| resource.message.get("spec").is_some()), "schemas are read");
+        assert_eq!(custom.schemas.len(), 100);
         // An unchanged resource is not built again.
         assert_eq!(custom.serve(&definitions[0], false, &registrations), Touched::default());
         let same = catalog.find("a.test", "v1", "widgets0").unwrap();

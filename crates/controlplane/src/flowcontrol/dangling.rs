@@ -25,6 +25,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
         let (Ok(schemas), Ok(levels)) = (find(SCHEMAS), find(LEVELS)) else { return };
         let (mut schemas, mut levels) = (Follow::all(&schemas), Follow::all(&levels));
         let mut retry: Option<Duration> = None;
+        let queue = work.config.queue("priority_and_fairness_config_queue");
         loop {
             tokio::select! {
                 _ = schemas.changed() => {}
@@ -32,13 +33,17 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                 () = tokio::time::sleep(retry.unwrap_or_default()), if retry.is_some() => {}
                 () = shutdown.fired() => return,
             }
-            retry = match refresh(&work.resources).await {
+            let item = queue.add().begin();
+            let refreshed = refresh(&work.resources).await;
+            drop(item);
+            retry = match refreshed {
                 Ok(()) => {
                     done.send_replace(true);
                     None
                 }
                 Err(status) => {
                     tracing::warn!(error = status.message(), "the conditions of flow schemas will be tried again");
+                    queue.retry(1);
                     Some(retry.map_or(RETRY_FIRST, |retry| (retry * 2).min(RETRY_LAST)))
                 }
             };

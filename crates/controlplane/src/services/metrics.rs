@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{
-    DEFAULT_BUCKETS, Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry,
+    DEFAULT_BUCKETS, Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
 };
 use tokio::time::Instant;
 
@@ -31,6 +31,7 @@ pub struct AllocatorMetrics {
     free_ports: Gauge,
     port_allocations: IntCounterVec,
     port_errors: IntCounterVec,
+    repair_errors: IntCounter,
 }
 
 /// The way in which an address or a port was chosen.
@@ -99,6 +100,13 @@ impl AllocatorMetrics {
                 "Number of errors trying to allocate NodePort",
                 &["scope"],
             )?,
+            repair_errors: keep(
+                registry,
+                IntCounter::new(
+                    "apiserver_nodeport_repair_reconcile_errors_total",
+                    "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
+                )?,
+            )?,
         })
     }
 
@@ -106,6 +114,11 @@ impl AllocatorMetrics {
     pub(super) fn follow(&self, resources: &Catalog) {
         // The families belong to the first server that calls this.
         let _ = self.held.0.resources.set(resources.clone());
+    }
+
+    /// Counts a check of all node ports that failed.
+    pub(super) fn port_repair_failed(&self) {
+        self.repair_errors.inc();
     }
 
     pub(super) fn address_given(&self, range: &AddressRange, scope: Scope, took: Duration) {

@@ -20,8 +20,11 @@ const GRACE: i64 = 60;
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     repair_addresses(&work.resources, Context::internal("").now_seconds()).await?;
     let known = work.leaked_ports.lock().clone();
-    let leaked = NodePorts::new(work.resources.clone(), work.config.node_ports).repair(&known).await?;
-    *work.leaked_ports.lock() = leaked;
+    let repaired = NodePorts::new(work.resources.clone(), work.config.node_ports).repair(&known).await;
+    if let (Err(_), Some(metrics)) = (&repaired, &work.config.allocators) {
+        metrics.port_repair_failed();
+    }
+    *work.leaked_ports.lock() = repaired?;
     Ok(())
 }
 

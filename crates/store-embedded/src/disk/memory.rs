@@ -26,6 +26,10 @@ const CHUNK: usize = 256;
 // === impl MemoryDisk ===
 
 impl Disk for MemoryDisk {
+    fn is_in_memory(&self) -> bool {
+        true
+    }
+
     fn commit(&self, batch: &Batch) -> io::Result<()> {
         let mut contents = self.contents.write();
         contents.records.extend(batch.records.iter().cloned());

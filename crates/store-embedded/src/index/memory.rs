@@ -39,6 +39,13 @@ impl MemoryIndex {
         }
     }
 
+    pub(super) fn release(&mut self, key: &[u8], revision: u64) {
+        let live = self.keys.get_mut(key).and_then(|entry| entry.live.as_mut());
+        if let Some(live) = live.filter(|live| live.modified == revision) {
+            live.value = None;
+        }
+    }
+
     /// Returns the live version, with the index's own copy of the key.
     pub(super) fn live(&self, key: &[u8]) -> Option<(&Bytes, &Live)> {
         let (key, entry) = self.entry(key)?;

@@ -1,0 +1,84 @@
+//! The place of a definition's schemas. They are most of a definition, and nobody needs them before the first request
+//! for their resource.
+
+use std::fmt;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use binnacle_schema::{Object, Value};
+use binnacle_structural::Unsupported;
+use parking_lot::Mutex;
+
+/// Reads the schemas of one definition.
+pub trait SchemaReader: Send + Sync {
+    /// Returns `openAPIV3Schema` of the n-th version; `None` if it has none or cannot be read.
+    fn schema(&self, version: usize) -> Option<Value>;
+}
+
+/// The schemas of one definition.
+pub struct SchemaOrigin(Mutex<Arc<dyn SchemaReader>>);
+
+/// `openAPIV3Schema` of a version.
+#[derive(Clone, Debug)]
+pub struct SchemaSource {
+    origin: Arc<SchemaOrigin>,
+    version: usize,
+    /// The names of the top-level fields, in the object's order.
+    pub(crate) fields: Vec<Text>,
+    /// The reason why the schema cannot be served, if that was found.
+    pub(crate) unsupported: Option<Unsupported>,
+}
+
+/// Schemas in memory.
+struct Trees(Vec<Option<Value>>);
+
+impl SchemaReader for Trees {
+    fn schema(&self, version: usize) -> Option<Value> {
+        self.0.get(version).cloned().flatten()
+    }
+}
+
+impl SchemaOrigin {
+    pub fn new(reader: Arc<dyn SchemaReader>) -> Self {
+        Self(Mutex::new(reader))
+    }
+
+    pub(crate) fn of_trees(trees: Vec<Option<Value>>) -> Self {
+        Self::new(Arc::new(Trees(trees)))
+    }
+
+    /// Returns `openAPIV3Schema` of the n-th version.
+    pub fn schema(&self, version: usize) -> Option<Value> {
+        self.reader().schema(version)
+    }
+
+    /// Reads from another reader from now on, which has the same schemas.
+    pub fn renew(&self, newer: &Self) {
+        let reader = newer.reader();
+        *self.0.lock() = reader;
+    }
+
+    fn reader(&self) -> Arc<dyn SchemaReader> {
+        self.0.lock().clone()
+    }
+}
+
+impl fmt::Debug for SchemaOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SchemaOrigin").finish_non_exhaustive()
+    }
+}
+
+impl SchemaSource {
+    /// Returns the source of the n-th version; `schema` has at least the names of its properties.
+    pub(crate) fn new(origin: &Arc<SchemaOrigin>, version: usize, schema: &Value) -> Self {
+        let properties = schema.object_at(&["properties"]).into_iter().flat_map(Object::iter);
+        let fields = properties.map(|(name, _)| name.clone()).collect();
+        Self { origin: origin.clone(), version, fields, unsupported: None }
+    }
+
+    /// Reads the schema.
+    pub fn tree(&self) -> Option<Value> {
+        self.origin.schema(self.version)
+    }
+}
