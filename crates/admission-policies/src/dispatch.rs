@@ -12,6 +12,7 @@ use binnacle_registry::{Catalog, Context, Match};
 use binnacle_schema::Value;
 use tokio::sync::OnceCell;
 
+use crate::elsewhere::OtherServers;
 use crate::index::{Hook, Policies, PolicyResource};
 use crate::params::{self, Param};
 use crate::policy::{Binding, Policy};
@@ -24,6 +25,8 @@ pub struct Surroundings {
     pub lookup: Arc<dyn Lookup>,
     pub authorizer: Arc<dyn Authorizer>,
     pub match_conditions: MatchConditionMetrics,
+    /// The other servers, which may have parameters.
+    pub others: Arc<dyn OtherServers>,
 }
 
 /// A configuration error, which refuses the request; errors of policies that ignore failures are dropped.
@@ -106,8 +109,9 @@ impl<'a> Dispatch<'a> {
             }
         };
         let params = match &policy.params {
-            Some(kind) => match params::resource(kind, &self.surroundings.catalog.snapshot()) {
-                Ok(resource) => Some((kind, resource)),
+            Some(kind) => match params::source(kind, &self.surroundings.catalog.snapshot(), &*self.surroundings.others)
+            {
+                Ok(source) => Some((kind, source)),
                 Err(why) => {
                     misfit(None, &why);
                     return None;
@@ -128,8 +132,8 @@ impl<'a> Dispatch<'a> {
                 }
             }
             let params = match (&params, &binding.params) {
-                (Some((kind, resource)), Some(reference)) => {
-                    params::collect(kind, resource.as_ref(), reference, &self.attributes.namespace).await
+                (Some((kind, source)), Some(reference)) => {
+                    params::collect(kind, source, reference, &self.attributes.namespace).await
                 }
                 _ => Ok(vec![None]),
             };

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::dispatch::{is_of_policies, is_review};
 use crate::mutating::Mutating;
+use crate::params::KnownParams;
 use crate::policy::{Binding, Evaluator, Policy};
 use crate::validating::Validating;
 
@@ -51,8 +52,8 @@ struct Known<E> {
     manifests: Vec<Hook<E>>,
     policies: BTreeMap<Text, Arc<Policy<E>>>,
     bindings: BTreeMap<Text, Arc<Binding>>,
-    /// The decoded parameters of policies, by kind.
-    params: HashMap<GroupVersionKind, Weak<Decoded>>,
+    /// What is known of the parameters of policies, by kind.
+    params: HashMap<GroupVersionKind, Weak<KnownParams>>,
 }
 
 /// The policies that have bindings, by name.
@@ -181,7 +182,12 @@ impl<E: Evaluator> PolicySet<E> {
         if is_review(attributes) {
             return false;
         }
-        let waits = !is_of_policies(attributes) && !self.ready.is_ready();
+        let is_of_policies = is_of_policies(attributes);
+        if is_of_policies && self.known.lock().manifests.is_empty() {
+            // Many policies written one after the other are not bound anew for each.
+            return false;
+        }
+        let waits = !is_of_policies && !self.ready.is_ready();
         waits || self.bound().candidates(attributes).next().is_some()
     }
 
@@ -204,14 +210,19 @@ impl<E: Evaluator> PolicySet<E> {
     }
 
     fn put_policy(&self, object: &Value) {
+        let present = self.known.lock().policies.get(object.str_at(&["metadata", "name"])).cloned();
+        if present.is_some_and(|present| present.has_spec_of(object)) {
+            return;
+        }
         // Compiled without the lock, so that requests do not wait.
-        let policy = Arc::new(Policy::read(object, |kind| self.known.lock().decoded(kind)));
+        let policy = Arc::new(Policy::read(object, |kind| self.known.lock().params_of(kind)));
         self.change(|known| {
             known.policies.insert(policy.name.clone(), policy);
         });
     }
 
     fn put_binding(&self, object: &Value) {
+        // Bindings have no status: each change is one.
         let binding = Arc::new(Binding::read(object));
         self.change(|known| {
             known.bindings.insert(binding.name.clone(), binding);
@@ -228,20 +239,20 @@ impl<E: Evaluator> PolicySet<E> {
 impl<E> Known<E> {
     fn retain_policies(&mut self, there: &dyn Fn(&str) -> bool) {
         self.policies.retain(|name, _| there(name));
-        self.params.retain(|_, decoded| decoded.strong_count() > 0);
+        self.params.retain(|_, known| known.strong_count() > 0);
     }
 
     fn retain_bindings(&mut self, there: &dyn Fn(&str) -> bool) {
         self.bindings.retain(|name, _| there(name));
     }
 
-    fn decoded(&mut self, kind: &GroupVersionKind) -> Arc<Decoded> {
+    fn params_of(&mut self, kind: &GroupVersionKind) -> Arc<KnownParams> {
         if let Some(known) = self.params.get(kind).and_then(Weak::upgrade) {
             return known;
         }
-        let decoded = Arc::default();
-        self.params.insert(kind.clone(), Arc::downgrade(&decoded));
-        decoded
+        let known = Arc::default();
+        self.params.insert(kind.clone(), Arc::downgrade(&known));
+        known
     }
 
     fn bind(&self) -> Bound<E> {
@@ -349,6 +360,33 @@ mod tests {
         policies.retain(ValidatingPolicies, &|name| name != "p");
         assert!(!policies.validating.may_concern(&pods));
         assert_eq!(found(&policies, "nodes"), ["o: any"]);
+    }
+
+    #[test]
+    fn a_status_changes_nothing() {
+        use PolicyResource::ValidatingPolicies;
+        let policies = Policies::new();
+        let generation = |uid: &str, generation: i64, resource: &str| {
+            let mut policy = policy("p", resource);
+            let metadata = policy.make_object().get_mut("metadata").expect("it has metadata").make_object();
+            metadata.insert("uid", uid);
+            metadata.insert("generation", generation);
+            policy
+        };
+        for (uid, number, resource, changes) in [
+            ("u", 1, "pods", true),
+            ("u", 1, "pods", false),
+            ("u", 2, "secrets", true),
+            ("v", 2, "pods", true),
+            // Without a generation nothing is known.
+            ("v", 0, "pods", true),
+            ("v", 0, "pods", true),
+        ] {
+            policies.validating.bound();
+            policies.put(ValidatingPolicies, &generation(uid, number, resource));
+            let stale = policies.validating.stale.load(Ordering::Acquire);
+            assert_eq!(stale, changes, "{uid} {number}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! stored objects.
 
 mod dispatch;
+mod elsewhere;
 mod index;
 mod mutating;
 mod params;
@@ -13,6 +14,7 @@ mod type_check;
 mod validating;
 
 pub use dispatch::Surroundings;
+pub use elsewhere::{OtherObjects, OtherServers};
 pub use index::{Policies, PolicyResource};
 pub use mutating::{MutatingAdmissionPolicy, MutatingMetrics};
 pub use type_check::{ExpressionWarning, expression_warnings};

@@ -1,6 +1,6 @@
 //! The parameter objects of a binding.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use binnacle_admission::Decoded;
 use binnacle_meta::{Status, StatusReason};
@@ -8,20 +8,50 @@ use binnacle_registry::{Context, ListOptions, Match, Resource, Snapshot};
 use binnacle_schema::Value;
 use binnacle_watchcache::Entry;
 
+use crate::elsewhere::{OtherObjects, OtherServers};
 use crate::policy::{ParamKind, ParamRef, Which};
 
 /// A parameter object; `None` if the policy or its binding has none.
 pub(crate) type Param = Option<Arc<Value>>;
 
-/// Returns the resource of a policy's parameters; `None` if the kind has no objects that can be listed.
+/// The data about the parameters of a kind that policies share.
+#[derive(Default)]
+pub(crate) struct KnownParams {
+    /// Decoded objects of this server.
+    decoded: Decoded,
+    /// The objects on another server, once a request has needed them.
+    elsewhere: OnceLock<Arc<dyn OtherObjects>>,
+}
+
+/// The place of the parameters of a kind.
+pub(crate) enum Source {
+    /// This server stores them.
+    Here(Arc<Resource>),
+    /// Another server has them.
+    Elsewhere(Arc<dyn OtherObjects>),
+    /// The kind has no objects that can be listed.
+    Nowhere,
+}
+
+/// Returns the place of a policy's parameters.
 ///
 /// # Errors
 /// kube-apiserver's message if the kind is not served.
-pub(crate) fn resource(kind: &ParamKind, snapshot: &Snapshot) -> Result<Option<Arc<Resource>>, String> {
+pub(crate) fn source(kind: &ParamKind, snapshot: &Snapshot, others: &dyn OtherServers) -> Result<Source, String> {
     let found = &kind.kind;
-    let resource = snapshot.find_kind(&found.group, &found.version, &found.kind);
-    if resource.is_some() || snapshot.served().find_kind(&found.group, &found.version, &found.kind).is_some() {
-        return Ok(resource.cloned());
+    if let Some(resource) = snapshot.find_kind(&found.group, &found.version, &found.kind) {
+        return Ok(Source::Here(resource.clone()));
+    }
+    if snapshot.served().find_kind(&found.group, &found.version, &found.kind).is_some() {
+        return Ok(Source::Nowhere);
+    }
+    // As in kube-apiserver, objects that are followed once are used even if nobody serves the kind any more.
+    let known = &kind.known.elsewhere;
+    if let Some(objects) = known.get() {
+        return Ok(Source::Elsewhere(objects.clone()));
+    }
+    if let Some(objects) = others.objects(found) {
+        return Ok(Source::Elsewhere(known.get_or_init(|| objects).clone()));
     }
     Err(format!(
         "failed to find resource referenced by paramKind: '{}/{}, Kind={}'",
@@ -35,18 +65,22 @@ pub(crate) fn resource(kind: &ParamKind, snapshot: &Snapshot) -> Result<Option<A
 /// kube-apiserver's message if parameters are required but missing, or cannot be determined.
 pub(crate) async fn collect(
     kind: &ParamKind,
-    resource: Option<&Arc<Resource>>,
+    source: &Source,
     reference: &ParamRef,
     namespace: &str,
 ) -> Result<Vec<Param>, String> {
-    let Some(resource) = resource else {
-        return Err(format!(
+    let unread = || {
+        format!(
             "paramKind kind `&ParamKind{{APIVersion:{},Kind:{},}}` not yet synced to use for admission",
             kind.kind.api_version(),
             kind.kind.kind
-        ));
+        )
     };
-    let namespaced = resource.description.namespaced;
+    let namespaced = match source {
+        Source::Here(resource) => resource.description.namespaced,
+        Source::Elsewhere(objects) => objects.namespaced(),
+        Source::Nowhere => return Err(unread()),
+    };
     let namespace = match (namespaced, reference.namespace.as_str()) {
         (true, "") if namespace.is_empty() => {
             return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into());
@@ -56,9 +90,45 @@ pub(crate) async fn collect(
         (false, "") => "",
         (false, _) => return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into()),
     };
+    let params = match source {
+        Source::Here(resource) => stored(kind, resource, reference, namespace).await?,
+        Source::Elsewhere(objects) if objects.are_read().await => selected(&**objects, reference, namespace)?,
+        _ => return Err(unread()),
+    };
+    if params.is_empty() && reference.deny_if_none {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+    }
+    Ok(params)
+}
+
+const NEITHER: &str = "one of name or selector must be provided";
+
+/// Returns the parameters that another server has.
+fn selected(objects: &dyn OtherObjects, reference: &ParamRef, namespace: &str) -> Result<Vec<Param>, String> {
+    match &reference.which {
+        Which::Named(name) => Ok(objects.get(namespace, name).map(Some).into_iter().collect()),
+        Which::Selected(selector) => {
+            let selector = selector.as_ref().map_err(String::clone)?;
+            let matches = |object: &Arc<Value>| {
+                let labels = object.at(&["metadata", "labels"]);
+                selector.matches(|label| labels?.get(label)?.as_str())
+            };
+            Ok(objects.list(namespace).into_iter().filter(matches).map(Some).collect())
+        }
+        Which::Unknown => Err(NEITHER.into()),
+    }
+}
+
+/// Returns the parameters that this server stores.
+async fn stored(
+    kind: &ParamKind,
+    resource: &Arc<Resource>,
+    reference: &ParamRef,
+    namespace: &str,
+) -> Result<Vec<Param>, String> {
     let context = Context::internal(namespace);
     let failed = |status: Status| status.message().to_owned();
-    let object = |entry: &Entry| decoded(&kind.decoded, resource, entry).map(Some).map_err(failed);
+    let object = |entry: &Entry| decoded(&kind.known.decoded, resource, entry).map(Some).map_err(failed);
     let mut params = Vec::new();
     match &reference.which {
         Which::Named(name) => match resource.get(&context, name, Match::Any).await {
@@ -76,10 +146,7 @@ pub(crate) async fn collect(
                 }
             }
         }
-        Which::Unknown => return Err("one of name or selector must be provided".into()),
-    }
-    if params.is_empty() && reference.deny_if_none {
-        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+        Which::Unknown => return Err(NEITHER.into()),
     }
     Ok(params)
 }
@@ -87,7 +154,7 @@ pub(crate) async fn collect(
 /// Returns an object decoded in the version of its resource, for policies.
 pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
     known.object(resource, entry, || {
-        let mut object = resource.collection.decode(entry.value(), entry.revision())?;
+        let mut object = resource.collection.decode(&entry.value(), entry.revision())?;
         resource.from_stored(&mut object);
         if resource.collection.kind.custom.is_none()
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
@@ -97,4 +164,10 @@ pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) 
         }
         Ok(object)
     })
+}
+
+impl std::fmt::Debug for KnownParams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KnownParams").field("decoded", &self.decoded).finish_non_exhaustive()
+    }
 }

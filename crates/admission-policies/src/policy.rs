@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use binnacle_admission::Decoded;
 use binnacle_admission_expressions::FailurePolicy;
 use binnacle_admission_matching::Criteria;
 use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;
 use binnacle_validation::selectors;
+
+use crate::params::KnownParams;
 
 /// The compiled spec of a policy.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
@@ -18,6 +19,9 @@ pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
 #[derive(Debug)]
 pub(crate) struct Policy<E> {
     pub(crate) name: Text,
+    uid: Text,
+    /// The generation of the spec; 0 if it is unknown.
+    generation: i64,
     pub(crate) criteria: Criteria,
     pub(crate) params: Option<ParamKind>,
     pub(crate) failure_policy: FailurePolicy,
@@ -28,8 +32,8 @@ pub(crate) struct Policy<E> {
 #[derive(Clone, Debug)]
 pub(crate) struct ParamKind {
     pub(crate) kind: GroupVersionKind,
-    /// Decoded objects, shared by all policies with parameters of this kind.
-    pub(crate) decoded: Arc<Decoded>,
+    /// Shared by all policies with parameters of this kind.
+    pub(crate) known: Arc<KnownParams>,
 }
 
 #[derive(Debug)]
@@ -71,18 +75,26 @@ pub(crate) enum Which {
 }
 
 impl<E: Evaluator> Policy<E> {
-    /// Reads a policy. `decoded` returns the cache of decoded parameters of a kind.
-    pub(crate) fn read(object: &Value, decoded: impl FnOnce(&GroupVersionKind) -> Arc<Decoded>) -> Self {
+    /// Reads a policy. `known` returns what is known of the parameters of a kind.
+    pub(crate) fn read(object: &Value, known: impl FnOnce(&GroupVersionKind) -> Arc<KnownParams>) -> Self {
         let name = object.str_at(&["metadata", "name"]);
         let nothing = Value::Null;
         let spec = object.get("spec").unwrap_or(&nothing);
         Self {
             name: name.into(),
+            uid: object.str_at(&["metadata", "uid"]).into(),
+            generation: generation(object),
             criteria: Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&nothing)),
-            params: spec.get("paramKind").and_then(param_kind).map(|kind| ParamKind { decoded: decoded(&kind), kind }),
+            params: spec.get("paramKind").and_then(param_kind).map(|kind| ParamKind { known: known(&kind), kind }),
             failure_policy: FailurePolicy::of(spec),
             evaluator: E::compile(name, spec),
         }
+    }
+
+    /// Returns true if the object is the same policy with the same spec: its status or metadata may have changed.
+    pub(crate) fn has_spec_of(&self, object: &Value) -> bool {
+        let known = self.generation > 0 && self.generation == generation(object);
+        known && self.uid == object.str_at(&["metadata", "uid"])
     }
 }
 
@@ -129,6 +141,10 @@ impl Action {
             Self::Audit => "Audit",
         }
     }
+}
+
+fn generation(object: &Value) -> i64 {
+    object.int_at(&["metadata", "generation"]).unwrap_or_default()
 }
 
 fn param_kind(kind: &Value) -> Option<GroupVersionKind> {

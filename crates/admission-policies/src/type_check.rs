@@ -1,15 +1,18 @@
 //! Type checking of a policy's expressions against the kinds that it matches. Policies are stored whatever the result,
 //! since their rules can also match kinds that do not exist yet.
 
+mod documents;
 mod types;
 
 use std::collections::BTreeSet;
 
 use binnacle_cel::{DeclType, Shape};
 use binnacle_kinds::expressions;
-use binnacle_meta::{GroupVersion, Text};
+use binnacle_meta::{GroupVersion, GroupVersionKind, Text};
 use binnacle_registry::Snapshot;
 use binnacle_schema::Value;
+
+use crate::elsewhere::OtherServers;
 
 /// A warning about one expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,27 +30,39 @@ const MAX_KINDS: usize = 10;
 type KindName = (Text, Text, Text);
 
 /// Checks the validations of a ValidatingAdmissionPolicy as the controller manager does.
-pub fn expression_warnings(policy: &Value, snapshot: &Snapshot) -> Vec<ExpressionWarning> {
+pub async fn expression_warnings(
+    policy: &Value,
+    snapshot: &Snapshot,
+    others: &dyn OtherServers,
+) -> Vec<ExpressionWarning> {
     let nothing = Value::Null;
     let spec = policy.get("spec").unwrap_or(&nothing);
-    let params = spec.get("paramKind").filter(|kind| !kind.is_null());
-    let params = params.map(|kind| param_type(kind, snapshot).unwrap_or_else(|| DeclType::new(Shape::Dyn)));
-    let environments: Vec<_> = kinds(spec, snapshot)
-        .into_iter()
-        .filter_map(|name| {
-            let object = declared(&name, snapshot)?;
-            let mut variables: Vec<(Text, DeclType)> = Vec::new();
-            for variable in spec.list_at(&["variables"]) {
-                let environment = expressions::type_checking(&object, params.as_ref(), &variables);
-                let ty = match environment.compile(variable.str_at(&["expression"])) {
-                    Ok(ast) => expressions::data_type(ast.output_type()),
-                    Err(_) => DeclType::new(Shape::Dyn),
-                };
-                variables.push((variable.str_at(&["name"]).into(), ty));
-            }
-            Some((name, expressions::type_checking(&object, params.as_ref(), &variables)))
-        })
-        .collect();
+    let params = match spec.get("paramKind").filter(|kind| !kind.is_null()) {
+        Some(kind) => {
+            let declared = param_type(kind, snapshot, others).await;
+            Some(declared.unwrap_or_else(|| DeclType::new(Shape::Dyn)))
+        }
+        None => None,
+    };
+    let mut objects = Vec::new();
+    for name in kinds(spec, snapshot, others) {
+        if let Some(object) = declared(&name, snapshot, others).await {
+            objects.push((name, object));
+        }
+    }
+    let environment = |(name, object): (KindName, DeclType)| {
+        let mut variables: Vec<(Text, DeclType)> = Vec::new();
+        for variable in spec.list_at(&["variables"]) {
+            let environment = expressions::type_checking(&object, params.as_ref(), &variables);
+            let ty = match environment.compile(variable.str_at(&["expression"])) {
+                Ok(ast) => expressions::data_type(ast.output_type()),
+                Err(_) => DeclType::new(Shape::Dyn),
+            };
+            variables.push((variable.str_at(&["name"]).into(), ty));
+        }
+        (name, expressions::type_checking(&object, params.as_ref(), &variables))
+    };
+    let environments: Vec<_> = objects.into_iter().map(environment).collect();
     let mut warnings = Vec::new();
     for (at, validation) in spec.list_at(&["validations"]).iter().enumerate() {
         for member in ["expression", "messageExpression"] {
@@ -71,7 +86,7 @@ pub fn expression_warnings(policy: &Value, snapshot: &Snapshot) -> Vec<Expressio
 }
 
 /// Returns the kinds that a policy names: rules with wildcards name none.
-fn kinds(spec: &Value, snapshot: &Snapshot) -> Vec<KindName> {
+fn kinds(spec: &Value, snapshot: &Snapshot, others: &dyn OtherServers) -> Vec<KindName> {
     let mut found = BTreeSet::new();
     for rule in spec.list_at(&["matchConstraints", "resourceRules"]) {
         let texts = |member: &str| {
@@ -87,7 +102,7 @@ fn kinds(spec: &Value, snapshot: &Snapshot) -> Vec<KindName> {
         for group in &groups {
             for version in &versions {
                 for resource in &resources {
-                    for kind in named(snapshot, group, version, resource) {
+                    for kind in named(snapshot, others, group, version, resource) {
                         found.insert(kind);
                         count += 1;
                         if count == MAX_KINDS {
@@ -102,7 +117,7 @@ fn kinds(spec: &Value, snapshot: &Snapshot) -> Vec<KindName> {
 }
 
 /// Returns the kinds of a resource. As in kube-apiserver's lookup of resources, the empty group stands for any.
-fn named(snapshot: &Snapshot, group: &str, version: &str, resource: &str) -> Vec<KindName> {
+fn named(snapshot: &Snapshot, others: &dyn OtherServers, group: &str, version: &str, resource: &str) -> Vec<KindName> {
     let served = snapshot.served();
     let groups = if group.is_empty() {
         served.groups().into_iter().map(|group| group.name.clone()).collect()
@@ -110,17 +125,24 @@ fn named(snapshot: &Snapshot, group: &str, version: &str, resource: &str) -> Vec
         vec![Text::from(group)]
     };
     let found = groups.iter().filter_map(|group| served.find(group, version, resource));
-    found.map(|found| (found.group.clone(), found.version.clone(), found.kind.clone())).collect()
+    let found = found.map(|found| (found.group.clone(), found.version.clone(), found.kind.clone()));
+    let theirs = others.kinds(group, version, resource).into_iter();
+    found.chain(theirs.map(|kind| (kind.group, kind.version, kind.kind))).collect()
 }
 
-fn declared((group, version, kind): &KindName, snapshot: &Snapshot) -> Option<DeclType> {
-    match snapshot.find_kind(group, version, kind) {
-        Some(resource) => types::of_resource(kind, &resource.message),
-        None => types::of_resource(kind, snapshot.kinds().kind(group, version, kind)?),
+async fn declared(name: &KindName, snapshot: &Snapshot, others: &dyn OtherServers) -> Option<DeclType> {
+    let (group, version, kind) = name;
+    if let Some(resource) = snapshot.find_kind(group, version, kind) {
+        return types::of_resource(kind, &resource.message);
     }
+    if let Some(message) = snapshot.kinds().kind(group, version, kind) {
+        return types::of_resource(kind, message);
+    }
+    let kind = GroupVersionKind::new(group.clone(), version.clone(), kind.clone());
+    documents::of_kind(&others.document(&kind).await?, &kind)
 }
 
-fn param_type(kind: &Value, snapshot: &Snapshot) -> Option<DeclType> {
+async fn param_type(kind: &Value, snapshot: &Snapshot, others: &dyn OtherServers) -> Option<DeclType> {
     let version = GroupVersion::parse(kind.str_at(&["apiVersion"]))?;
-    declared(&(version.group, version.version, kind.str_at(&["kind"]).into()), snapshot)
+    declared(&(version.group, version.version, kind.str_at(&["kind"]).into()), snapshot, others).await
 }

@@ -8,6 +8,8 @@ use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Value, json};
 
+use crate::untyped::Untyped;
+
 /// The encoded forms of one object.
 #[derive(Default)]
 pub(crate) struct Forms(Vec<(GroupVersionKind, Arc<[u8]>)>);
@@ -20,12 +22,26 @@ impl Forms {
         kind: &GroupVersionKind,
         object: Option<&Value>,
     ) -> Result<Arc<[u8]>, Status> {
+        self.untyped(subject, kind, object, &Untyped::default()).await
+    }
+
+    /// As [`Forms::of`], without the members that a patch removed.
+    pub(crate) async fn untyped(
+        &mut self,
+        subject: &Subject<'_>,
+        kind: &GroupVersionKind,
+        object: Option<&Value>,
+        untyped: &Untyped,
+    ) -> Result<Arc<[u8]>, Status> {
         if let Some((_, text)) = self.0.iter().find(|(known, _)| known == kind) {
             return Ok(text.clone());
         }
         let text: Arc<[u8]> = match object {
             Some(object) => {
-                let object = as_written(subject, kind, object).await?;
+                let mut object = as_written(subject, kind, object).await?;
+                if *untyped != Untyped::default() {
+                    untyped.strip(kind, object.to_mut());
+                }
                 text(&object)
             }
             None => text(&Value::Null),

@@ -19,6 +19,7 @@ mod patching;
 mod refusal;
 mod review;
 mod table;
+mod untyped;
 mod validating;
 mod webhooks;
 
@@ -28,6 +29,7 @@ pub use backends::Backends;
 pub use matching::Surroundings;
 pub use metrics::Metrics;
 pub use mutating::Mutating;
+pub use table::WebhookReport;
 pub use validating::Validating;
 pub use webhooks::{WebhookKind, Webhooks};
 

@@ -18,7 +18,8 @@ use crate::hook::Hook;
 use crate::managed_fields::restore_unreadable;
 use crate::matching::{Comparison, Surroundings};
 use crate::metrics::Type;
-use crate::patching::patched;
+use crate::patching::{Patched, patched};
+use crate::untyped::Untyped;
 use crate::webhooks::Webhooks;
 
 const NAME: &str = "MutatingAdmissionWebhook";
@@ -59,6 +60,8 @@ struct Dispatch<'a> {
     options: Arc<[u8]>,
     forms: Forms,
     old_forms: Forms,
+    /// The type of the object as the last patch left it.
+    untyped: Untyped,
 }
 
 impl Mutating {
@@ -80,6 +83,7 @@ impl Mutating {
             options: text(&attributes.options.to_value()),
             forms: Forms::default(),
             old_forms: Forms::default(),
+            untyped: Untyped::default(),
         };
         if dispatch.reinvocation.is_second() {
             // Built-in plugins may have changed the object since.
@@ -137,7 +141,8 @@ impl Dispatch<'_> {
             matches!(outcome, Ok(Some(_))) && self.passes(|passes| std::mem::replace(&mut passes.patched, true));
         let changed = match &outcome {
             Ok(Some(after)) => {
-                after != object
+                after.object != *object
+                    || after.untyped != self.untyped
                     || !was_patched
                         && self.comparison.subject.built_in(&matched.kind).is_some()
                         && has_new_times(object, self.request.old)
@@ -162,7 +167,8 @@ impl Dispatch<'_> {
             Ok(after) => {
                 metrics.called(Type::Admit, &hook.name, attributes.operation, began.elapsed(), false, 200);
                 if let Some(after) = after {
-                    let replaced = std::mem::replace(object, after);
+                    let replaced = std::mem::replace(object, after.object);
+                    self.untyped = after.untyped;
                     before.get_or_insert(replaced);
                     self.forms.forget();
                 }
@@ -183,10 +189,12 @@ impl Dispatch<'_> {
         matched: &Matched,
         round: Round,
         object: &Value,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> Result<Option<Patched>, Failure> {
         let subject = &self.comparison.subject;
         let unusable = Failure::Unusable;
-        let sent = self.forms.of(subject, &matched.kind, Some(object)).await.map_err(unusable)?;
+        self.untyped.convert_to(&matched.kind);
+        let (kind, untyped) = (&matched.kind, &self.untyped);
+        let sent = self.forms.untyped(subject, kind, Some(object), untyped).await.map_err(unusable)?;
         let old = self.old_forms.of(subject, &matched.kind, self.request.old).await.map_err(unusable)?;
         let call = Call {
             of: Type::Admit,
@@ -203,7 +211,7 @@ impl Dispatch<'_> {
         annotate(&self.request, hook, &answer.audit_annotations);
         warn(&self.request, &answer.warnings);
         call.judge(&answer)?;
-        let after = patched(subject, hook, matched, &answer, object).await?;
+        let after = patched(subject, hook, matched, &answer, object, untyped).await?;
         if after.is_some() {
             note_patch(&self.request, hook, round, &answer.patch);
         }

@@ -11,18 +11,26 @@ use crate::call::Failure;
 use crate::forms::as_written;
 use crate::hook::Hook;
 use crate::refusal::refusal;
+use crate::untyped::Untyped;
 
 /// The place in kube-apiserver's sources where its kinds are registered.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
-/// Applies a webhook's patch, and returns the object in the version of plugins; `None` without a patch.
+/// A patched object in the version of plugins.
+pub(crate) struct Patched {
+    pub(crate) object: Value,
+    pub(crate) untyped: Untyped,
+}
+
+/// Applies a webhook's patch; `None` without a patch. `untyped` are the members that an earlier patch removed.
 pub(crate) async fn patched(
     subject: &Subject<'_>,
     hook: &Hook,
     matched: &Matched,
     answer: &Answer,
     object: &Value,
-) -> Result<Option<Value>, Failure> {
+    untyped: &Untyped,
+) -> Result<Option<Patched>, Failure> {
     if answer.patch.is_empty() {
         return Ok(None);
     }
@@ -45,14 +53,20 @@ pub(crate) async fn patched(
     }
     let internal = |why: String| Failure::Unusable(Status::internal(why));
     let versioned = as_written(subject, &matched.kind, object).await.map_err(Failure::Unusable)?;
-    let mut changed = patch.apply_or_say(versioned.into_owned()).map_err(internal)?;
+    let mut versioned = versioned.into_owned();
+    untyped.strip(&matched.kind, &mut versioned);
+    let mut changed = patch.apply_or_say(versioned).map_err(internal)?;
     let kind = &matched.kind;
-    let checked = match subject.built_in(kind) {
-        Some(_) => check_built_in(subject, &mut changed, kind),
-        None => check_custom(&changed),
+    let untyped = match subject.built_in(kind) {
+        Some(_) => {
+            let untyped = Untyped::of(kind, &changed);
+            check_built_in(subject, &mut changed, kind).map(|()| untyped)
+        }
+        None => check_custom(&changed).map(|()| Untyped::default()),
     };
-    checked.map_err(Failure::Unusable)?;
-    subject.accept(&matched.kind, changed).await.map(Some).map_err(Failure::Unusable)
+    let untyped = untyped.map_err(Failure::Unusable)?;
+    let object = subject.accept(&matched.kind, changed).await.map_err(Failure::Unusable)?;
+    Ok(Some(Patched { object, untyped }))
 }
 
 /// Checks that a patched object has its former kind, or names none.

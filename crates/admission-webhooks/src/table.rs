@@ -1,10 +1,10 @@
-//! The webhooks as a table, with their URLs and the states of their breakers.
+//! The webhooks with their URLs and the states of their breakers: as values, and as a table.
 
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_meta::go_quote;
+use binnacle_meta::{Text, go_quote};
 
 use crate::breaker::Report;
 use crate::hook::Hook;
@@ -12,19 +12,49 @@ use crate::webhooks::Webhooks;
 
 const HEAD: &str = "Type, Configuration, Webhook, Backend, State, CallsInVain, SecondsLeft, Reason\n";
 
+/// The state of a webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookReport {
+    /// `admit` or `validating`, as in metrics.
+    pub kind: &'static str,
+    pub configuration: Text,
+    pub name: Text,
+    pub url: String,
+    /// `called`, `shut`, `tried` (one call is on trial) or `unusable`.
+    pub state: &'static str,
+    /// The number of consecutive slow failures.
+    pub in_vain: u32,
+    /// The time until a shut webhook is tried again, rounded up.
+    pub seconds_left: u64,
+    /// The reason of a state other than `called`.
+    pub why: String,
+}
+
 impl Webhooks {
+    /// Returns the state of each webhook, in the order of the calls.
+    pub fn report(sources: &[Arc<Self>], now: Instant) -> Vec<WebhookReport> {
+        let of = |source: &Arc<Self>| {
+            let kind = source.kind().of_metrics().as_str();
+            source.all().into_iter().map(move |hook| report(kind, &hook, now))
+        };
+        sources.iter().flat_map(of).collect()
+    }
+
     /// Returns a line for each webhook, in the order of the calls.
     pub fn table(sources: &[Arc<Self>], now: Instant) -> String {
         let mut table = HEAD.to_owned();
-        for source in sources {
-            let of = source.kind().of_metrics().as_str();
-            source.all().iter().for_each(|hook| write_line(of, hook, now, &mut table));
+        for webhook in Self::report(sources, now) {
+            let WebhookReport { kind, configuration, name, url, state, in_vain, seconds_left, why } = webhook;
+            let why = if why.is_empty() { why } else { go_quote(&why) };
+            // Writing to a string does not fail.
+            let _ =
+                writeln!(table, "{kind}, {configuration}, {name}, {url}, {state}, {in_vain}, {seconds_left}, {why}");
         }
         table
     }
 }
 
-fn write_line(of: &str, hook: &Hook, now: Instant, table: &mut String) {
+fn report(kind: &'static str, hook: &Hook, now: Instant) -> WebhookReport {
     let (url, state, in_vain, left, why) = match &hook.backend {
         Err(why) => (String::new(), "unusable", 0, 0, why.clone()),
         Ok(backend) => {
@@ -37,7 +67,7 @@ fn write_line(of: &str, hook: &Hook, now: Instant, table: &mut String) {
             }
         }
     };
-    let why = if why.is_empty() { why } else { go_quote(&why) };
-    // Writing to a string does not fail.
-    let _ = writeln!(table, "{of}, {}, {}, {url}, {state}, {in_vain}, {left}, {why}", hook.configuration, hook.name);
+    let (configuration, name) = (hook.configuration.clone(), hook.name.clone());
+    let seconds_left = u64::try_from(left).unwrap_or(u64::MAX);
+    WebhookReport { kind, configuration, name, url, state, in_vain, seconds_left, why }
 }

@@ -14,7 +14,7 @@ use crate::plugin::{Plugin, Request, Stage};
 use crate::reinvocation::Reinvocation;
 
 /// All plugins of kube-apiserver in the order in which they are called. Plugins of other crates are placed by their
-/// names, and flags may also name plugins that are not implemented.
+/// names.
 pub const ORDER: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",

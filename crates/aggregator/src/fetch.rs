@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use binnacle_meta::Text;
+use binnacle_proxy::PooledBody;
 use binnacle_request::{Body, User};
 use bytes::Bytes;
 use http::header::{ACCEPT, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, USER_AGENT};
@@ -73,8 +74,37 @@ pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fe
     ask(connections, &address, question).await.map_err(unreachable)
 }
 
+/// Sends a request to the server of an APIService; returns the status code and the body, which may be without end. The
+/// question's timeout is for the headers, its limit is left to the caller.
+pub(crate) async fn open(remote: &Remote, question: &Question<'_>) -> Result<(u16, PooledBody), FetchError> {
+    let address = remote.service.address().await.map_err(FetchError::Unresolved)?;
+    let unreachable = |why: String| FetchError::Unreachable { address: address.clone(), why };
+    let connections = remote.connections.as_ref().map_err(|why| unreachable(why.clone()))?;
+    let request = request(&address, question).map_err(unreachable)?;
+    let sent = tokio::time::timeout(question.timeout, connections.pool.send(&address, request)).await;
+    let answer = sent.map_err(|_| unreachable(LATE.to_owned()))?.map_err(|error| unreachable(error.to_string()))?;
+    Ok((answer.status().as_u16(), answer.into_body()))
+}
+
+/// Go's words for a server that takes too long.
+const LATE: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+
 /// Sends a request to a server at an address. The error is the reason for a missing response.
 pub(crate) async fn ask(connections: &Connections, address: &str, question: &Question<'_>) -> Result<Fetched, String> {
+    let request = request(address, question)?;
+    let exchange = async {
+        let answer = connections.pool.send(address, request).await.map_err(|error| error.to_string())?;
+        let (parts, body) = answer.into_parts();
+        let body = match question.limit {
+            Some(limit) => Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?.to_bytes(),
+            None => Bytes::new(),
+        };
+        Ok(Fetched { code: parts.status.as_u16(), headers: parts.headers, body })
+    };
+    tokio::time::timeout(question.timeout, exchange).await.map_err(|_| LATE.to_owned())?
+}
+
+fn request(address: &str, question: &Question<'_>) -> Result<Request<Body>, String> {
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = question.path.parse().map_err(|error| format!("invalid path: {error}"))?;
     let headers = request.headers_mut();
@@ -93,17 +123,7 @@ pub(crate) async fn ask(connections: &Connections, address: &str, question: &Que
         headers.insert(PEER_PROXIED, HeaderValue::from_static("true"));
     }
     identity::set(headers, question.user)?;
-    let exchange = async {
-        let answer = connections.pool.send(address, request).await.map_err(|error| error.to_string())?;
-        let (parts, body) = answer.into_parts();
-        let body = match question.limit {
-            Some(limit) => Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?.to_bytes(),
-            None => Bytes::new(),
-        };
-        Ok(Fetched { code: parts.status.as_u16(), headers: parts.headers, body })
-    };
-    let late = || "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned();
-    tokio::time::timeout(question.timeout, exchange).await.map_err(|_| late())?
+    Ok(request)
 }
 
 /// Returns `namespace/name:port`, for the log.

@@ -10,15 +10,13 @@ const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const EXTRA: &str = "x-remote-extra-";
 const IMPERSONATE: &str = "impersonate-";
 
-/// Removes all headers with which the caller could impersonate another user, and sets those of the user. The error is
-/// Go's message for a name or value that is invalid in a header.
+/// Removes all headers with which the caller could impersonate another user, and sets those of the user. What
+/// `Connection` names is removed before, so that it cannot take these away again. The error is Go's message for a name
+/// or value that is invalid in a header.
 pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
-    for name in [AUTHORIZATION, USER, UID, GROUP] {
-        headers.remove(name);
-    }
-    let named = |name: &HeaderName| name.as_str().starts_with(EXTRA) || name.as_str().starts_with(IMPERSONATE);
-    let others: Vec<HeaderName> = headers.keys().filter(|name| named(name)).cloned().collect();
-    for name in others {
+    binnacle_proxy::settle_connection(headers);
+    let theirs: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name.as_str())).cloned().collect();
+    for name in theirs {
         headers.remove(name);
     }
     headers.insert(USER, value("X-Remote-User", &user.name)?);
@@ -36,6 +34,22 @@ pub(crate) fn set(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Returns true for names of headers that say who is calling, also as servers read them that take underscores for
+/// hyphens (CGI and its descendants).
+fn is_identity(name: &str) -> bool {
+    let hyphens;
+    let name = match name.contains('_') {
+        true => {
+            hyphens = name.replace('_', "-");
+            hyphens.as_str()
+        }
+        false => name,
+    };
+    [AUTHORIZATION, USER, UID, GROUP].iter().any(|known| known == name)
+        || name.starts_with(EXTRA)
+        || name.starts_with(IMPERSONATE)
 }
 
 fn value(name: &str, text: &str) -> Result<HeaderValue, String> {
@@ -63,6 +77,12 @@ mod tests {
             ("x-remote-extra-a%2fb", "all"),
             ("impersonate-user", "root"),
             ("impersonate-extra-x", "1"),
+            ("x_remote_user", "root"),
+            ("x-remote_group", "system:masters"),
+            ("x_remote_extra_scopes", "all"),
+            ("connection", "X-Remote-User, x-remote-group, X-Remote-Extra-Example.org%2fa%20b"),
+            ("connection", "X-Hop"),
+            ("x-hop", "1"),
             ("accept", "x"),
         ] {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(text));

@@ -14,6 +14,7 @@ mod fetch;
 mod identity;
 mod link;
 mod loops;
+mod objects;
 mod openapi;
 mod peers;
 mod proxy;
@@ -21,4 +22,5 @@ mod registered;
 mod remote;
 
 pub use aggregator::{Aggregator, AggregatorOptions};
+pub use objects::RemoteObjects;
 pub use peers::{PeerMetrics, PeerOptions, Peers};

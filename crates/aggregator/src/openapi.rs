@@ -9,14 +9,16 @@ use arc_swap::ArcSwap;
 use binnacle_meta::Text;
 use binnacle_openapi::{Made, Others, converted, keep_paths};
 use binnacle_request::User;
+use binnacle_schema::Limits;
 use binnacle_scheme::Served;
+use bytes::Bytes;
 use http::header::ETAG;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::aggregator::Inner;
-use crate::fetch::{Question, fetch};
+use crate::aggregator::{Aggregator, Inner};
+use crate::fetch::{Question, aggregator_user, fetch};
 use crate::remote::Remote;
 
 /// The timeout for the documents, which may be large.
@@ -108,6 +110,38 @@ impl Specs {
         others.documents = made;
         told.others = Arc::new(others);
         self.told.store(Arc::new(told));
+    }
+}
+
+impl Aggregator {
+    /// Reads the document of version 3 of a group version that another server has.
+    pub async fn document(&self, group: &str, version: &str) -> Option<binnacle_schema::Value> {
+        let name = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+        let others = self.0.specs.others();
+        let json = match others.documents.get(&name) {
+            Some(made) => made.json().clone(),
+            None => self.fetched(&name, others.index.get(&name)?).await?,
+        };
+        let limits = Limits { max_bytes: V2_LIMIT, ..Limits::default() };
+        let parse = move || binnacle_schema::json::parse(&json, &limits).ok();
+        tokio::task::spawn_blocking(parse).await.ok().flatten()
+    }
+
+    async fn fetched(&self, name: &str, url: &str) -> Option<Bytes> {
+        let owner = self.0.specs.owner(&format!("{V3}/{name}"))?;
+        let remote = self.0.registry.load().by_name.get(&owner)?.remote.clone()?;
+        let user = aggregator_user();
+        let question = Question {
+            path: url,
+            accept: "application/json",
+            if_none_match: "",
+            user: &user,
+            timeout: TIMEOUT,
+            limit: Some(V2_LIMIT),
+            is_for_peer: false,
+        };
+        let answer = fetch(&remote, &question).await.ok()?;
+        (answer.code == 200).then_some(answer.body)
     }
 }
 

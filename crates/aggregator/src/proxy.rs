@@ -43,11 +43,11 @@ impl Inner {
             tracing::error!("error resolving {}/{}: {why}", remote.service.namespace, remote.service.name);
             unavailable()
         })?;
+        let unreachable = |why: String| (UNAVAILABLE, format!("error trying to reach service: {why}"));
+        identity::set(&mut request.headers, &request.user).map_err(unreachable)?;
         if !self.hop.note(&mut request.headers) {
             return Err(give_up(StatusCode::LOOP_DETECTED, IN_CIRCLES));
         }
-        let unreachable = |why: String| (UNAVAILABLE, format!("error trying to reach service: {why}"));
-        identity::set(&mut request.headers, &request.user).map_err(unreachable)?;
         if let Ok(id) = HeaderValue::from_str(request.record.audit_id()) {
             request.headers.insert(AUDIT_ID, id);
         }

@@ -24,24 +24,8 @@ pub(crate) fn group() -> GroupDescription {
                         "MutatingWebhookConfiguration"
                     ))
                     .since(16),
-                    extension(cluster!(
-                        NAME,
-                        "v1",
-                        "validatingadmissionpolicies",
-                        "validatingadmissionpolicy",
-                        "ValidatingAdmissionPolicy"
-                    ))
-                    .resets(&["status"])
-                    .subresources(&[SubresourceDescription::status(&["metadata", "spec"])])
-                    .since(30),
-                    extension(cluster!(
-                        NAME,
-                        "v1",
-                        "validatingadmissionpolicybindings",
-                        "validatingadmissionpolicybinding",
-                        "ValidatingAdmissionPolicyBinding"
-                    ))
-                    .since(30),
+                    validating_policies("v1").since(30),
+                    validating_policy_bindings("v1").since(30),
                     extension(cluster!(
                         NAME,
                         "v1",
@@ -67,6 +51,8 @@ pub(crate) fn group() -> GroupDescription {
                         "v1",
                         "MutatingAdmissionPolicyBinding",
                     ]),
+                    validating_policies("v1beta1").since(28).deprecated(31).removed(34),
+                    validating_policy_bindings("v1beta1").since(28).deprecated(31).removed(34),
                 ],
             },
             VersionDescription {
@@ -106,6 +92,30 @@ fn mutating_policy_bindings(version: &'static str) -> ResourceDescription {
         "MutatingAdmissionPolicyBinding"
     ))
     .stored_in("v1beta1")
+}
+
+fn validating_policies(version: &'static str) -> ResourceDescription {
+    extension(cluster!(
+        NAME,
+        version,
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicy",
+        "ValidatingAdmissionPolicy"
+    ))
+    .stored_in("v1")
+    .resets(&["status"])
+    .subresources(&[SubresourceDescription::status(&["metadata", "spec"])])
+}
+
+fn validating_policy_bindings(version: &'static str) -> ResourceDescription {
+    extension(cluster!(
+        NAME,
+        version,
+        "validatingadmissionpolicybindings",
+        "validatingadmissionpolicybinding",
+        "ValidatingAdmissionPolicyBinding"
+    ))
+    .stored_in("v1")
 }
 
 fn extension(resource: ResourceDescription) -> ResourceDescription {

@@ -167,6 +167,7 @@ mod tests {
     #[test]
     fn later_versions() {
         let claims = |version| ("resource.k8s.io", version, "resourceclaims");
+        let policies = ("admissionregistration.k8s.io", "v1beta1", "validatingadmissionpolicies");
         for (config, emulation, (group, version, plural), want) in [
             (&[][..], emulation(36, false, false), claims("v1"), true),
             (&[], emulation(33, false, false), claims("v1"), false),
@@ -184,6 +185,11 @@ mod tests {
             (&["resource.k8s.io/v1/resourceclaims=true"], emulation(33, false, true), claims("v1"), true),
             (&[], emulation(33, false, true), claims("v1"), false),
             (&[], emulation(33, true, true), ("apps", "v1", "deployments"), true),
+            // Removed in 1.34.
+            (&["admissionregistration.k8s.io/v1beta1=true"], emulation(33, false, false), policies, true),
+            (&["api/all=true"], emulation(33, false, false), policies, true),
+            (&["api/all=true"], emulation(34, false, false), policies, false),
+            (&[], emulation(33, false, false), policies, false),
         ] {
             let served = served(config, emulation).unwrap_or_else(|error| panic!("{config:?} {emulation:?}: {error}"));
             assert_eq!(has(&served, group, version, plural), want, "{config:?} {emulation:?} {version}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use binnacle_resources::{all, groups};
-use binnacle_scheme::{ResourceDescription, SubresourceRole, Verb, Verbs};
+use binnacle_scheme::{Release, ResourceDescription, SubresourceRole, Verb, Verbs};
 use serde_json::Value;
 
 #[test]
@@ -26,7 +26,8 @@ fn every_path_of_every_version_is_described() {
         }
     }
     let mut described = BTreeMap::new();
-    for resource in all() {
+    // Versions that are removed are served only where an older release is emulated.
+    for resource in all().filter(|resource| resource.lifecycle.exists_in(Release::v1(36))) {
         describe(resource, &mut described);
     }
     for (path, operations) in &recorded {

@@ -22,6 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 
 use crate::connector::{ConnectError, Connector};
+use crate::metrics::Counted;
 use crate::target::{Credential, Target, TargetError};
 use crate::tls;
 
@@ -31,6 +32,8 @@ const MAX_ANSWER: usize = 8 << 20;
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
 /// The time after which an unused connection is closed.
 const IDLE: Duration = Duration::from_secs(90);
+/// The maximum number of unused connections, as in Go's client: a burst of calls leaves no more open.
+const MOST_IDLE: usize = 25;
 const AGENT: &str = concat!("kube-apiserver/v1.36 (binnacle/", env!("CARGO_PKG_VERSION"), ")");
 
 /// A client for one target. Cheap to clone; clones share connections.
@@ -108,6 +111,7 @@ impl Client {
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(MOST_IDLE)
             .build(connector);
         let url = with_timeout(&target.url, timeout)?;
         let agent = HeaderValue::from_static(AGENT);
@@ -179,7 +183,10 @@ impl Client {
         if let Some(value) = authorization {
             request = request.header(AUTHORIZATION, value);
         }
+        let size = body.len();
         let mut request = request.body(Full::new(body)).map_err(malformed)?;
+        let counted = Counted::begin(request.method(), request.uri(), size);
+        let begun = Instant::now();
         let method = request.method().clone();
         let mut span = trace::begin_request(&method, || shown.clone(), request.headers_mut());
         let failed = |error: &str, reset: bool| WebhookError::Connection {
@@ -204,6 +211,7 @@ impl Client {
             read(response).await
         };
         let outcome = tokio::time::timeout(timeout, exchange).await;
+        counted.ended(outcome.as_ref().ok(), begun.elapsed());
         if let Some(span) = &mut span {
             match &outcome {
                 Ok(Ok(answer)) => span.answered(answer.code),

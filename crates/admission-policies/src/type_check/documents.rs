@@ -1,0 +1,224 @@
+//! CEL types from the OpenAPI documents of other servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use binnacle_cel::{DeclField, DeclType, Shape, escape};
+use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_schema::Value;
+
+use super::types::object;
+
+/// The maximum number of schemas that are read for one kind, and their maximum nesting: references multiply both.
+const MAX_SCHEMAS: usize = 50_000;
+const MAX_DEPTH: usize = 100;
+
+/// Returns the type of a kind in a document of version 3; types within it are named by their paths. `None` if the
+/// document does not have the kind, or refers to schemas that it does not have.
+pub(super) fn of_kind(document: &Value, kind: &GroupVersionKind) -> Option<DeclType> {
+    let schemas = document.at(&["components", "schemas"])?;
+    let (reference, schema) = schemas.as_object()?.iter().find(|(_, schema)| is_of(schema, kind))?;
+    let mut walk = Walk { schemas, around: vec![reference], left: MAX_SCHEMAS, depth: 0, failed: false };
+    let ty = walk.ty(schema, &kind.kind, true);
+    ty.filter(|_| !walk.failed)
+}
+
+fn is_of(schema: &Value, kind: &GroupVersionKind) -> bool {
+    schema.list_at(&["x-kubernetes-group-version-kind"]).iter().any(|other| {
+        let text = |member| other.str_at(&[member]);
+        text("group") == kind.group && text("version") == kind.version && text("kind") == kind.kind
+    })
+}
+
+struct Walk<'d> {
+    schemas: &'d Value,
+    /// The names of the schemas around the present one.
+    around: Vec<&'d str>,
+    left: usize,
+    depth: usize,
+    /// True if the document cannot be read to its end.
+    failed: bool,
+}
+
+impl<'d> Walk<'d> {
+    /// Returns the type of a value; `None` for types that expressions cannot use.
+    fn ty(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
+        if self.left == 0 || self.depth == MAX_DEPTH {
+            self.failed = true;
+            return None;
+        }
+        self.left -= 1;
+        let Some(reference) = reference(schema) else { return self.plain(schema, name, is_root) };
+        if self.around.contains(&reference) {
+            return Some(object(name, BTreeMap::new()));
+        }
+        let Some(schema) = self.schemas.get(reference) else {
+            self.failed = true;
+            return None;
+        };
+        self.around.push(reference);
+        let ty = self.plain(schema, name, is_root);
+        self.around.pop();
+        ty
+    }
+
+    /// As [`Walk::ty`], for a schema that is no reference.
+    fn plain(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
+        self.depth += 1;
+        let ty = self.by_type(schema, name, is_root);
+        self.depth -= 1;
+        ty
+    }
+
+    fn by_type(&mut self, schema: &'d Value, name: &str, is_root: bool) -> Option<DeclType> {
+        let format = schema.str_at(&["format"]);
+        if format == "int-or-string" || schema.bool_at(&["x-kubernetes-int-or-string"]) {
+            return Some(DeclType::new(Shape::IntOrString));
+        }
+        let shape = match (type_of(schema), format) {
+            ("array", _) => {
+                let items = schema.get("items")?;
+                return self.ty(items, &format!("{name}.@idx"), is_embedded(items)).map(DeclType::list);
+            }
+            ("object", _) => {
+                if let Some(values) = schema.get("additionalProperties").filter(|values| values.as_object().is_some()) {
+                    return self.ty(values, &format!("{name}.@elem"), is_embedded(values)).map(DeclType::map);
+                }
+                return Some(object(name, self.fields(schema, name, is_root)));
+            }
+            ("string", "byte") => Shape::Bytes,
+            ("string", "duration") => Shape::Duration,
+            ("string", "date") => Shape::Date,
+            ("string", "date-time") => Shape::DateTime,
+            ("string", _) => Shape::String,
+            ("boolean", _) => Shape::Bool,
+            ("number", _) => Shape::Double,
+            ("integer", _) => Shape::Int,
+            _ => return None,
+        };
+        Some(DeclType::new(shape))
+    }
+
+    fn fields(&mut self, schema: &'d Value, name: &str, is_root: bool) -> BTreeMap<Text, DeclField> {
+        let required = schema.list_at(&["required"]);
+        let mut fields = BTreeMap::new();
+        for (property, schema) in schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|p| p.iter())
+        {
+            let Some(ty) = self.ty(schema, &format!("{name}.{property}"), is_embedded(schema)) else { continue };
+            if let Some(escaped) = escape(property) {
+                let required = required.iter().any(|name| name.as_str() == Some(property));
+                fields.insert(escaped, DeclField { name: property.clone(), ty, required });
+            }
+        }
+        if is_root && !has_metadata(&fields) {
+            let string = |name: &str| {
+                let field = DeclField { name: name.into(), ty: DeclType::new(Shape::String), required: false };
+                (Text::from(name), field)
+            };
+            let metadata = object(&format!("{name}.metadata"), ["name", "generateName"].map(string).into());
+            fields.extend(["kind", "apiVersion"].map(string));
+            fields.insert("metadata".into(), DeclField { name: "metadata".into(), ty: metadata, required: false });
+        }
+        fields
+    }
+}
+
+/// Returns true if a resource's fields have what expressions may always use: its type, and its name.
+fn has_metadata(fields: &BTreeMap<Text, DeclField>) -> bool {
+    let is_string = |fields: &BTreeMap<Text, DeclField>, name: &str| {
+        fields.get(name).is_some_and(|field| matches!(field.ty.shape, Shape::String))
+    };
+    let metadata = fields.get("metadata").map(|field| &field.ty.shape);
+    let is_named = matches!(metadata, Some(Shape::Object(metadata))
+        if ["name", "generateName"].iter().all(|name| is_string(&Arc::as_ref(metadata).fields, name)));
+    is_named && ["kind", "apiVersion"].iter().all(|name| is_string(fields, name))
+}
+
+fn type_of(schema: &Value) -> &str {
+    match schema.get("type") {
+        Some(Value::List(types)) => types.first().and_then(Value::as_str).unwrap_or_default(),
+        ty => ty.and_then(Value::as_str).unwrap_or_default(),
+    }
+}
+
+fn is_embedded(schema: &Value) -> bool {
+    schema.bool_at(&["x-kubernetes-embedded-resource"])
+}
+
+/// Returns the name of the schema that this one refers to; `allOf` may stand around the reference, with a description.
+fn reference(schema: &Value) -> Option<&str> {
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        return Some(reference.strip_prefix("#/components/schemas/").unwrap_or(reference));
+    }
+    schema.list_at(&["allOf"]).iter().find_map(|part| part.get("$ref").is_some().then(|| reference(part)).flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_cel::{Environment, Version};
+    use binnacle_schema::{Limits, json};
+
+    use super::*;
+
+    fn kind() -> GroupVersionKind {
+        GroupVersionKind::new("g.test", "v1", "Thing")
+    }
+
+    fn document(properties: &str, others: &str) -> Value {
+        let document = format!(
+            r##"{{"components":{{"schemas":{{{others}"Other":{{"type":"object"}},"Thing":{{"type":"object","properties":{{{properties}}},
+            "x-kubernetes-group-version-kind":[{{"group":"g.test","version":"v1","kind":"Thing"}}]}}}}}}}}"##
+        );
+        json::parse(document.as_bytes(), &Limits::default()).expect("it is JSON")
+    }
+
+    #[test]
+    fn expressions_that_fit() {
+        let properties = r##"
+            "spec":{"allOf":[{"$ref":"#/components/schemas/Spec"}],"description":"d"},
+            "again":{"$ref":"#/components/schemas/Thing"},
+            "free":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+            "labels":{"type":"object","additionalProperties":{"type":"string"}},
+            "port":{"x-kubernetes-int-or-string":true},"at":{"type":"string","format":"date-time"},"no":{}"##;
+        let others = r##""Spec":{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"}},"size":{"type":"integer"}}},"##;
+        let ty = of_kind(&document(properties, others), &kind()).expect("the kind is described");
+        for (expression, problem) in [
+            ("self.spec.names[0] == 'x' && self.spec.size > 1", None),
+            ("self.metadata.name == self.kind && self.labels['a'] == 'b'", None),
+            ("self.at > timestamp('2026-01-01T00:00:00Z') && self.port == 1", None),
+            ("self.spec.size == 'x'", Some("no matching overload")),
+            ("self.metadata.labels == null", Some("undefined field 'labels'")),
+            ("self.free.any == 1", Some("undefined field 'any'")),
+            ("self.again.spec == 1", Some("undefined field 'spec'")),
+            ("self.no == 1", Some("undefined field 'no'")),
+        ] {
+            let environment = Environment::new(Version::STORED).with_data("self", &ty);
+            let found = environment.compile(expression).err().map(|errors| errors.to_string());
+            match (found, problem) {
+                (None, None) => {}
+                (Some(found), Some(problem)) => assert!(found.contains(problem), "{expression}: {found}"),
+                (found, _) => panic!("{expression}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn documents_without_a_type() {
+        // Each schema has two references to the next.
+        let many: String = (0..40)
+            .map(|n| {
+                let next = format!(r##"{{"$ref":"#/components/schemas/S{}"}}"##, n + 1);
+                format!(r##""S{n}":{{"type":"object","properties":{{"a":{next},"b":{next}}}}},"##)
+            })
+            .collect();
+        let many = format!(r##"{many}"S40":{{"type":"string"}},"##);
+        for (properties, others) in [
+            (r##""a":{"$ref":"#/components/schemas/Missing"}"##, ""),
+            (r##""a":{"$ref":"#/components/schemas/S0"}"##, many.as_str()),
+        ] {
+            assert!(of_kind(&document(properties, others), &kind()).is_none(), "{properties}");
+        }
+        assert!(of_kind(&document("", ""), &GroupVersionKind::new("g.test", "v2", "Thing")).is_none());
+        assert!(of_kind(&Value::Null, &kind()).is_none());
+    }
+}

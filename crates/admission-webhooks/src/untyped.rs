@@ -1,0 +1,74 @@
+//! `kind` and `apiVersion` that patches removed from built-in objects. In kube-apiserver a patched object keeps what the
+//! patch says about its type until it is converted to another version: webhooks that are called with the same version
+//! see it so. The result always has its type.
+
+use binnacle_meta::GroupVersionKind;
+use binnacle_schema::Value;
+
+const MEMBERS: [&str; 2] = ["kind", "apiVersion"];
+
+/// The members of an object's type that are not sent to further webhooks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Untyped {
+    /// The kind in whose version the object was patched; `None` if all members are sent.
+    patched: Option<GroupVersionKind>,
+    /// True for each of [`MEMBERS`] that is missing.
+    missing: [bool; 2],
+}
+
+impl Untyped {
+    /// Returns the members that a patched object in the version of `kind` lacks; empty ones are absent in Go.
+    pub(crate) fn of(kind: &GroupVersionKind, patched: &Value) -> Self {
+        let missing = MEMBERS.map(|member| patched.str_at(&[member]).is_empty());
+        Self { patched: missing.contains(&true).then(|| kind.clone()), missing }
+    }
+
+    /// Forgets the members for a webhook with another version than `kind`: conversion sets them again.
+    pub(crate) fn convert_to(&mut self, kind: &GroupVersionKind) {
+        if self.patched.as_ref().is_some_and(|patched| patched != kind) {
+            *self = Self::default();
+        }
+    }
+
+    /// Removes the members from an object in the version of `kind`.
+    pub(crate) fn strip(&self, kind: &GroupVersionKind, object: &mut Value) {
+        if self.patched.as_ref() != Some(kind) {
+            return;
+        }
+        let missing = MEMBERS.iter().zip(self.missing).filter(|(_, missing)| *missing);
+        let Value::Object(members) = object else { return };
+        missing.for_each(|(member, _)| drop(members.remove(member)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn members_are_missing_until_a_conversion() {
+        let [v1, v2] = ["v1", "v2"].map(|version| GroupVersionKind::new("g", version, "K"));
+        let whole = value!({"kind": "K", "apiVersion": "g/v1", "a": 1i64});
+        for (patched, next, want) in [
+            (value!({"kind": "K", "apiVersion": "g/v1"}), &v1, whole.clone()),
+            (value!({"apiVersion": "g/v1"}), &v1, value!({"apiVersion": "g/v1", "a": 1i64})),
+            (value!({"kind": "", "apiVersion": "g/v1"}), &v1, value!({"apiVersion": "g/v1", "a": 1i64})),
+            (value!({"kind": "K", "apiVersion": null}), &v1, value!({"kind": "K", "a": 1i64})),
+            (value!({}), &v1, value!({"a": 1i64})),
+            (value!({}), &v2, whole.clone()),
+        ] {
+            let mut untyped = Untyped::of(&v1, &patched);
+            untyped.convert_to(next);
+            let mut sent = whole.clone();
+            untyped.strip(next, &mut sent);
+            assert_eq!(sent, want, "{patched:?}");
+            // The conversion is not undone by a return to the first version.
+            untyped.convert_to(&v1);
+            let mut sent = whole.clone();
+            untyped.strip(&v1, &mut sent);
+            assert_eq!(sent, want, "{patched:?}");
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The objects of one kind on another server, followed by a list and a watch for as long as somebody needs them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_request::{BoxFuture, User};
+use binnacle_schema::{Limits, Value, json};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use crate::aggregator::{Aggregator, Inner};
+use crate::fetch::{Fetched, Question, fetch, open};
+use crate::remote::Remote;
+
+/// The maximum size of a page of a list, and of an event.
+const LIMIT: usize = 64 << 20;
+/// The number of objects that are asked for at a time.
+const PAGE: usize = 500;
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The time after which the server is to end a watch, and the additional time after which it is given up.
+const WATCH: Duration = Duration::from_secs(480);
+const GRACE: Duration = Duration::from_secs(30);
+/// The first and the longest pause after a failure, as in Go's reflectors.
+const RETRY: Duration = Duration::from_millis(800);
+const MAX_RETRY: Duration = Duration::from_secs(30);
+/// The time for which a first list is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+type Key = (Text, Text);
+
+/// The objects of a kind that another server serves. They are followed until this value is dropped.
+pub struct RemoteObjects {
+    /// True if objects of the kind are in namespaces.
+    pub namespaced: bool,
+    /// By namespace and name.
+    objects: RwLock<BTreeMap<Key, Arc<Value>>>,
+    /// True once all objects have been read.
+    read: watch::Sender<bool>,
+}
+
+impl Aggregator {
+    /// Follows the objects of a kind; `None` if no other server says that it serves the kind.
+    pub fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<RemoteObjects>> {
+        let registry = self.0.registry.load();
+        let prefix = if kind.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group) };
+        let remote = registry.remote_of(&format!("{prefix}/{}/", kind.version))?;
+        let documents = self.0.documents.all();
+        let (_, document) = documents.iter().find(|(name, _)| *name == remote.name)?;
+        let found = document.resources.iter().find(|resource| resource.kind.kind == kind.kind)?;
+        let objects = Arc::new(RemoteObjects {
+            namespaced: found.namespaced,
+            objects: RwLock::default(),
+            read: watch::Sender::new(false),
+        });
+        let follower = Follower { inner: Arc::downgrade(&self.0), path: format!("{}/{}", remote.path(), found.plural) };
+        tokio::spawn(follower.run(Arc::downgrade(&objects)));
+        Some(objects)
+    }
+}
+
+impl Aggregator {
+    /// Returns the kinds of a resource that other servers say that they serve; the empty group stands for any.
+    pub fn kinds(&self, group: &str, version: &str, plural: &str) -> Vec<GroupVersionKind> {
+        let registry = self.0.registry.load();
+        let mut found = Vec::new();
+        for (name, document) in self.0.documents.all() {
+            let remote = registry.by_name.get(&name).and_then(|registered| registered.remote.as_ref());
+            let is_asked =
+                |remote: &&Arc<Remote>| (group.is_empty() || remote.group == group) && remote.version == version;
+            let Some(remote) = remote.filter(is_asked) else { continue };
+            // The kinds of resources are of their group version, whatever they say of themselves.
+            let resources = document.resources.iter().filter(|resource| resource.plural == plural);
+            found.extend(resources.map(|resource| {
+                GroupVersionKind::new(remote.group.clone(), remote.version.clone(), resource.kind.kind.clone())
+            }));
+        }
+        found
+    }
+}
+
+impl RemoteObjects {
+    /// Waits a moment until all objects have been read once; returns false if they have not.
+    pub fn are_read(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async {
+            let mut read = self.read.subscribe();
+            tokio::time::timeout(PATIENCE, read.wait_for(|read| *read)).await.is_ok_and(|read| read.is_ok())
+        })
+    }
+
+    /// Returns an object; `namespace` is empty for cluster-scoped kinds.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        self.objects.read().get(&(namespace.into(), name.into())).cloned()
+    }
+
+    /// Returns the objects of a namespace by name; all of a cluster-scoped kind.
+    pub fn list(&self, namespace: &str) -> Vec<Arc<Value>> {
+        let first: Key = (namespace.into(), Text::default());
+        let objects = self.objects.read();
+        let found = objects.range(first..).take_while(|((of, _), _)| of == namespace);
+        found.map(|(_, object)| object.clone()).collect()
+    }
+
+    fn replace(&self, objects: BTreeMap<Key, Arc<Value>>) {
+        *self.objects.write() = objects;
+        self.read.send_replace(true);
+    }
+
+    /// Applies an event of a watch; returns the version reached.
+    fn apply(&self, event: &Value) -> Result<Text, WatchEnd> {
+        let object = event.get("object").unwrap_or(&Value::Null);
+        let version = Text::from(object.str_at(&["metadata", "resourceVersion"]));
+        match event.str_at(&["type"]) {
+            "ADDED" | "MODIFIED" => drop(self.objects.write().insert(key(object), Arc::new(object.clone()))),
+            "DELETED" => drop(self.objects.write().remove(&key(object))),
+            "BOOKMARK" => {}
+            "ERROR" => {
+                // Expired or otherwise refused: the objects are listed again.
+                return Err(WatchEnd::Refused(object.str_at(&["message"]).to_owned()));
+            }
+            other => return Err(WatchEnd::Refused(format!("unable to understand watch event {other:?}"))),
+        }
+        Ok(version)
+    }
+}
+
+/// The reason for the end of a watch before its time.
+#[derive(Debug)]
+enum WatchEnd {
+    /// The watch can be continued from the version reached.
+    Interrupted,
+    /// The objects must be listed again.
+    Refused(String),
+    /// Nobody needs the objects any more.
+    Unneeded,
+}
+
+struct Follower {
+    inner: Weak<Inner>,
+    /// The path of the collection, in all namespaces.
+    path: String,
+}
+
+impl Follower {
+    /// Runs as long as the objects are needed.
+    async fn run(self, objects: Weak<RemoteObjects>) {
+        let mut pause = RETRY;
+        while objects.strong_count() > 0 {
+            let why = match self.list(&objects).await {
+                Ok(version) => {
+                    pause = RETRY;
+                    match self.watch(&objects, version).await {
+                        WatchEnd::Unneeded => return,
+                        WatchEnd::Refused(why) => why,
+                        WatchEnd::Interrupted => "interrupted".to_owned(),
+                    }
+                }
+                Err(why) => why,
+            };
+            tracing::debug!(path = self.path, why, "the objects of another server are read again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(MAX_RETRY);
+        }
+    }
+
+    fn remote(&self) -> Result<Arc<Remote>, String> {
+        let inner = self.inner.upgrade().ok_or("the server stops")?;
+        let registry = inner.registry.load();
+        let remote = registry.remote_of(&self.path).ok_or("the server could not find the requested resource")?;
+        if !remote.is_available {
+            return Err("service unavailable".to_owned());
+        }
+        Ok(remote.clone())
+    }
+
+    async fn get(&self, path: &str) -> Result<Fetched, String> {
+        let user = apiserver();
+        let answer = fetch(&*self.remote()?, &question(path, &user)).await.map_err(|error| error.to_string())?;
+        match answer.code {
+            200 => Ok(answer),
+            code => Err(format!("{code}: {}", String::from_utf8_lossy(&answer.body[..answer.body.len().min(512)]))),
+        }
+    }
+
+    /// Lists all objects; returns the version of the list.
+    async fn list(&self, objects: &Weak<RemoteObjects>) -> Result<Text, String> {
+        let (mut found, mut next) = (BTreeMap::new(), String::new());
+        loop {
+            let page = self.get(&format!("{}?limit={PAGE}{next}", self.path)).await?;
+            let list = parse(&page.body)?;
+            let (api_version, kind) = (list.str_at(&["apiVersion"]).to_owned(), list.str_at(&["kind"]).to_owned());
+            let kind = kind.strip_suffix("List").unwrap_or_default();
+            for item in list.list_at(&["items"]) {
+                let mut item = item.clone();
+                // Items of typed servers do not tell their type.
+                if item.str_at(&["kind"]).is_empty() {
+                    let members = item.make_object();
+                    members.insert("kind", kind);
+                    members.insert("apiVersion", api_version.clone());
+                }
+                found.insert(key(&item), Arc::new(item));
+            }
+            let token = list.str_at(&["metadata", "continue"]);
+            if token.is_empty() {
+                let version = list.str_at(&["metadata", "resourceVersion"]).into();
+                let Some(objects) = objects.upgrade() else { return Ok(version) };
+                objects.replace(found);
+                return Ok(version);
+            }
+            next = format!("&continue={}", binnacle_proxy::escape(token, b"-_.~"));
+        }
+    }
+
+    /// Follows changes from a version on, in as many watches as it takes.
+    async fn watch(&self, objects: &Weak<RemoteObjects>, mut version: Text) -> WatchEnd {
+        loop {
+            let before = version.clone();
+            let one = self.watch_once(objects, &mut version);
+            match tokio::time::timeout(WATCH + GRACE, one).await {
+                Ok(WatchEnd::Interrupted) | Err(_) if version != before => {}
+                // It is not asked for again at once if it brings nothing.
+                Ok(WatchEnd::Interrupted) | Err(_) => tokio::time::sleep(RETRY).await,
+                Ok(end) => return end,
+            }
+        }
+    }
+
+    /// Reads one watch until it ends.
+    async fn watch_once(&self, objects: &Weak<RemoteObjects>, version: &mut Text) -> WatchEnd {
+        let seconds = WATCH.as_secs();
+        let from = binnacle_proxy::escape(version, b"-_.~");
+        let path = format!(
+            "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}",
+            self.path
+        );
+        let user = apiserver();
+        let opened = match self.remote() {
+            Ok(remote) => open(&remote, &question(&path, &user)).await.map_err(|error| error.to_string()),
+            Err(why) => Err(why),
+        };
+        let (code, mut body) = match opened {
+            Ok(opened) => opened,
+            Err(why) => return WatchEnd::Refused(why),
+        };
+        if code != 200 {
+            return WatchEnd::Refused(format!("the watch is answered with {code}"));
+        }
+        let mut lines = Lines::default();
+        loop {
+            // The strong reference is not held while nothing comes.
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = unneeded(objects) => return WatchEnd::Unneeded,
+            };
+            let Some(Ok(frame)) = frame else { return WatchEnd::Interrupted };
+            let Ok(data) = frame.into_data() else { continue };
+            let Ok(whole) = lines.add(&data) else { return WatchEnd::Refused("an event is too large".to_owned()) };
+            let Some(objects) = objects.upgrade() else { return WatchEnd::Unneeded };
+            for line in whole {
+                let applied = match parse(&line) {
+                    Ok(event) => objects.apply(&event),
+                    Err(why) => Err(WatchEnd::Refused(why)),
+                };
+                match applied {
+                    Ok(reached) if reached.is_empty() => {}
+                    Ok(reached) => *version = reached,
+                    Err(end) => return end,
+                }
+            }
+        }
+    }
+}
+
+/// Waits until nobody needs the objects; looks from time to time.
+async fn unneeded(objects: &Weak<RemoteObjects>) {
+    while objects.strong_count() > 0 {
+        tokio::time::sleep(MAX_RETRY).await;
+    }
+}
+
+/// Returns this server as a user: other servers see the requests that kube-apiserver makes of itself.
+fn apiserver() -> User {
+    User::new(User::APISERVER, &[User::MASTERS, User::AUTHENTICATED])
+}
+
+fn question<'a>(path: &'a str, user: &'a User) -> Question<'a> {
+    Question {
+        path,
+        accept: "application/json",
+        if_none_match: "",
+        user,
+        timeout: TIMEOUT,
+        limit: Some(LIMIT),
+        is_for_peer: false,
+    }
+}
+
+fn parse(text: &[u8]) -> Result<Value, String> {
+    json::parse(text, &Limits::default()).map_err(|error| error.to_string())
+}
+
+fn key(object: &Value) -> Key {
+    let part = |member| object.str_at(&["metadata", member]).into();
+    (part("namespace"), part("name"))
+}
+
+/// Lines from pieces of a stream.
+#[derive(Default)]
+struct Lines {
+    begun: BytesMut,
+    /// The length of the part that is known to have no end of a line.
+    searched: usize,
+}
+
+impl Lines {
+    /// Adds a piece, and returns the lines that are whole. The error is for a line over the limit.
+    fn add(&mut self, piece: &[u8]) -> Result<Vec<Bytes>, ()> {
+        self.begun.extend_from_slice(piece);
+        let mut whole = Vec::new();
+        while let Some(end) = self.begun[self.searched..].iter().position(|byte| *byte == b'\n') {
+            let line = self.begun.split_to(self.searched + end + 1).freeze();
+            self.searched = 0;
+            if !line.trim_ascii().is_empty() {
+                whole.push(line);
+            }
+        }
+        self.searched = self.begun.len();
+        if self.begun.len() > LIMIT { Err(()) } else { Ok(whole) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    fn object(namespace: &str, name: &str, version: &str) -> Value {
+        value!({"metadata": {"namespace": namespace, "name": name, "resourceVersion": version}})
+    }
+
+    #[tokio::test]
+    async fn events_change_objects() {
+        let objects = RemoteObjects { namespaced: true, objects: RwLock::default(), read: watch::Sender::new(false) };
+        objects.replace([object("n", "a", "1"), object("o", "a", "1")].map(|o| (key(&o), Arc::new(o))).into());
+        assert!(objects.are_read().await);
+        for (kind, name, version, want) in [
+            ("ADDED", "b", "2", &[("a", "1"), ("b", "2")][..]),
+            ("MODIFIED", "a", "3", &[("a", "3"), ("b", "2")]),
+            ("BOOKMARK", "", "4", &[("a", "3"), ("b", "2")]),
+            ("DELETED", "a", "5", &[("b", "2")]),
+        ] {
+            let event = value!({"type": kind, "object": (object("n", name, version))});
+            assert_eq!(objects.apply(&event).ok().as_deref(), Some(version));
+            let found = objects.list("n");
+            let found: Vec<_> = found
+                .iter()
+                .map(|o| (o.str_at(&["metadata", "name"]), o.str_at(&["metadata", "resourceVersion"])))
+                .collect();
+            assert_eq!(found, want, "{kind}");
+        }
+        assert!(objects.get("n", "b").is_some() && objects.get("n", "a").is_none() && objects.get("", "b").is_none());
+        let expired = value!({"type": "ERROR", "object": {"code": 410i64, "message": "too old"}});
+        assert!(matches!(objects.apply(&expired), Err(WatchEnd::Refused(why)) if why == "too old"));
+    }
+
+    #[test]
+    fn lines_come_in_pieces() {
+        let mut lines = Lines::default();
+        let mut got = Vec::new();
+        for piece in ["{\"a\"", ":1}\n{\"b\":", "2}\n\n", "{\"c\":3}\n{"] {
+            got.extend(lines.add(piece.as_bytes()).unwrap());
+        }
+        assert_eq!(got, ["{\"a\":1}\n", "{\"b\":2}\n", "{\"c\":3}\n"]);
+    }
+}

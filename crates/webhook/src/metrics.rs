@@ -1,0 +1,122 @@
+//! The `rest_client_*` families: requests to webhooks and other servers that are named in kubeconfig files. All servers
+//! of a process share them.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use http::{Method, Uri};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+
+use crate::client::{Answer, WebhookError};
+
+const DURATIONS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+const SIZES: [f64; 10] = [256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
+
+struct Families {
+    requests: IntCounterVec,
+    durations: HistogramVec,
+    sent: HistogramVec,
+    received: HistogramVec,
+}
+
+static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
+    let histogram = |name: &str, help: &str, buckets: &[f64]| {
+        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        // Names, helps, labels and bounds are valid constants.
+        HistogramVec::new(opts, &["verb", "host"]).unwrap_or_else(|error| panic!("a metric without fault: {error}"))
+    };
+    let requests = Opts::new(
+        "rest_client_requests_total",
+        "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",
+    );
+    Families {
+        requests: IntCounterVec::new(requests, &["code", "method", "host"])
+            .unwrap_or_else(|error| panic!("a metric without fault: {error}")),
+        durations: histogram(
+            "rest_client_request_duration_seconds",
+            "[ALPHA] Request latency in seconds. Broken down by verb, and host.",
+            &DURATIONS,
+        ),
+        sent: histogram(
+            "rest_client_request_size_bytes",
+            "[ALPHA] Request size in bytes. Broken down by verb and host.",
+            &SIZES,
+        ),
+        received: histogram(
+            "rest_client_response_size_bytes",
+            "[ALPHA] Response size in bytes. Broken down by verb and host.",
+            &SIZES,
+        ),
+    }
+});
+
+/// Registers these families.
+pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
+    let Families { requests, durations, sent, received } = &*FAMILIES;
+    registry.register(Box::new(requests.clone()))?;
+    for family in [durations, sent, received] {
+        registry.register(Box::new(family.clone()))?;
+    }
+    Ok(())
+}
+
+/// A request that is counted when its outcome is known.
+pub(crate) struct Counted {
+    method: Method,
+    host: String,
+}
+
+impl Counted {
+    /// Counts the request's body.
+    pub(crate) fn begin(method: &Method, url: &Uri, body: usize) -> Self {
+        let host = url.authority().map_or_else(String::new, |authority| authority.as_str().to_owned());
+        FAMILIES.sent.with_label_values(&[method.as_str(), &host]).observe(as_float(body));
+        Self { method: method.clone(), host }
+    }
+
+    /// Counts the answer; a request without one has the code `<error>`, as in kube-apiserver.
+    pub(crate) fn ended(self, outcome: Option<&Result<Answer, WebhookError>>, took: Duration) {
+        let verb = [self.method.as_str(), &self.host];
+        FAMILIES.durations.with_label_values(&verb).observe(took.as_secs_f64());
+        let code = match outcome {
+            Some(Ok(answer)) => Some(answer.code),
+            Some(Err(error)) => error.code(),
+            None => None,
+        };
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        FAMILIES.requests.with_label_values(&[&code, self.method.as_str(), &self.host]).inc();
+        if let Some(Ok(answer)) = outcome {
+            FAMILIES.received.with_label_values(&verb).observe(as_float(answer.body.len()));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below the limit")]
+fn as_float(size: usize) -> f64 {
+    size as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::HeaderMap;
+
+    use super::*;
+
+    #[test]
+    fn outcomes_are_counted_by_host() {
+        let url = Uri::from_static("https://metrics.test:8443/validate?timeout=10s");
+        let answer = Ok(Answer { code: 200, headers: HeaderMap::new(), body: Bytes::from_static(b"{}") });
+        let refused = Err(WebhookError::Connection { message: "dial".to_owned(), reset: false });
+        let missing =
+            Err(WebhookError::Status { code: 404, message: String::new(), retry_after: None, forbidden: None });
+        for outcome in [Some(&answer), Some(&refused), Some(&missing), None] {
+            Counted::begin(&Method::POST, &url, 100).ended(outcome, Duration::from_millis(30));
+        }
+        let host = "metrics.test:8443";
+        let requests = |code| FAMILIES.requests.with_label_values(&[code, "POST", host]).get();
+        assert_eq!((requests("200"), requests("404"), requests("<error>")), (1, 1, 2));
+        let count = |family: &HistogramVec| family.with_label_values(&["POST", host]).get_sample_count();
+        assert_eq!((count(&FAMILIES.durations), count(&FAMILIES.sent), count(&FAMILIES.received)), (4, 4, 1));
+    }
+}
