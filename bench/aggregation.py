@@ -3,16 +3,18 @@
 
 usage: aggregation.py [--reads N] [--watches N] [--token TOKEN] NAME=URL=PID[,PID...] [NAME=URL=PID...]
 
-Servers are named as for admission.py. The extension server is part of this program, on this machine, over HTTP/1.1, and its CPU does
-not count: it answers reads with an object of a kilobyte and leaves watches open. A row tells the server's CPU microseconds per read, what
-median and 99th percentile of latency are above those of reads that go straight to the extension server, kilobytes of resident
-memory per open watch, and the ratio of CPU to the first server. Standard library and `openssl` only.
+Servers are named as for admission.py. The extension server is part of this program, on this machine, over HTTP/1.1, in a process whose CPU
+does not count: it answers reads with an object of a kilobyte and leaves watches open. A row tells the server's CPU microseconds per read,
+what median and 99th percentile of latency are above those of reads that go straight to the extension server (with one client that reads
+without a pause, and with 32 that read ten times a second each), kilobytes of resident memory per open watch, and the ratio of CPU to the
+first server. Standard library and `openssl` only.
 """
 
 import argparse
 import asyncio
 import http.client
 import json
+import multiprocessing
 import os
 import ssl
 import subprocess
@@ -31,6 +33,8 @@ OBJECT = {"kind": "Thing", "apiVersion": "bench.test/v1", "metadata": {"name": "
 RESOURCES = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "bench.test/v1", "resources": [
     {"name": "things", "singularName": "thing", "namespaced": True, "kind": "Thing", "verbs": ["get", "list", "watch"]}]}
 OPENING = 50
+# Clients, and seconds from one read of a client to the next.
+LOADS = [(1, 0), (32, 0.1)]
 
 
 class Extension(asyncio.Protocol):
@@ -62,17 +66,16 @@ def begin_extension():
                    check=True, stderr=subprocess.DEVNULL)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair[1], pair[0])
-    loop, port, ready = asyncio.new_event_loop(), [], threading.Event()
+    told, tell = multiprocessing.Pipe(False)
 
     async def serve():
-        server = await loop.create_server(Extension, "127.0.0.1", 0, ssl=context, backlog=1024)
-        port.append(server.sockets[0].getsockname()[1])
-        ready.set()
+        server = await asyncio.get_running_loop().create_server(Extension, "127.0.0.1", 0, ssl=context, backlog=1024)
+        tell.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
-    threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True).start()
-    ready.wait()
-    return port[0]
+    # A process of its own, so that it does not wait for the threads that measure.
+    multiprocessing.get_context("fork").Process(target=lambda: asyncio.run(serve()), daemon=True).start()
+    return told.recv()
 
 
 def register(server, port):
@@ -92,12 +95,15 @@ def register(server, port):
         time.sleep(0.2)
 
 
-def read(connect, headers, count):
-    latencies = []
+def read(connect, headers, count, clients=CLIENTS, pause=0):
+    """Median and 99th percentile of the milliseconds of a read."""
+    latencies, start = [], time.perf_counter() + 0.5
 
     def work(first):
         connection = connect()
-        for _ in range(first, count, CLIENTS):
+        for turn in range(len(range(first, count, clients))):
+            if pause:
+                time.sleep(max(start + pause * (turn + first / clients) - time.perf_counter(), 0))
             began = time.perf_counter()
             connection.request("GET", THING, None, headers)
             answer = connection.getresponse()
@@ -106,7 +112,7 @@ def read(connect, headers, count):
             assert answer.status == 200, body
         connection.close()
 
-    threads = [threading.Thread(target=work, args=(first,)) for first in range(CLIENTS)]
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(clients)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     latencies.sort()
@@ -152,20 +158,22 @@ def main():
     asked = parser.parse_args()
     servers = [Measured(word, asked.token) for word in asked.servers]
     port = begin_extension()
-    straight = read(lambda: http.client.HTTPSConnection("localhost", port, context=ANYBODY), {}, asked.reads)
-    print("| server | CPU us per read | median ms added | p99 ms added | KB per watch | times cheaper |\n| --- | --- | --- | --- | --- | --- |")
+    straight = [read(lambda: http.client.HTTPSConnection("localhost", port, context=ANYBODY), {}, asked.reads, *load) for load in LOADS]
+    print("| server | CPU us per read | " + " | ".join("clients %d: median, p99 ms added" % clients for clients, _ in LOADS)
+          + " | KB per watch | times cheaper |\n| --- | --- | --- | --- | --- | --- |")
     first = None
     for server in servers:
         server.connection = server.connect()
         register(server, port)
         read(server.connect, server.headers, max(asked.reads // 10, 50))
         before = server.cpu()
-        median, p99 = read(server.connect, server.headers, asked.reads)
+        read(server.connect, server.headers, asked.reads)
         used = (server.cpu() - before) / asked.reads / 1000
         first = first or used
+        through = [read(server.connect, server.headers, asked.reads, *load) for load in LOADS]
+        added = ["%.2f, %.2f" % (over[0] - under[0], over[1] - under[1]) for over, under in zip(through, straight)]
         each = asyncio.run(watch(server, asked.watches)) if asked.watches else 0
-        row = (server.name, used, median - straight[0], p99 - straight[1], each, first / used)
-        print("| %s | %.0f | %.2f | %.2f | %.1f | %.1f |" % row, flush=True)
+        print("| %s | %.0f | %s | %.1f | %.1f |" % (server.name, used, " | ".join(added), each, first / used), flush=True)
         server.connection = server.connect()
         server.ask("DELETE", SERVICES + "/v1.bench.test")
 

@@ -2,11 +2,11 @@
 
 use binnacle_meta::Status;
 use binnacle_request::{Body, Request, Response};
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use http::header::{HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 
 use crate::ending::{Broken, until_stopped};
-use crate::rewrite::{Links, rewrite_page};
+use crate::rewrite::{Links, leads_on, rewrite_links};
 use crate::target::Target;
 use crate::{client, headers, path, upgrade};
 
@@ -21,7 +21,7 @@ pub struct Forward<'a> {
 
 /// Forwards a request, upgrades included, and rewrites links in the response to lead through this server. A server that
 /// cannot be reached is 503.
-pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Status> {
+pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, Status> {
     let mut path = path::clean_keeping_slash(to.path);
     let query = request.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     if headers::is_upgrade(&request.headers) {
@@ -38,11 +38,12 @@ pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Stat
     }
     let prefix = own_path.strip_suffix(path.as_str()).unwrap_or(&own_path).to_owned();
     let escaped = path::escape_path(&path);
-    let mut headers = headers::forwarded(&request);
+    let mut headers = headers::forwarded(&mut request);
     let links = Links {
         prefix: &prefix,
         source: &to.target.authority(),
         requested: headers.get(http::header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
+        target: "",
     }
     .owned();
     let forwarded_uri = path::clean_keeping_slash(&format!("{prefix}/{escaped}"));
@@ -63,18 +64,10 @@ pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Stat
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
-    if let Some(location) = response.headers().get(LOCATION) {
-        let rewritten = location.to_str().ok().and_then(|location| links.rewrite(location));
-        if let Some(value) = rewritten.and_then(|location| HeaderValue::from_str(&location).ok()) {
-            response.headers_mut().insert(LOCATION, value);
-        }
-        return Ok(response);
-    }
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if kind.split(';').next().is_some_and(|kind| kind.trim() == "text/html") {
-        return Ok(rewrite_page(response, links));
-    }
-    Ok(response)
+    Ok(match leads_on(response.headers()) {
+        true => rewrite_links(response, links),
+        false => response,
+    })
 }
 
 fn moved(location: &str) -> Response {

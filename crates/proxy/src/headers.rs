@@ -8,6 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, Uri};
 
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The headers of a single connection (RFC 9110, 7.6.1), which are not forwarded.
@@ -41,15 +42,39 @@ pub fn is_websocket(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket")) && is_upgrade(headers)
 }
 
+/// Removes the headers that `Connection` names, and its own entries but `Upgrade`. This comes before the server adds
+/// headers of its own, which a client could name as well. Upgrades to another HTTP are not asked for: requests on it
+/// would have no identity but the one that the client gives them.
+pub fn settle_connection(headers: &mut HeaderMap) {
+    let named = named_by_connection(headers);
+    let is_upgrade = is_upgrade(headers) && !asks_for_http(headers);
+    for name in named.iter().filter(|name| !HOP_BY_HOP.contains(name)).chain([&HTTP2_SETTINGS]) {
+        headers.remove(name);
+    }
+    headers.remove(CONNECTION);
+    if is_upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    }
+}
+
+/// Returns true if one of the protocols of an upgrade is HTTP, or TLS in front of it.
+fn asks_for_http(headers: &HeaderMap) -> bool {
+    let is_http = |protocol: &[u8]| {
+        let name = protocol.trim_ascii().split(|byte| *byte == b'/').next().unwrap_or_default().to_ascii_lowercase();
+        matches!(name.as_slice(), b"h2" | b"h2c" | b"http" | b"tls")
+    };
+    headers.get_all(UPGRADE).iter().any(|value| value.as_bytes().split(|byte| *byte == b',').any(is_http))
+}
+
 /// Returns true if an answer switches to SPDY.
 pub(crate) fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
     let says = |name, what| headers.get(name).is_some_and(|value| contains(value, what));
     says(CONNECTION, "upgrade") && says(UPGRADE, "spdy/3.1")
 }
 
-/// Returns the headers of a request for the next server, without those of the connection.
-pub(crate) fn forwarded(request: &Request) -> HeaderMap {
-    let mut headers = request.headers.clone();
+/// Takes the headers of a request for the next server, without those of the connection.
+pub(crate) fn forwarded(request: &mut Request) -> HeaderMap {
+    let mut headers = std::mem::take(&mut request.headers);
     let trailers = headers.get(TE).is_some_and(|value| contains(value, "trailers"));
     strip_hop_by_hop(&mut headers);
     if trailers {
@@ -74,16 +99,15 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
+    for name in named_by_connection(headers).iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
+}
+
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(CONNECTION).iter();
+    let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
 }
 
 /// Removes the hop-by-hop headers of a response, but announces its forwarded trailers again.
@@ -163,6 +187,37 @@ mod tests {
         ]);
         strip_hop_by_hop(&mut headers);
         assert_eq!(headers, map(&[("accept", "x")]));
+    }
+
+    #[test]
+    fn what_a_connection_names() {
+        let upgrade = ("connection", "Upgrade");
+        for (headers, want) in [
+            (
+                &[("connection", "X-Remote-User, Via"), ("x-remote-user", "a"), ("via", "b"), ("accept", "c")][..],
+                &[("accept", "c")][..],
+            ),
+            (&[("connection", "close"), ("connection", "x-a"), ("x-a", "1"), ("close", "2")], &[]),
+            (&[("connection", "TE"), ("te", "trailers")], &[("te", "trailers")]),
+            (
+                &[("connection", "keep-alive, Upgrade,x-a"), ("upgrade", "websocket"), ("x-a", "1")],
+                &[upgrade, ("upgrade", "websocket")],
+            ),
+            (
+                &[("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAA")],
+                &[("upgrade", "h2c")],
+            ),
+            (&[upgrade, ("upgrade", "websocket, HTTP/2.0")], &[("upgrade", "websocket, HTTP/2.0")]),
+            (
+                &[upgrade, ("upgrade", "websocket"), ("upgrade", "TLS/1.0")],
+                &[("upgrade", "websocket"), ("upgrade", "TLS/1.0")],
+            ),
+            (&[upgrade, ("upgrade", "SPDY/3.1")], &[upgrade, ("upgrade", "SPDY/3.1")]),
+        ] {
+            let mut settled = map(headers);
+            settle_connection(&mut settled);
+            assert_eq!(settled, map(want), "{headers:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A [`Target`] is dialed for each request; a [`Pool`] keeps connections between them. [`forward`] forwards requests
 //! and responses, [`pass_through`] upgraded connections; [`translate`] and [`tunnel`] turn a client's WebSocket into
-//! the SPDY that kubelets speak, and [`as_messages`] and [`as_events`] send a body on a WebSocket. All of them have
+//! the SPDY that kubelets speak, and [`as_messages`] and [`as_events`] send a body on a WebSocket, [`push`] texts. All of them have
 //! backpressure: they read no faster than the receiver does.
 //!
 //! Nothing here depends on resources.
@@ -36,9 +36,9 @@ pub use certificates::{CertificateMetrics, Flaws, register_webhook_certificates,
 pub use client::{Answer, AnswerBody, SendError, send};
 pub use ending::{Broken, until_stopped};
 pub use forward::{Forward, forward};
-pub use headers::{is_upgrade, is_websocket};
+pub use headers::{is_upgrade, is_websocket, settle_connection};
 pub use identity::{ClientIdentity, IdentityError};
-pub use messages::{as_events, as_messages};
+pub use messages::{as_events, as_messages, push};
 pub use path::{clean, encode_query, escape, escape_path, rest_path};
 pub use pool::{Pool, PooledAnswer, PooledBody};
 pub use relay::{Relay, relay};

@@ -1,5 +1,6 @@
 //! Bodies as messages of a WebSocket, for browsers, which cannot read a response as it arrives.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use base64::Engine;
@@ -7,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::Status;
 use binnacle_request::{Body, Request, Response, Shutdown};
 use bytes::Bytes;
-use futures::{SinkExt, StreamExt};
+use futures::{SinkExt, Stream, StreamExt};
 use http_body_util::BodyExt;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
@@ -21,6 +22,10 @@ const BASE64: &str = "base64.binary.k8s.io";
 /// The largest message, in bytes.
 const PIECE: usize = 2048;
 const FAREWELL: Duration = Duration::from_secs(1);
+/// The largest message of a client that has nothing to say, in bytes.
+const SMALL: usize = 4096;
+/// The time limit for sending one pushed message.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Answers a request for a WebSocket, and sends the body on it. The client's messages are ignored.
 pub fn as_messages(request: Request, body: Body) -> Result<Response, Status> {
@@ -39,6 +44,48 @@ pub fn as_events(request: Request, body: Body, text: bool) -> Result<Response, S
     match websocket::accept_page(&request) {
         Ok(response) => send(request, response, body, Form::Events { text }),
         Err(refusal) => Ok(*refusal),
+    }
+}
+
+/// Answers a request for a WebSocket whose client offers `protocol` among others, and sends texts on it as they come. The
+/// client's messages are ignored; a client that does not read is left. The stream ends with the connection.
+pub fn push(
+    mut request: Request,
+    protocol: &str,
+    texts: impl Stream<Item = Bytes> + Send + 'static,
+) -> Result<Response, Status> {
+    let accepted = websocket::accept(&request, protocol);
+    let chosen = accepted.and_then(|response| websocket::choose(&request.headers, &[protocol]).map(|_| response));
+    let response = match chosen {
+        Ok(response) => response,
+        Err(refusal) => return Ok(*refusal),
+    };
+    take_over(&mut request, move |client, shutdown: Shutdown| async move {
+        let (mut outgoing, mut incoming) = websocket::open_with(client, SMALL).await;
+        let broken = tokio::select! {
+            () = push_all(texts, &mut outgoing) => None,
+            broken = gone(&mut incoming) => Some(broken),
+            () = shutdown.fired() => None,
+        };
+        let farewell = async {
+            match broken {
+                None => websocket::close(&mut outgoing).await,
+                Some(broken) => websocket::answer_close(outgoing, incoming, broken).await,
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, farewell).await;
+    })?;
+    Ok(response)
+}
+
+async fn push_all(texts: impl Stream<Item = Bytes>, client: &mut Outgoing) {
+    let mut texts = pin!(texts);
+    while let Some(text) = texts.next().await {
+        let Ok(text) = Utf8Bytes::try_from(text) else { return };
+        let sent = tokio::time::timeout(PATIENCE, client.send(Message::Text(text))).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            return;
+        }
     }
 }
 

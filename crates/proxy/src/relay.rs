@@ -10,6 +10,7 @@ use rustls::ClientConfig;
 use crate::client::SendError;
 use crate::ending::{Broken, until_stopped};
 use crate::pool::Pool;
+use crate::rewrite::{Links, leads_on, rewrite_links};
 use crate::target::Target;
 use crate::{content_type, headers, path, upgrade};
 
@@ -47,7 +48,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
         let upgraded = upgrade::pass_through(request, &target, &uri.to_string()).await;
         return upgraded.map_err(|status| status.message().to_owned());
     }
-    let mut headers = headers::forwarded(&request);
+    let mut headers = headers::forwarded(&mut request);
     add_forwarded(&mut headers, &escaped, &host);
     headers.insert(HOST, host);
     let shutdown = request.shutdown.clone();
@@ -80,12 +81,18 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
         refused.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         return Ok(refused);
     }
+    // Guessed types are for browsers only, as in Go.
+    let links = leads_on(answer.headers())
+        .then(|| Links { prefix: "", source: to.address, requested: to.address, target: to.address }.owned());
     let answer = content_type::told(answer).await;
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
     *response.version_mut() = http::Version::HTTP_11;
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
-    Ok(response)
+    Ok(match links {
+        Some(links) => rewrite_links(response, links),
+        None => response,
+    })
 }
 
 /// Returns the message for a server that cannot be reached.

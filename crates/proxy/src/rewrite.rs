@@ -4,7 +4,9 @@
 mod html;
 mod page;
 
-pub(crate) use page::rewrite_page;
+use binnacle_request::Response;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 
 /// The hosts and the path for rewriting links.
 #[derive(Clone, Copy)]
@@ -15,6 +17,8 @@ pub(crate) struct Links<'a> {
     pub(crate) source: &'a str,
     /// The host that the client asked for, perhaps that of another proxy in front.
     pub(crate) requested: &'a str,
+    /// The host of rewritten links, with `https`; if it is empty, they are paths or have the requested host.
+    pub(crate) target: &'a str,
 }
 
 /// [`Links`] with owned strings.
@@ -23,6 +27,7 @@ pub(crate) struct OwnedLinks {
     prefix: String,
     source: String,
     requested: String,
+    target: String,
 }
 
 impl Links<'_> {
@@ -31,6 +36,7 @@ impl Links<'_> {
             prefix: self.prefix.to_owned(),
             source: self.source.to_owned(),
             requested: self.requested.to_owned(),
+            target: self.target.to_owned(),
         }
     }
 }
@@ -46,7 +52,12 @@ impl OwnedLinks {
         }
         let mut rewritten = String::with_capacity(link.len() + self.prefix.len());
         // A link with the host that the client asked for keeps it; one with the server's own host becomes a path.
-        if host == Some(self.requested.as_str()) && !self.requested.is_empty() {
+        if !self.target.is_empty() {
+            let user = url.authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
+            rewritten.push_str("https://");
+            rewritten.extend(user.into_iter().flat_map(|user| [user, "@"]));
+            rewritten.push_str(&self.target);
+        } else if host == Some(self.requested.as_str()) && !self.requested.is_empty() {
             if let Some(scheme) = url.scheme {
                 rewritten.push_str(scheme);
                 rewritten.push(':');
@@ -63,6 +74,22 @@ impl OwnedLinks {
         rewritten.push_str(url.rest);
         Some(rewritten)
     }
+}
+
+/// Returns true for the headers of a response with links: a header `Location`, or a page.
+pub(crate) fn leads_on(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    headers.contains_key(LOCATION) || kind.split(';').next().is_some_and(|kind| kind.trim() == "text/html")
+}
+
+/// Rewrites the header `Location`, or the links of the page if there is none.
+pub(crate) fn rewrite_links(mut response: Response, links: OwnedLinks) -> Response {
+    let Some(location) = response.headers().get(LOCATION) else { return page::rewrite_page(response, links) };
+    let rewritten = location.to_str().ok().and_then(|location| links.rewrite(location));
+    if let Some(value) = rewritten.and_then(|location| HeaderValue::from_str(&location).ok()) {
+        response.headers_mut().insert(LOCATION, value);
+    }
+    response
 }
 
 /// The parts of a URL reference (RFC 3986, appendix B).
@@ -103,7 +130,7 @@ mod tests {
     #[test]
     fn links() {
         let prefix = "/api/v1/namespaces/n/services/s/proxy";
-        let links = Links { prefix, source: "10.0.0.1:80", requested: "localhost:8001" }.owned();
+        let links = Links { prefix, source: "10.0.0.1:80", requested: "localhost:8001", target: "" }.owned();
         for (link, want) in [
             ("/x", Some("/api/v1/namespaces/n/services/s/proxy/x")),
             ("/x/?a=b#c", Some("/api/v1/namespaces/n/services/s/proxy/x/?a=b#c")),
@@ -121,6 +148,26 @@ mod tests {
             ("https://10.0.0.1:81/x", None),
             ("javascript:alert(1)", None),
             ("mailto:a@b", None),
+        ] {
+            assert_eq!(links.rewrite(link).as_deref(), want, "{link}");
+        }
+    }
+
+    #[test]
+    fn links_of_one_server() {
+        let address = "10.0.0.1:443";
+        let links = Links { prefix: "", source: address, requested: address, target: address }.owned();
+        for (link, want) in [
+            ("/x", Some("https://10.0.0.1:443/x")),
+            ("/x//../y/?a=b#c", Some("https://10.0.0.1:443/x//../y/?a=b#c")),
+            ("http://10.0.0.1:443/x", Some("https://10.0.0.1:443/x")),
+            ("//me@10.0.0.1:443/x", Some("https://me@10.0.0.1:443/x")),
+            ("https://10.0.0.1/x", None),
+            ("https://elsewhere.test/x", None),
+            ("//elsewhere.test", None),
+            ("https://10.0.0.1:443", None),
+            ("x", None),
+            ("", None),
         ] {
             assert_eq!(links.rewrite(link).as_deref(), want, "{link}");
         }

@@ -105,9 +105,14 @@ fn refuse(code: StatusCode, text: &'static str) -> Box<Response> {
 
 /// Wraps the client's connection as a WebSocket.
 pub(crate) async fn open(client: Box<dyn ByteStream>) -> (Outgoing, Incoming) {
+    open_with(client, MAX_MESSAGE).await
+}
+
+/// As [`open`], with a limit on the bytes of a message of the client.
+pub(crate) async fn open_with(client: Box<dyn ByteStream>, most: usize) -> (Outgoing, Incoming) {
     let config = WebSocketConfig::default()
-        .max_message_size(Some(MAX_MESSAGE))
-        .max_frame_size(Some(MAX_MESSAGE))
+        .max_message_size(Some(most))
+        .max_frame_size(Some(most))
         .read_buffer_size(BUFFER)
         .write_buffer_size(0);
     WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await.split()

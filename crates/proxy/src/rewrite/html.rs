@@ -276,7 +276,7 @@ mod tests {
         ] {
             // With pieces of any size.
             for size in [1, 2, 7, page.len().max(1)] {
-                let links = Links { prefix: "/p", source: "h:1", requested: "" }.owned();
+                let links = Links { prefix: "/p", source: "h:1", requested: "", target: "" }.owned();
                 let mut rewriter = Rewriter::new(links);
                 let mut out = Vec::new();
                 page.as_bytes().chunks(size).for_each(|piece| rewriter.feed(piece, &mut out));
@@ -298,7 +298,7 @@ mod tests {
                 page.push_str(pieces[(state >> 33) as usize % pieces.len()]);
             }
             let through = |size: usize, prefix: &str| {
-                let links = Links { prefix, source: "h:1", requested: "" }.owned();
+                let links = Links { prefix, source: "h:1", requested: "", target: "" }.owned();
                 let mut rewriter = Rewriter::new(links);
                 let mut out = Vec::new();
                 page.as_bytes().chunks(size).for_each(|piece| rewriter.feed(piece, &mut out));

@@ -173,7 +173,7 @@ mod tests {
             response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(packed.len()));
-        let links = Links { prefix: "/p", source: "h:1", requested: "" }.owned();
+        let links = Links { prefix: "/p", source: "h:1", requested: "", target: "" }.owned();
         rewrite_page(response, links).into_body().read(10_000).await.unwrap().to_vec()
     }
 
