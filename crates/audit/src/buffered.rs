@@ -1,7 +1,7 @@
 //! A bounded queue that sends events in batches (`batch`). Requests never wait: events that do not fit into the queue
 //! are lost, counted and logged.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use binnacle_request::BoxFuture;
@@ -12,6 +12,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
+use crate::spill::Spill;
 use crate::{Backend, BatchOptions, Event};
 
 const PLUGIN: &str = "buffered";
@@ -21,6 +22,8 @@ pub(crate) struct Buffered {
     queue: Mutex<Option<Sender<Arc<Event>>>>,
     worker: Mutex<Option<JoinHandle<()>>>,
     metrics: Metrics,
+    /// The place for events without room, and for batches that the next backend refuses.
+    spill: Arc<OnceLock<Spill>>,
 }
 
 impl Buffered {
@@ -28,7 +31,10 @@ impl Buffered {
     pub(crate) fn new(next: Box<dyn Backend>, options: &BatchOptions, concurrent: bool, metrics: Metrics) -> Self {
         let (sender, receiver) = mpsc::channel(options.buffer_size);
         let name = format!("{PLUGIN}<{}>", next.name());
+        let spill: Arc<OnceLock<Spill>> = Arc::default();
         let worker = Worker {
+            spill: spill.clone(),
+            metrics: metrics.clone(),
             queue: receiver,
             next: next.into(),
             max_size: options.max_batch_size,
@@ -41,7 +47,14 @@ impl Buffered {
             let worker = worker.clone();
             async move { worker.lock().await.run().await }
         }));
-        Self { name, queue: Mutex::new(Some(sender)), worker: Mutex::new(Some(worker)), metrics }
+        Self { name, queue: Mutex::new(Some(sender)), worker: Mutex::new(Some(worker)), metrics, spill }
+    }
+
+    /// Keeps events that would be lost.
+    pub(crate) fn spilling(self, spill: Spill) -> Self {
+        // Nothing else sets it.
+        let _ = self.spill.set(spill);
+        self
     }
 
     fn enqueue(&self, events: &[Arc<Event>]) {
@@ -52,7 +65,7 @@ impl Buffered {
                 Some(Err(TrySendError::Full(_))) => "audit buffer queue blocked",
                 Some(Err(TrySendError::Closed(_))) | None => "audit backend shut down",
             };
-            return self.metrics.failed(PLUGIN, why, &events[at..]);
+            return keep_or_fail(&self.spill, &self.metrics, why, &events[at..]);
         }
     }
 }
@@ -66,11 +79,14 @@ impl Backend for Buffered {
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         self.queue.lock().take();
         let worker = self.worker.lock().take();
-        Box::pin(async {
+        Box::pin(async move {
             if let Some(worker) = worker
                 && let Err(error) = worker.await
             {
                 tracing::error!("the audit queue ended in a panic: {error}");
+            }
+            if let Some(spill) = self.spill.get() {
+                spill.close().await;
             }
         })
     }
@@ -80,7 +96,17 @@ impl Backend for Buffered {
     }
 }
 
+/// Spills events; those that cannot be are lost, counted and logged.
+fn keep_or_fail(spill: &OnceLock<Spill>, metrics: &Metrics, why: &str, events: &[Arc<Event>]) {
+    let lost = spill.get().map_or(events, |spill| spill.keep(events));
+    if !lost.is_empty() {
+        metrics.failed(PLUGIN, why, lost);
+    }
+}
+
 struct Worker {
+    spill: Arc<OnceLock<Spill>>,
+    metrics: Metrics,
     queue: Receiver<Arc<Event>>,
     next: Arc<dyn Backend>,
     max_size: usize,
@@ -98,9 +124,13 @@ impl Worker {
                 throttle.wait().await;
             }
             while sending.try_join_next().is_some() {}
-            let next = self.next.clone();
+            let (next, spill, metrics) = (self.next.clone(), self.spill.clone(), self.metrics.clone());
             let send = async move {
-                next.process(batch).await;
+                if spill.get().is_none() {
+                    next.process(batch).await;
+                } else if !next.process(batch.clone()).await {
+                    keep_or_fail(&spill, &metrics, "the audit webhook does not answer", &batch);
+                }
             };
             if self.concurrent {
                 sending.spawn(send);
@@ -157,11 +187,13 @@ impl Throttle {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use prometheus::Registry;
     use tokio::sync::Semaphore;
 
     use super::*;
     use crate::backend::tests::Seen;
     use crate::event::tests::full;
+    use crate::spill::{SpillMetrics, SpillOptions};
 
     fn options() -> BatchOptions {
         BatchOptions {
@@ -234,6 +266,36 @@ mod tests {
         assert_eq!(begun.load(Ordering::SeqCst), 3);
         assert!(backend.process(vec![event(9)]).await);
         assert_eq!(metrics.errors("buffered"), 4);
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_or_is_refused_is_spilled() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = SpillOptions { directory: directory.path().join("spill"), max_bytes: 1 << 20 };
+        let spill = || Spill::open(&options, SpillMetrics::register(&Registry::new()).unwrap()).unwrap();
+        let lines = || {
+            let files = std::fs::read_dir(&options.directory).unwrap();
+            files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap().lines().count()).sum::<usize>()
+        };
+        let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let metrics = Metrics::fresh();
+        let batch = BatchOptions { buffer_size: 2, max_batch_size: 1, ..super::tests::options() };
+        let slow = Slow(gate.clone(), begun.clone());
+        let backend = Buffered::new(Box::new(slow), &batch, false, metrics.clone()).spilling(spill());
+        backend.process(vec![event(0)]).await;
+        while begun.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(backend.process((1..6).map(event).collect()).await);
+        gate.add_permits(1);
+        backend.shutdown().await;
+        assert_eq!((metrics.errors("buffered"), begun.load(Ordering::SeqCst), lines()), (0, 3, 3));
+
+        let refusing = Arc::new(Seen { refuses: true, ..Seen::default() });
+        let backend = Buffered::new(Box::new(refusing), &batch, true, metrics.clone()).spilling(spill());
+        backend.process(vec![event(6)]).await;
+        backend.shutdown().await;
+        assert_eq!((metrics.errors("buffered"), lines()), (0, 4));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use binnacle_meta::{MicroTime, Status, Text};
 use binnacle_request::{AuditLevel, Impersonated, User};
 use bytes::Bytes;
 
-pub(crate) use json::{encode_line, encode_list, encoded_size};
+pub(crate) use json::{encode_item, encode_line, encode_list, encode_list_of, encoded_size};
 pub(crate) use legacy::line as legacy_line;
 
 /// The stage of a request for which an event is created.

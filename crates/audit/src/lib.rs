@@ -11,6 +11,7 @@ mod log;
 mod metrics;
 mod options;
 mod policy;
+mod spill;
 mod trail;
 mod truncate;
 mod webhook;
@@ -22,4 +23,5 @@ pub use options::{
     AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, OptionsError, TruncateOptions, WebhookOptions,
 };
 pub use policy::{Policy, PolicyError, Treatment};
+pub use spill::SpillOptions;
 pub use trail::{Answered, Trail};

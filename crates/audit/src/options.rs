@@ -14,6 +14,7 @@ use crate::buffered::Buffered;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::policy::{Policy, PolicyError};
+use crate::spill::{Spill, SpillMetrics, SpillOptions};
 use crate::truncate::Truncate;
 use crate::webhook::Webhook;
 
@@ -52,6 +53,8 @@ pub struct WebhookOptions {
     pub truncate: TruncateOptions,
     /// The proxy for calls; direct if absent.
     pub dialer: Option<Arc<Dialer>>,
+    /// The place for events that do not fit into the queue; they are lost if absent. Only for [`Mode::Batch`].
+    pub spill: Option<SpillOptions>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +106,8 @@ pub enum OptionsError {
     LogFile(std::io::Error),
     #[error("initializing audit webhook: {0}")]
     Webhook(String),
+    #[error("opening the directory for audit events: {}", io_error(.0))]
+    Spill(std::io::Error),
     #[error("cannot register metrics: {0}")]
     Metrics(#[from] prometheus::Error),
 }
@@ -153,7 +158,17 @@ impl AuditOptions {
         }
         if let Some(webhook) = &self.webhook {
             let sender = Webhook::open(webhook, metrics.clone()).map_err(OptionsError::Webhook)?;
-            let waiting = with_mode(Box::new(sender), webhook.mode, &webhook.batch, true, &metrics);
+            let spill = match &webhook.spill {
+                Some(options) => Some(open_spill(options, &sender, &webhook.batch, registry)?),
+                None => None,
+            };
+            let waiting: Box<dyn Backend> = match (webhook.mode, spill) {
+                (Mode::Batch, Some(spill)) => {
+                    let queue = Buffered::new(Box::new(sender), &webhook.batch, true, metrics.clone());
+                    Box::new(queue.spilling(spill))
+                }
+                (mode, _) => with_mode(Box::new(sender), mode, &webhook.batch, true, &metrics),
+            };
             backends.push(with_truncation(waiting, &webhook.truncate, &metrics));
         }
         let backend: Box<dyn Backend> = match backends.len() {
@@ -164,6 +179,18 @@ impl AuditOptions {
         tracing::info!("Using audit backend: {}", backend.name());
         Ok(Some(Auditor::new(policy, backend, metrics, read)))
     }
+}
+
+/// Opens the directory for events that do not fit into the queue, and begins to send what is in it.
+fn open_spill(
+    options: &SpillOptions,
+    sender: &Webhook,
+    batch: &BatchOptions,
+    registry: &Registry,
+) -> Result<Spill, OptionsError> {
+    let spill = Spill::open(options, SpillMetrics::register(registry)?).map_err(OptionsError::Spill)?;
+    spill.send_to(Arc::new(sender.clone()), batch.max_batch_size);
+    Ok(spill)
 }
 
 fn with_mode(

@@ -7,18 +7,22 @@ use binnacle_request::BoxFuture;
 use binnacle_webhook::{Backoff, Client, load};
 use bytes::Bytes;
 
-use crate::event::encode_list;
+use crate::event::{encode_list, encode_list_of};
 use crate::metrics::Metrics;
+use crate::spill::Replay;
 use crate::{Backend, Event, WebhookOptions};
 
 const PLUGIN: &str = "webhook";
 /// The timeout of a call. Go has none, but a hanging call would keep its events in memory forever.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+#[derive(Clone)]
 pub(crate) struct Webhook {
     client: Client,
     backoff: Backoff,
     metrics: Metrics,
+    /// True if the caller keeps events that are refused.
+    keeps: bool,
 }
 
 impl Webhook {
@@ -26,7 +30,8 @@ impl Webhook {
         let mut target = load(&options.config_file).map_err(|error| error.to_string())?;
         target.dialer = options.dialer.clone();
         let client = Client::new(target, TIMEOUT).map_err(|error| error.to_string())?;
-        Ok(Self { client, backoff: Backoff::starting_at(options.initial_backoff), metrics })
+        let keeps = options.spill.is_some();
+        Ok(Self { client, backoff: Backoff::starting_at(options.initial_backoff), metrics, keeps })
     }
 }
 
@@ -37,6 +42,10 @@ impl Backend for Webhook {
             // All failures are treated as transient, since events should hardly ever be lost.
             match self.backoff.run_while(|_| true, || self.client.post(list.clone())).await {
                 Ok(_) => true,
+                Err(error) if self.keeps => {
+                    tracing::warn!(%error, events = events.len(), "audit events wait on disk until the webhook answers");
+                    false
+                }
                 Err(error) => {
                     self.metrics.failed(PLUGIN, &error.to_string(), &events);
                     false
@@ -47,6 +56,12 @@ impl Backend for Webhook {
 
     fn name(&self) -> String {
         PLUGIN.to_owned()
+    }
+}
+
+impl Replay for Webhook {
+    fn replay<'a>(&'a self, events: &'a [Vec<u8>]) -> BoxFuture<'a, bool> {
+        Box::pin(async move { self.client.post(encode_list_of(events)).await.is_ok() })
     }
 }
 
@@ -96,6 +111,7 @@ mod tests {
             batch: log.batch,
             truncate: log.truncate,
             dialer: None,
+            spill: None,
         };
         let webhook = Webhook::open(&options, metrics.clone()).unwrap();
         (webhook, hook, seen, metrics)

@@ -20,14 +20,38 @@ pub(crate) fn encoded_size(event: &Event) -> usize {
     out.len()
 }
 
+/// The beginning of an `EventList`.
+const LIST: &[u8] = br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
+
 /// Encodes events as an `EventList`, the body of calls to webhooks. Items have no kind and apiVersion.
 pub(crate) fn encode_list<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
-    out.extend_from_slice(br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#);
+    out.extend_from_slice(LIST);
     for (at, event) in events.into_iter().enumerate() {
         out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
         members(event, &mut out);
         out.push(b'}');
+    }
+    out.extend_from_slice(b"]}\n");
+    out
+}
+
+/// Encodes an event as an item of an `EventList`.
+pub(crate) fn encode_item(event: &Event, out: &mut Vec<u8>) {
+    out.push(b'{');
+    members(event, out);
+    out.push(b'}');
+}
+
+/// Encodes an `EventList` of encoded items.
+pub(crate) fn encode_list_of(items: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(LIST.len() + 3 + items.iter().map(|item| item.len() + 1).sum::<usize>());
+    out.extend_from_slice(LIST);
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(item);
     }
     out.extend_from_slice(b"]}\n");
     out

@@ -1,0 +1,430 @@
+//! Events that a queue has no room for, kept in files until their server takes them.
+//!
+//! Files have a number and one event per line. A file is removed once all its events are sent; after a stop in between
+//! it is sent again, so that events may come twice and none is lost.
+
+use std::collections::VecDeque;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use binnacle_metrics::keep;
+use binnacle_request::BoxFuture;
+use binnacle_supervise::supervise;
+use parking_lot::Mutex;
+use prometheus::{IntCounter, IntGauge, Registry};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::Event;
+use crate::event::encode_item;
+
+/// The most events on their way to the writer; a disk that is slower than that loses events.
+const ON_THE_WAY: usize = 1024;
+/// The size of a file, unless the limit of all is less than eight of it.
+const FILE_BYTES: u64 = 8 << 20;
+/// The pause after a failure, which doubles up to a maximum.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The directory of the files, and its limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpillOptions {
+    pub directory: PathBuf,
+    /// The maximum size of all files together, in bytes.
+    pub max_bytes: u64,
+}
+
+/// A receiver of encoded events.
+pub(crate) trait Replay: Send + Sync + 'static {
+    /// Returns true if all events were accepted.
+    fn replay<'a>(&'a self, events: &'a [Vec<u8>]) -> BoxFuture<'a, bool>;
+}
+
+/// The files and the thread that writes them.
+pub(crate) struct Spill {
+    lines: Mutex<Option<SyncSender<Vec<u8>>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    sender: Mutex<Option<AbortHandle>>,
+    files: Arc<Files>,
+}
+
+struct Files {
+    directory: PathBuf,
+    max_bytes: u64,
+    file_bytes: u64,
+    state: Mutex<State>,
+    /// Notified when there is something to send.
+    written: Notify,
+    metrics: SpillMetrics,
+}
+
+#[derive(Default)]
+struct State {
+    /// Complete files, the oldest first.
+    complete: VecDeque<Written>,
+    open: Option<(File, Written)>,
+    /// The number of the last file.
+    last: u64,
+    bytes: u64,
+    /// True since events were lost, for one line in the log.
+    loses: bool,
+}
+
+/// A file and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Written {
+    number: u64,
+    bytes: u64,
+}
+
+/// The counters of spilled events.
+#[derive(Clone)]
+pub(crate) struct SpillMetrics {
+    spilled: IntCounter,
+    sent: IntCounter,
+    dropped: IntCounter,
+    bytes: IntGauge,
+}
+
+// === impl SpillMetrics ===
+
+impl SpillMetrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counter = |name: &str, help: &str| keep(registry, IntCounter::new(name, help)?);
+        Ok(Self {
+            spilled: counter(
+                "binnacle_audit_spilled_events_total",
+                "[ALPHA] Counter of audit events that were written to --audit-webhook-spill-dir.",
+            )?,
+            sent: counter(
+                "binnacle_audit_spill_sent_events_total",
+                "[ALPHA] Counter of audit events from --audit-webhook-spill-dir that were sent.",
+            )?,
+            dropped: counter(
+                "binnacle_audit_spill_dropped_events_total",
+                "[ALPHA] Counter of audit events that were lost because --audit-webhook-spill-dir was full or failed.",
+            )?,
+            bytes: keep(
+                registry,
+                IntGauge::new("binnacle_audit_spill_bytes", "[ALPHA] Size of the files in --audit-webhook-spill-dir.")?,
+            )?,
+        })
+    }
+}
+
+// === impl Spill ===
+
+impl Spill {
+    /// Opens the directory, with what an earlier server has left in it.
+    pub(crate) fn open(options: &SpillOptions, metrics: SpillMetrics) -> io::Result<Self> {
+        let files = Arc::new(Files::open(options, metrics)?);
+        let (lines, received) = sync_channel(ON_THE_WAY);
+        let writing = files.clone();
+        let writer =
+            std::thread::Builder::new().name("audit-spill".to_owned()).spawn(move || write_all(&writing, &received))?;
+        Ok(Self { lines: Mutex::new(Some(lines)), writer: Mutex::new(Some(writer)), sender: Mutex::default(), files })
+    }
+
+    /// Begins to send what is in the files, in batches. Must be called in a runtime.
+    pub(crate) fn send_to(&self, receiver: Arc<dyn Replay>, batch: usize) {
+        let files = self.files.clone();
+        let task = tokio::spawn(supervise("audit spill", move || send(files.clone(), receiver.clone(), batch)));
+        *self.sender.lock() = Some(task.abort_handle());
+    }
+
+    /// Keeps events, and returns those that were lost.
+    pub(crate) fn keep<'e>(&self, events: &'e [Arc<Event>]) -> &'e [Arc<Event>] {
+        let lines = self.lines.lock();
+        for (at, event) in events.iter().enumerate() {
+            let mut line = Vec::with_capacity(1024);
+            encode_item(event, &mut line);
+            line.push(b'\n');
+            match lines.as_ref().map(|lines| lines.try_send(line)) {
+                Some(Ok(())) => {}
+                Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => {
+                    self.files.metrics.dropped.inc_by((events.len() - at) as u64);
+                    return &events[at..];
+                }
+            }
+        }
+        &[]
+    }
+
+    /// Waits until everything kept is written. Nothing is kept or sent afterwards.
+    pub(crate) async fn close(&self) {
+        if let Some(sender) = self.sender.lock().take() {
+            sender.abort();
+        }
+        self.lines.lock().take();
+        let writer = self.writer.lock().take();
+        let ended = tokio::task::spawn_blocking(move || writer.map(JoinHandle::join)).await;
+        if !matches!(ended, Ok(None | Some(Ok(())))) {
+            tracing::error!("the writer of audit events that wait on disk broke off");
+        }
+    }
+}
+
+/// Writes lines until the sender is gone.
+fn write_all(files: &Files, lines: &Receiver<Vec<u8>>) {
+    while let Ok(line) = lines.recv() {
+        match files.append(&line) {
+            Ok(()) => files.metrics.spilled.inc(),
+            Err(error) => {
+                files.metrics.dropped.inc();
+                if !std::mem::replace(&mut files.state.lock().loses, true) {
+                    tracing::error!(
+                        directory = %files.directory.display(), %error, "audit events are lost, which is counted from here on"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Sends the files, one after the other, for as long as the server runs.
+async fn send(files: Arc<Files>, receiver: Arc<dyn Replay>, batch: usize) {
+    loop {
+        let Some(oldest) = files.oldest() else {
+            files.written.notified().await;
+            continue;
+        };
+        let path = files.path(oldest.number);
+        let read = tokio::task::spawn_blocking(move || fs::read(path)).await.map_err(io::Error::other);
+        let text = match read.and_then(std::convert::identity) {
+            Ok(text) => text,
+            Err(error) => {
+                tracing::error!(file = %files.path(oldest.number).display(), %error, "audit events on disk cannot be read");
+                files.forget(oldest);
+                continue;
+            }
+        };
+        // A line without an end was cut short by the end of an earlier process.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let events: Vec<Vec<u8>> = lines.map(<[u8]>::to_vec).collect();
+        for events in events.chunks(batch.max(1)) {
+            let mut pause = FIRST_PAUSE;
+            while !receiver.replay(events).await {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            files.metrics.sent.inc_by(events.len() as u64);
+        }
+        files.remove(oldest);
+    }
+}
+
+// === impl Files ===
+
+impl Files {
+    fn open(options: &SpillOptions, metrics: SpillMetrics) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&options.directory)?;
+        let mut complete = Vec::new();
+        for entry in fs::read_dir(&options.directory)? {
+            let entry = entry?;
+            if let Some(number) = number_of(&entry.file_name().to_string_lossy()) {
+                complete.push(Written { number, bytes: entry.metadata()?.len() });
+            }
+        }
+        complete.sort_by_key(|file| file.number);
+        let bytes = complete.iter().map(|file| file.bytes).sum();
+        let last = complete.last().map_or(0, |file| file.number);
+        let state = State { complete: complete.into(), last, bytes, ..State::default() };
+        let files = Self {
+            directory: options.directory.clone(),
+            max_bytes: options.max_bytes,
+            file_bytes: FILE_BYTES.min(options.max_bytes / 8),
+            state: Mutex::new(state),
+            written: Notify::new(),
+            metrics,
+        };
+        files.show(bytes);
+        Ok(files)
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.directory.join(format!("audit-{number:020}.jsonl"))
+    }
+
+    fn append(&self, line: &[u8]) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let size = line.len() as u64;
+        if state.bytes + size > self.max_bytes {
+            return Err(io::Error::other(format!("{} bytes is the limit", self.max_bytes)));
+        }
+        let (mut file, mut written) = match state.open.take() {
+            Some(open) => open,
+            None => {
+                state.last += 1;
+                let number = state.last;
+                let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path(number))?;
+                (file, Written { number, bytes: 0 })
+            }
+        };
+        let appended = file.write_all(line);
+        if appended.is_err() {
+            // The file ends here; a part of a line that stays is left out when it is read.
+            let _ = file.set_len(written.bytes);
+        } else {
+            written.bytes += size;
+            state.bytes += size;
+            state.loses = false;
+        }
+        if written.bytes >= self.file_bytes || appended.is_err() {
+            state.complete.push_back(written);
+        } else {
+            state.open = Some((file, written));
+        }
+        let bytes = state.bytes;
+        drop(state);
+        self.show(bytes);
+        self.written.notify_one();
+        appended
+    }
+
+    /// Returns the oldest file, which is not written to any more.
+    fn oldest(&self) -> Option<Written> {
+        let mut state = self.state.lock();
+        if state.complete.is_empty()
+            && let Some((_, written)) = state.open.take()
+        {
+            state.complete.push_back(written);
+        }
+        state.complete.front().copied()
+    }
+
+    fn remove(&self, file: Written) {
+        if let Err(error) = fs::remove_file(self.path(file.number)) {
+            tracing::error!(file = %self.path(file.number).display(), %error, "audit events that were sent stay on disk");
+        }
+        self.forget(file);
+    }
+
+    fn forget(&self, file: Written) {
+        let mut state = self.state.lock();
+        state.complete.retain(|other| *other != file);
+        state.bytes = state.bytes.saturating_sub(file.bytes);
+        let bytes = state.bytes;
+        drop(state);
+        self.show(bytes);
+    }
+
+    fn show(&self, bytes: u64) {
+        self.metrics.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+}
+
+/// Returns the number in the name of a file.
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("audit-")?.strip_suffix(".jsonl")?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::event::tests::full;
+
+    fn options(directory: &Path, max_bytes: u64) -> SpillOptions {
+        SpillOptions { directory: directory.join("spill"), max_bytes }
+    }
+
+    fn metrics() -> SpillMetrics {
+        SpillMetrics::register(&Registry::new()).unwrap()
+    }
+
+    fn event(id: usize) -> Arc<Event> {
+        Arc::new(Event { audit_id: id.to_string().into(), ..full() })
+    }
+
+    /// Takes events while it is open.
+    #[derive(Default)]
+    struct Server {
+        open: AtomicBool,
+        taken: Mutex<Vec<Vec<String>>>,
+    }
+
+    impl Replay for Server {
+        fn replay<'a>(&'a self, events: &'a [Vec<u8>]) -> BoxFuture<'a, bool> {
+            Box::pin(async move {
+                let open = self.open.load(Ordering::SeqCst);
+                if open {
+                    let id = |event: &Vec<u8>| {
+                        let event: serde_json::Value = serde_json::from_slice(event).unwrap();
+                        event["auditID"].as_str().unwrap().to_owned()
+                    };
+                    self.taken.lock().push(events.iter().map(id).collect());
+                }
+                open
+            })
+        }
+    }
+
+    async fn until(what: &str, condition: impl Fn() -> bool) {
+        for _ in 0..30_000 {
+            if condition() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("waited in vain: {what}");
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_sent_later_and_by_a_later_server() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(directory.path(), 1 << 20);
+        let first = metrics();
+        let spill = Spill::open(&options, first.clone()).unwrap();
+        assert!(spill.keep(&(0..5).map(event).collect::<Vec<_>>()).is_empty());
+        spill.close().await;
+        assert_eq!((first.spilled.get(), first.dropped.get()), (5, 0));
+        assert!(!spill.keep(&[event(9)]).is_empty(), "it is closed");
+        // A process that was killed may leave a part of a line.
+        let left = fs::read_dir(&options.directory).unwrap().next().unwrap().unwrap().path();
+        let mut file = OpenOptions::new().append(true).open(&left).unwrap();
+        file.write_all(b"{\"auditID\":\"cut").unwrap();
+
+        let second = metrics();
+        let spill = Spill::open(&options, second.clone()).unwrap();
+        assert_eq!(second.bytes.get() as u64, fs::metadata(&left).unwrap().len());
+        let server = Arc::new(Server::default());
+        server.open.store(true, Ordering::SeqCst);
+        spill.send_to(server.clone(), 2);
+        until("the old events", || second.sent.get() == 5).await;
+        spill.keep(&[event(5)]);
+        until("a new event", || second.sent.get() == 6).await;
+        until("no file", || fs::read_dir(&options.directory).unwrap().next().is_none()).await;
+        let taken: Vec<Vec<String>> = server.taken.lock().clone();
+        assert_eq!(taken, [vec!["0", "1"], vec!["2", "3"], vec!["4"], vec!["5"]]);
+        until("no bytes", || second.bytes.get() == 0).await;
+        spill.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_full_directory_loses_events_and_counts_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let metrics = metrics();
+        let mut line = Vec::new();
+        encode_item(&event(0), &mut line);
+        let options = options(directory.path(), 20 * (line.len() as u64 + 1));
+        let spill = Spill::open(&options, metrics.clone()).unwrap();
+        spill.keep(&(10..40).map(event).collect::<Vec<_>>());
+        spill.close().await;
+        let kept = metrics.spilled.get();
+        assert!((18..=20).contains(&kept) && kept + metrics.dropped.get() == 30, "{kept}");
+        assert!(metrics.bytes.get() as u64 <= options.max_bytes);
+        assert!(fs::read_dir(&options.directory).unwrap().count() > 1, "several files");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&options.directory).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o700);
+    }
+}
