@@ -13,10 +13,11 @@ use parking_lot::Mutex;
 use prometheus::Registry;
 
 use crate::allocation::{Claim, divide};
+use crate::current::{RequestKind, RequestLimits};
 use crate::level::{Applicant, Level, Limits, Seat};
 use crate::metrics::{FlowMetrics, Metrics};
 use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
-use crate::width::{Counts, seats};
+use crate::width::{Counts, Watchers, seats};
 
 /// The interval at which seats move between levels.
 const ADJUST_EVERY: Duration = Duration::from_secs(10);
@@ -26,6 +27,7 @@ pub struct FlowControl {
     /// The seats of all levels together.
     total_seats: u32,
     counts: Counts,
+    watchers: Watchers,
     metrics: Metrics,
     /// Has random keys, so that no client can choose names that share all queues with others.
     hasher: RandomState,
@@ -48,7 +50,7 @@ struct Matcher {
     schema: FlowSchema,
     level: Arc<Level>,
     level_uid: Text,
-    metrics: FlowMetrics,
+    metrics: Arc<FlowMetrics>,
 }
 
 /// A request that may be served.
@@ -70,13 +72,19 @@ pub struct Rejected {
 
 impl FlowControl {
     /// Creates the controller with the mandatory levels only: `exempt` for administrators, `catch-all` for all others.
-    pub fn new(total_seats: u32, counts: Counts, registry: &Registry) -> Result<Arc<Self>, prometheus::Error> {
-        let metrics = Metrics::register(registry)?;
+    pub fn new(
+        limits: RequestLimits,
+        counts: Counts,
+        watchers: Watchers,
+        registry: &Registry,
+    ) -> Result<Arc<Self>, prometheus::Error> {
+        let metrics = Metrics::register(registry, limits)?;
         let current = ArcSwap::default();
         let hasher = RandomState::new();
         let control = Self {
-            total_seats,
+            total_seats: limits.read_only.saturating_add(limits.mutating),
             counts,
+            watchers,
             metrics,
             hasher,
             current,
@@ -130,7 +138,7 @@ impl FlowControl {
         let matchers = schemas.into_iter().filter_map(|schema| {
             // A schema whose level is absent is ignored.
             let level = kept.get(&schema.level)?.clone();
-            let metrics = self.metrics.flow(&schema.name, &level.name);
+            let metrics = Arc::new(self.metrics.flow(&schema.name, &level.name));
             Some(Matcher { level_uid: level.with(|state| state.uid.clone()), schema, level, metrics })
         });
         self.current.store(Arc::new(Current { schemas: matchers.collect(), levels: kept.clone() }));
@@ -160,10 +168,24 @@ impl FlowControl {
             .with(|state| (state.limits.nominal, state.spec.queuing.map_or(1, |queuing| queuing.hand_size)));
         let seats = seats(info, query, &self.counts, nominal, hand_size);
         matcher.metrics.estimated(seats);
+        let kind = if info.is_read_only() { RequestKind::ReadOnly } else { RequestKind::Mutating };
+        if kind == RequestKind::Mutating
+            && info.is_resource_request
+            && info.resource != "leases"
+            && let Some(watchers) = (self.watchers)(info)
+        {
+            matcher.metrics.watched(watchers);
+        }
         let flow = matcher.schema.flow(info, user);
         let hash = self.hasher.hash_one((&matcher.schema.name, &flow));
-        let applicant =
-            Applicant { seats, schema: matcher.schema.name.clone(), flow, hash, metrics: matcher.metrics.clone() };
+        let applicant = Applicant {
+            seats,
+            schema: matcher.schema.name.clone(),
+            flow,
+            hash,
+            metrics: matcher.metrics.clone(),
+            kind,
+        };
         let (schema_uid, level_uid) = (matcher.schema.uid.clone(), matcher.level_uid.clone());
         match matcher.level.seat(applicant, deadline).await {
             Ok(seat) => Ok(Admitted { seat, schema_uid, level_uid }),
@@ -280,7 +302,8 @@ mod tests {
     }
 
     fn control(seats: u32, levels: &[&str], schemas: &[&str]) -> Arc<FlowControl> {
-        let control = FlowControl::new(seats, Arc::new(|_| None), &Registry::new()).unwrap();
+        let limits = RequestLimits { read_only: seats, mutating: 0 };
+        let control = FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).unwrap();
         control.configure(
             schemas.iter().map(|text| FlowSchema::read(&object(text))).collect(),
             levels.iter().map(|text| PriorityLevel::read(&object(text))).collect(),

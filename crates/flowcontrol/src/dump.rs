@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn tables() {
-        let control = FlowControl::new(10, Arc::new(|_| None), &Registry::new()).unwrap();
+        let limits = crate::RequestLimits { read_only: 10, mutating: 0 };
+        let control = FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).unwrap();
         let levels = control.dump_priority_levels();
         let lines: Vec<&str> = levels.lines().collect();
         assert!(

@@ -9,6 +9,7 @@ use binnacle_request::latency::{self, Part};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::current::RequestKind;
 use crate::demand::Demand;
 use crate::dropped::Dropped;
 use crate::metrics::{FlowMetrics, LevelMetrics};
@@ -56,7 +57,8 @@ impl Turn for Sender {
 /// The right to be served, which ends when it is dropped.
 pub struct Seat {
     level: Arc<Level>,
-    metrics: FlowMetrics,
+    metrics: Arc<FlowMetrics>,
+    kind: RequestKind,
     seats: usize,
     began: Instant,
     running: Option<Running>,
@@ -75,7 +77,8 @@ pub(crate) struct Applicant {
     pub(crate) schema: Text,
     pub(crate) flow: Text,
     pub(crate) hash: u64,
-    pub(crate) metrics: FlowMetrics,
+    pub(crate) metrics: Arc<FlowMetrics>,
+    pub(crate) kind: RequestKind,
 }
 
 impl Level {
@@ -130,42 +133,42 @@ impl Level {
     pub(crate) async fn seat(self: &Arc<Self>, applicant: Applicant, deadline: Instant) -> Result<Seat, NoSeat> {
         let began = Instant::now();
         let (sender, receiver) = oneshot::channel();
-        let Applicant { seats, schema, flow, hash, metrics } = applicant;
+        let Applicant { seats, schema, flow, hash, metrics, kind } = applicant;
         let arrival = Arrival { seats, schema, flow, hash, turn: Sender(sender) };
-        let (waits, outcome) = self.change(|state| {
+        let (waits, outcome) = self.change(began, |state| {
             let outcome = state.queues.arrive(began, arrival);
             if let Some(length) = state.queues.enqueued {
                 metrics.enqueued(length);
             }
             (!state.spec.exempt, outcome)
         });
-        let waited = |served| {
+        let waited = |now: Instant, served| {
             if waits {
-                let time = began.elapsed();
+                let time = now.saturating_duration_since(began);
                 metrics.waited(time, served);
                 latency::took(Part::QueueWait, time);
             }
         };
         let seat = |running| {
-            waited(true);
-            metrics.begun(seats);
             let began = Instant::now();
-            Seat { level: self.clone(), metrics: metrics.clone(), seats, began, running: Some(running) }
+            waited(began, true);
+            metrics.begun(began, seats, kind);
+            Seat { level: self.clone(), metrics: metrics.clone(), kind, seats, began, running: Some(running) }
         };
         let id = match outcome {
             Outcome::Served(running) => return Ok(seat(running)),
             Outcome::Refused(reason) => return Err(self.refuse(&metrics, reason)),
             Outcome::Waits(id) => id,
         };
-        let mut place = QueuePlace { level: self, metrics: &metrics, id, seats, left: false };
-        metrics.queued(1, seats);
+        let mut place = QueuePlace { level: self, metrics: &metrics, id, seats, kind, left: false };
+        metrics.queued(Instant::now(), 1, seats, kind);
         let told = tokio::time::timeout_at(deadline.into(), receiver).await;
         if let (Ok(Ok(())), Some(running)) = (told, self.with(|state| state.queues.take_started(id))) {
             place.leave();
             return Ok(seat(running));
         }
         drop(place);
-        waited(false);
+        waited(Instant::now(), false);
         Err(self.refuse(&metrics, "time-out"))
     }
 
@@ -176,18 +179,19 @@ impl Level {
     }
 
     /// Changes the queues, and records the resulting demand.
-    fn change<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, now: Instant, f: impl FnOnce(&mut State) -> T) -> T {
         self.with(|state| {
             let done = f(state);
-            let (now, load) = (Instant::now(), state.queues.load());
+            let load = state.queues.load();
             state.demand.set(now, load.demand as f64);
             self.metrics.ratios.load(now, load);
+            self.metrics.virtual_time(state.queues.now_r);
             done
         })
     }
 
-    fn finish(&self, running: Running) {
-        self.change(|state| state.queues.finish(Instant::now(), running));
+    fn finish(&self, now: Instant, running: Running) {
+        self.change(now, |state| state.queues.finish(now, running));
     }
 }
 
@@ -197,13 +201,14 @@ struct QueuePlace<'a> {
     metrics: &'a FlowMetrics,
     id: u64,
     seats: usize,
+    kind: RequestKind,
     left: bool,
 }
 
 impl QueuePlace<'_> {
     fn leave(&mut self) {
         self.left = true;
-        self.metrics.queued(-1, self.seats);
+        self.metrics.queued(Instant::now(), -1, self.seats, self.kind);
     }
 }
 
@@ -213,10 +218,11 @@ impl Drop for QueuePlace<'_> {
             return;
         }
         self.leave();
-        let gave_up = self.level.change(|state| state.queues.give_up(Instant::now(), self.id));
+        let now = Instant::now();
+        let gave_up = self.level.change(now, |state| state.queues.give_up(now, self.id));
         // The seat was assigned at the last moment, and is released.
         if let Err(Some(running)) = gave_up {
-            self.level.finish(running);
+            self.level.finish(now, running);
         }
     }
 }
@@ -224,8 +230,9 @@ impl Drop for QueuePlace<'_> {
 impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            self.metrics.ended(self.seats, self.began.elapsed());
-            self.level.finish(running);
+            let now = Instant::now();
+            self.metrics.ended(now, self.seats, now.saturating_duration_since(self.began), self.kind);
+            self.level.finish(now, running);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod allocation;
 mod controller;
+mod current;
 mod demand;
 mod dropped;
 mod dump;
@@ -13,11 +14,14 @@ mod level;
 mod metrics;
 mod queues;
 mod ratios;
+mod report;
 mod schema;
 mod spec;
 mod width;
 
 pub use controller::{Admitted, FlowControl, Rejected};
+pub use current::RequestLimits;
 pub use level::Seat;
+pub use report::LevelReport;
 pub use spec::{FlowSchema, LevelSpec, PriorityLevel, Queuing};
-pub use width::{Counts, ListSize, seats};
+pub use width::{Counts, ListSize, Watchers, seats};

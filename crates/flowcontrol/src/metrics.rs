@@ -1,7 +1,7 @@
 //! The `apiserver_flowcontrol_*` families.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use binnacle_metrics::keep;
 use prometheus::{
@@ -9,12 +9,14 @@ use prometheus::{
     Registry,
 };
 
+use crate::current::{CurrentRequests, Phase, RequestKind, RequestLimits};
 use crate::demand::Seen;
 use crate::level::Limits;
 use crate::ratios::{LevelRatios, Ratios};
 
 const DURATIONS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 const QUEUE_LENGTHS: [f64; 8] = [0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
+const WATCHERS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0];
 const FLOW: [&str; 2] = ["priority_level", "flow_schema"];
 const LEVEL: [&str; 1] = ["priority_level"];
 
@@ -40,6 +42,9 @@ pub(crate) struct Metrics {
     smoothed: GaugeVec,
     target: GaugeVec,
     fair: Gauge,
+    current_r: GaugeVec,
+    watchers: HistogramVec,
+    by_kind: CurrentRequests,
 }
 
 /// The metrics of one level.
@@ -53,11 +58,11 @@ pub(crate) struct LevelMetrics {
     deviation: Gauge,
     smoothed: Gauge,
     target: Gauge,
+    current_r: Gauge,
     pub(crate) ratios: Arc<LevelRatios>,
 }
 
 /// The metrics of one schema in its level.
-#[derive(Clone)]
 pub(crate) struct FlowMetrics {
     /// By reason.
     rejected: [(&'static str, IntCounter); 3],
@@ -69,11 +74,13 @@ pub(crate) struct FlowMetrics {
     waited: [Histogram; 2],
     served: Histogram,
     estimated: Histogram,
+    watchers: Histogram,
     queue_length: Histogram,
+    by_kind: CurrentRequests,
 }
 
 impl Metrics {
-    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub(crate) fn register(registry: &Registry, limits: RequestLimits) -> Result<Self, prometheus::Error> {
         let name = |name: &str| format!("apiserver_flowcontrol_{name}");
         let counter = |short: &str, help: &str, labels: &[&str]| {
             keep(registry, IntCounterVec::new(Opts::new(name(short), help), labels)?)
@@ -170,6 +177,14 @@ impl Metrics {
                 "[ALPHA] Time-weighted standard deviation, over last adjustment period, of demand_seats",
             )?,
             smoothed: gauge("demand_seats_smoothed", "[ALPHA] Smoothed seat demands")?,
+            current_r: gauge("current_r", "[ALPHA] R(time of last change)")?,
+            watchers: histogram(
+                "watch_count_samples",
+                "[ALPHA] count of watchers for mutating requests in API Priority and Fairness",
+                &WATCHERS,
+                &FLOW,
+            )?,
+            by_kind: keep(registry, CurrentRequests::new(limits)?)?,
             target: gauge("target_seats", "[ALPHA] Seat allocation targets")?,
             fair: keep(
                 registry,
@@ -193,6 +208,7 @@ impl Metrics {
             deviation: of(&self.deviation),
             smoothed: of(&self.smoothed),
             target: of(&self.target),
+            current_r: of(&self.current_r),
             ratios: self.ratios.level(level),
         }
     }
@@ -210,7 +226,9 @@ impl Metrics {
             waited: ["false", "true"].map(|execute| self.waited.with_label_values(&[level, schema, execute])),
             served: self.served.with_label_values(&[level, schema, "regular"]),
             estimated: self.estimated.with_label_values(&labels),
+            watchers: self.watchers.with_label_values(&labels),
             queue_length: self.queue_lengths.with_label_values(&labels),
+            by_kind: self.by_kind.clone(),
         }
     }
 
@@ -234,6 +252,11 @@ impl LevelMetrics {
         self.smoothed.set(smoothed);
     }
 
+    /// Records the virtual time of the level's queues.
+    pub(crate) fn virtual_time(&self, r: f64) {
+        self.current_r.set(r);
+    }
+
     pub(crate) fn target(&self, target: f64) {
         self.target.set(target);
     }
@@ -246,7 +269,8 @@ impl FlowMetrics {
         }
     }
 
-    pub(crate) fn queued(&self, requests: i64, seats: usize) {
+    pub(crate) fn queued(&self, now: Instant, requests: i64, seats: usize, kind: RequestKind) {
+        self.by_kind.add(now, kind, Phase::Waiting, requests);
         self.waiting.add(requests);
         self.waiting_seats.add(requests * seats as i64);
     }
@@ -260,16 +284,23 @@ impl FlowMetrics {
         self.waited[usize::from(served)].observe(time.as_secs_f64());
     }
 
-    pub(crate) fn begun(&self, seats: usize) {
+    pub(crate) fn begun(&self, now: Instant, seats: usize, kind: RequestKind) {
+        self.by_kind.add(now, kind, Phase::Executing, 1);
         self.dispatched.inc();
         self.running.inc();
         self.running_seats.add(seats as i64);
     }
 
-    pub(crate) fn ended(&self, seats: usize, took: Duration) {
+    pub(crate) fn ended(&self, now: Instant, seats: usize, took: Duration, kind: RequestKind) {
+        self.by_kind.add(now, kind, Phase::Executing, -1);
         self.running.dec();
         self.running_seats.sub(seats as i64);
         self.served.observe(took.as_secs_f64());
+    }
+
+    /// Records the number of watchers that a write will have an event for.
+    pub(crate) fn watched(&self, watchers: usize) {
+        self.watchers.observe(watchers as f64);
     }
 
     pub(crate) fn estimated(&self, seats: usize) {

@@ -49,21 +49,21 @@ struct Family {
 const FAMILIES: [Family; 3] = [
     Family {
         name: "apiserver_flowcontrol_demand_seats",
-        help: "[ALPHA] Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / \
+        help: "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / \
                (nominal number of seats for that level)",
         bounds: &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0],
         members: &[(0, None)],
     },
     Family {
         name: "apiserver_flowcontrol_priority_level_request_utilization",
-        help: "[ALPHA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant \
+        help: "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant \
                limit) waiting or in any stage of execution (but only initial stage for WATCHes)",
         bounds: &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0],
         members: &[(2, Some("executing")), (3, Some("waiting"))],
     },
     Family {
         name: "apiserver_flowcontrol_priority_level_seat_utilization",
-        help: "[ALPHA] Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but \
+        help: "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but \
                only initial stage for WATCHes)",
         bounds: &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0],
         members: &[(1, Some("executing"))],
@@ -144,7 +144,7 @@ impl LevelRatios {
 }
 
 /// A ratio, and the time for which it had each value.
-struct Ratio {
+pub(crate) struct Ratio {
     part: f64,
     whole: f64,
     since: Instant,
@@ -155,16 +155,20 @@ struct Ratio {
 }
 
 impl Ratio {
-    fn new(bounds: &'static [f64], now: Instant) -> Self {
+    pub(crate) fn new(bounds: &'static [f64], now: Instant) -> Self {
         Self { part: 0.0, whole: 1.0, since: now, bounds, nanos: vec![0; bounds.len() + 1], sum: 0.0 }
     }
 
-    fn set(&mut self, now: Instant, part: f64, whole: f64) {
+    pub(crate) fn add(&mut self, now: Instant, part: f64) {
+        self.set(now, self.part + part, self.whole);
+    }
+
+    pub(crate) fn set(&mut self, now: Instant, part: f64, whole: f64) {
         self.advance(now);
         (self.part, self.whole) = (part, whole);
     }
 
-    fn advance(&mut self, now: Instant) {
+    pub(crate) fn advance(&mut self, now: Instant) {
         let passed = u64::try_from(now.saturating_duration_since(self.since).as_nanos()).unwrap_or(u64::MAX);
         self.since = self.since.max(now);
         let ratio = self.part / self.whole;
@@ -173,7 +177,7 @@ impl Ratio {
         self.sum += ratio * passed as f64;
     }
 
-    fn histogram(&self) -> Histogram {
+    pub(crate) fn histogram(&self) -> Histogram {
         let mut count: u64 = 0;
         let buckets = self.bounds.iter().zip(&self.nanos).map(|(bound, nanos)| {
             count = count.saturating_add(*nanos);

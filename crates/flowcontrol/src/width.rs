@@ -15,6 +15,9 @@ pub struct ListSize {
 /// Returns the size of a request's resource; `None` if this server does not serve it.
 pub type Counts = Arc<dyn Fn(&RequestInfo) -> Option<ListSize> + Send + Sync>;
 
+/// Returns the number of watches of a request's resource; `None` if it is not served, or not known without waiting.
+pub type Watchers = Arc<dyn Fn(&RequestInfo) -> Option<usize> + Send + Sync>;
+
 const BYTES_PER_SEAT: u64 = 100_000;
 /// The maximum memory of a list, since lists are streamed from shared memory.
 const MOST_BYTES: u64 = 1_000_000;

@@ -181,6 +181,7 @@ impl Exposed {
 
 /// Parses stability and the deprecating release at the beginning of a family's help.
 fn kind_of(help: &str) -> Option<(String, String)> {
+    let help = help.strip_prefix("EXPERIMENTAL: ").unwrap_or(help);
     let (stability, rest) = help.strip_prefix('[')?.split_once("] ")?;
     let deprecated =
         rest.strip_prefix("(Deprecated since ").and_then(|rest| rest.split_once(')')).map_or("", |it| it.0);

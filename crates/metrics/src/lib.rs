@@ -3,6 +3,7 @@
 mod exposed;
 mod summary;
 mod text;
+mod workqueue;
 
 use prometheus::Registry;
 use prometheus::core::Collector;
@@ -10,6 +11,7 @@ use prometheus::core::Collector;
 pub use exposed::{Exposed, ExposedOptions, pair};
 pub use summary::{Summary, SummaryVec};
 pub use text::text;
+pub use workqueue::{QueuedItem, WorkItem, WorkQueue, WorkQueues};
 
 /// Registers a family and returns it; clones share the metrics.
 ///

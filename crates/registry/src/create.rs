@@ -19,6 +19,24 @@ use crate::stored::{Stored, store_failure};
 use crate::write_failure::WriteFailure;
 use crate::{names, time};
 
+/// The name under which a new object is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// That of the object itself.
+    OwnName,
+    /// That of an update which creates. As in kube-apiserver it holds even if a webhook gives the object another name.
+    Named(&'a str),
+}
+
+impl Place<'_> {
+    fn name<'v>(&'v self, object: &'v Value) -> &'v str {
+        match self {
+            Self::OwnName => object::name(object),
+            Self::Named(name) => name,
+        }
+    }
+}
+
 impl Resource {
     /// Creates an object. It is in the storage version, with defaults and managed fields.
     ///
@@ -33,7 +51,7 @@ impl Resource {
         let mut object = object.into();
         // Clients cannot set system metadata; admission, and an update that creates, can.
         object::clear_system_metadata(&mut object);
-        self.create_through(context, permit, object).await
+        self.create_through(context, permit, object, Place::OwnName).await
     }
 
     /// As [`Resource::create`], with a gate that may ask the authorizers for the permit.
@@ -42,6 +60,7 @@ impl Resource {
         context: &Context,
         gate: &dyn CreateGate,
         mut object: Sent,
+        place: Place<'_>,
     ) -> Result<Stored, Status> {
         let name = object::name(&object).to_owned();
         let attributes = self.attributes(context, Operation::Create, &name, "");
@@ -53,13 +72,20 @@ impl Resource {
             context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));
         }
         let generated = name.is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
+        if let Place::Named(_) = place {
+            if object::name(&object).is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty() {
+                return Err(Status::internal("metadata.name was not generated"));
+            }
+            // The object is placed by an update, for which admission's resourceVersion is of no importance.
+            object::set_metadata(&mut object, "resourceVersion", None);
+        }
         for _ in 1..if generated { names::ATTEMPTS } else { 1 } {
-            match self.create_once(context, gate, object.clone(), &attributes).await {
+            match self.create_once(context, gate, object.clone(), &attributes, place).await {
                 Err(status) if status.is(StatusReason::AlreadyExists) => {}
                 done => return done,
             }
         }
-        self.create_once(context, gate, object, &attributes).await
+        self.create_once(context, gate, object, &attributes, place).await
     }
 
     async fn create_once(
@@ -68,9 +94,10 @@ impl Resource {
         gate: &dyn CreateGate,
         mut object: Sent,
         attributes: &Attributes,
+        place: Place<'_>,
     ) -> Result<Stored, Status> {
         self.prepare_create(context, &mut object).await?;
-        let result = self.finish_create(context, gate, &mut object, attributes).await;
+        let result = self.finish_create(context, gate, &mut object, attributes, place).await;
         match &result {
             Err(failure) if failure.outcome_unknown => {
                 tracing::warn!(name = object::name(&object), "an object may or may not have been created");
@@ -109,6 +136,7 @@ impl Resource {
         gate: &dyn CreateGate,
         object: &mut Sent,
         attributes: &Attributes,
+        place: Place<'_>,
     ) -> Result<Stored, WriteFailure> {
         let collection = &self.collection;
         self.validate_create(context, object).await?;
@@ -121,7 +149,7 @@ impl Resource {
         });
         let attributes = named.as_ref().unwrap_or(attributes);
         collection.admission.validate(attributes, object, None, &context.notes).await?;
-        self.insert(context, &permit, object).await
+        self.insert(context, &permit, object, place).await
     }
 
     /// Writes the object if there is none; a dry run only checks that.
@@ -130,10 +158,11 @@ impl Resource {
         context: &Context,
         permit: &CreatePermit,
         object: &mut Value,
+        place: Place<'_>,
     ) -> Result<Stored, WriteFailure> {
         let collection = &self.collection;
-        self.check_permit(context, permit, object)?;
-        let name = object::name(object).to_owned();
+        let name = place.name(object).to_owned();
+        self.check_permit(context, permit, &name)?;
         let key = collection.key(&context.namespace, &name)?;
         // A resourceVersion that is not a number is ignored: only the store rejects it, and a dry run never reaches the
         // store.
@@ -196,9 +225,9 @@ impl Resource {
     }
 
     /// Checks that the permit is for this object: otherwise there is a bug, which must not allow the write.
-    fn check_permit(&self, context: &Context, permit: &CreatePermit, object: &Value) -> Result<(), Status> {
+    fn check_permit(&self, context: &Context, permit: &CreatePermit, name: &str) -> Result<(), Status> {
         let (group, plural) = (self.description.group.as_str(), self.description.plural.as_str());
-        if permit.covers(group, plural, &context.namespace, object::name(object)) {
+        if permit.covers(group, plural, &context.namespace, name) {
             return Ok(());
         }
         tracing::error!(group, plural, ?permit, "the permit to create is for another object");

@@ -78,10 +78,10 @@ impl Resource {
     fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if self.conversion.is_none() {
             let named = Named { message: &self.message, api_version: self.api_version(), kind: &self.description.kind };
-            let json = self.collection.codec().to_json(&named, entry.value(), &revision.0.to_string());
+            let json = self.collection.codec().to_json(&named, &entry.value(), &revision.0.to_string());
             return json.map(Bytes::from).map_err(|why| self.collection.undecodable(why, entry.revision()));
         }
-        let mut out = Vec::with_capacity(entry.value().len() * 3 / 2 + 64);
+        let mut out = Vec::with_capacity(entry.value_len() * 3 / 2 + 64);
         json::write(&self.converted_entry(entry, revision)?, &mut out);
         out.shrink_to_fit();
         Ok(Bytes::from(out))
@@ -89,17 +89,17 @@ impl Resource {
 
     fn make_protobuf(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if self.conversion.is_none() {
-            let message = self.collection.codec().to_protobuf(entry.value(), &revision.0.to_string());
+            let message = self.collection.codec().to_protobuf(&entry.value(), &revision.0.to_string());
             return message.map_err(|why| self.collection.undecodable(why, entry.revision()));
         }
-        let mut out = Vec::with_capacity(entry.value().len());
+        let mut out = Vec::with_capacity(entry.value_len());
         proto::encode(&self.converted_entry(entry, revision)?, &self.message, &mut out);
         Ok(Bytes::from(out))
     }
 
     /// Converts an object from its stored version to this one.
     fn converted_entry(&self, entry: &Entry, revision: Revision) -> Result<Value, Status> {
-        let mut object = self.collection.decode(entry.value(), revision)?;
+        let mut object = self.collection.decode(&entry.value(), revision)?;
         self.from_stored(&mut object);
         self.canonicalize(&mut object);
         Ok(object)

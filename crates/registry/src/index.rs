@@ -46,6 +46,10 @@ impl Indexer for ResourceIndexer {
         let fields = selectable.map(|field| field.of(&object)).collect();
         Ok(Attrs { labels, fields, value: rewritten })
     }
+
+    fn packs(&self) -> bool {
+        self.kind.strategy.is_rarely_read()
+    }
 }
 
 /// Returns true if the cache takes the field from the key.

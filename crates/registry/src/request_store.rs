@@ -5,9 +5,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use binnacle_request::latency::{Part, measured};
-use binnacle_request::trace::{self, SpanKind};
+use binnacle_request::trace::{self, OpenSpan, SpanKind, SpanParent};
 use binnacle_store::{
-    Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn, TxnResponse, told_trace,
+    CallSpan, CallTrace, Expect, KeyValue, Op, RangeRequest, RangeResponse, Revision, Store, StoreError, Txn,
+    TxnResponse, told_trace,
 };
 use bytes::Bytes;
 
@@ -29,7 +30,11 @@ impl RequestStore {
         key: Bytes,
         revision: Option<Revision>,
     ) -> Result<(Option<KeyValue>, Revision), StoreError> {
-        measured(Part::Storage, self.0.get(key, revision)).await
+        let call = measured(Part::Storage, self.0.get(key, revision));
+        match SpanParent::current() {
+            Some(parent) => told_trace(Arc::new(CallsOf(parent)), call).await,
+            None => call.await,
+        }
     }
 
     pub async fn range(&self, request: RangeRequest) -> Result<RangeResponse, StoreError> {
@@ -49,12 +54,40 @@ impl RequestStore {
 /// Adds a span for a call, with its outcome, if the request has a trace.
 async fn traced<T>(name: &'static str, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     let Some(mut span) = trace::begin(|| Cow::Borrowed(name), SpanKind::Internal) else { return call.await };
-    let context = span.context().header();
-    let done = told_trace(context.to_str().unwrap_or_default(), call).await;
+    let done = told_trace(Arc::new(CallsOf(span.as_parent())), call).await;
     if let Err(error) = &done {
         span.fail(error.to_string());
     }
     done
+}
+
+/// The calls that an engine makes for a call of a request.
+struct CallsOf(SpanParent);
+
+impl CallTrace for CallsOf {
+    fn begin(&self, method: &'static str) -> Box<dyn CallSpan> {
+        Box::new(Call(self.0.begin(method, SpanKind::Client)))
+    }
+}
+
+struct Call(OpenSpan);
+
+impl CallSpan for Call {
+    fn header(&self) -> String {
+        self.0.context().header().to_str().unwrap_or_default().to_owned()
+    }
+
+    fn set(&mut self, attribute: &'static str, value: &str) {
+        self.0.set(attribute, value);
+    }
+
+    fn set_number(&mut self, attribute: &'static str, value: i64) {
+        self.0.set(attribute, value);
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.0.fail(why);
+    }
 }
 
 impl Deref for RequestStore {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
-use binnacle_schema::{Value, canonical, nil};
+use binnacle_schema::{Message, Value, canonical, nil};
 use binnacle_scheme::{CustomSchema, MediaType, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
@@ -88,6 +88,17 @@ impl Collection {
     /// Returns the object of stored bytes, with its resourceVersion from `revision`.
     pub fn decode(&self, value: &[u8], revision: Revision) -> Result<Value, Status> {
         self.read(value, revision).map_err(|why| self.undecodable(why, revision))
+    }
+
+    /// Returns a message for [`Collection::part`] with the fields on these paths.
+    pub fn narrowed(&self, paths: &[&[&str]]) -> Message {
+        self.codec().narrow(&self.kind.message, paths)
+    }
+
+    /// Returns the part of an object in the cache that a narrowed message has, which costs less than to decode all.
+    pub fn part(&self, narrowed: &Message, value: &Bytes, revision: Revision) -> Result<Value, Status> {
+        let part = self.codec().index(&self.stored_kind(), narrowed, value);
+        part.map(|(object, _)| object).map_err(|why| self.undecodable(why, revision))
     }
 
     /// Returns the status for a value that is no valid object.

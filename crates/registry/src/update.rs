@@ -1,6 +1,7 @@
 //! Update: optimistic concurrency, immutable fields, and deletes that updates complete.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, StatusReason, Text};
 use binnacle_patch::apply::keep_unchanged_times;
@@ -13,8 +14,9 @@ use bytes::Bytes;
 use crate::accessed::as_accessed;
 use crate::admission::Operation;
 use crate::context::Context;
-use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, ensure_namespace};
+use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, Place, ensure_namespace};
 use crate::hooks::{Hooks, NoHooks, Review};
+use crate::metrics;
 use crate::object;
 use crate::permission::CreateGate;
 use crate::resource::Resource;
@@ -78,7 +80,7 @@ impl Resource {
                 }
                 // A new object has no resourceVersion.
                 object::set_metadata(&mut object, "resourceVersion", None);
-                match self.create_through(context, &**gate, object).await {
+                match self.create_through(context, &**gate, object, Place::Named(name)).await {
                     // Another request has created it: that object is updated.
                     Err(status) if status.is(StatusReason::AlreadyExists) => {
                         current = collection.store.get(key.clone(), None).await.map_err(unread)?.0;
@@ -303,7 +305,8 @@ impl Resource {
     ) -> Result<Result<Stored, (Value, Option<KeyValue>)>, (Value, WriteFailure)> {
         let collection = &self.collection;
         let mut object = object.into_object();
-        keep_unchanged_times(&old.object, &mut object);
+        let begun = Instant::now();
+        metrics::compared(keep_unchanged_times(&old.object, &mut object), begun.elapsed());
         if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &context.notes).await
         {
             return Err((object, status.into()));

@@ -151,10 +151,11 @@ impl RequestInfo {
         }
     }
 
-    /// Returns true for requests that may stay open: watches, and streams to nodes and pods.
+    /// Returns true for requests that may stay open: watches, streams to nodes and pods, profiles, and the socket of the
+    /// live page.
     pub fn is_long_running(&self) -> bool {
         if !self.is_resource_request {
-            return self.path.starts_with("/debug/pprof/");
+            return self.path.starts_with("/debug/pprof/") || self.path == "/debug/live/socket";
         }
         matches!(self.verb.as_str(), "watch" | "proxy")
             || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
@@ -335,6 +336,8 @@ mod tests {
             ("/api/v1/namespaces/n/pods/p/log", true),
             ("/api/v1/namespaces/n/pods/p/status", false),
             ("/debug/pprof/profile", true),
+            ("/debug/live/socket", true),
+            ("/debug/live/ticket", false),
             ("/healthz", false),
         ] {
             assert_eq!(parse("GET", url).unwrap().is_long_running(), want, "{url}");

@@ -230,6 +230,28 @@ pub struct OpenSpan {
     span: Option<Span>,
 }
 
+/// The place of a new span in a trace: below a certain span, whatever is innermost by then.
+pub struct SpanParent {
+    trace: Arc<Trace>,
+    span: [u8; 8],
+}
+
+impl SpanParent {
+    /// Returns the innermost span of the task's request, if it has a trace.
+    pub fn current() -> Option<Self> {
+        let trace = crate::latency::current_trace()?;
+        let span = trace.kept.lock().innermost;
+        Some(Self { trace, span })
+    }
+
+    /// Starts a span below this one.
+    pub fn begin(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind) -> OpenSpan {
+        let trace = self.trace.clone();
+        let span = trace.sampled.then(|| trace.span(name.into(), kind, SystemTime::now(), self.span));
+        OpenSpan { trace, span }
+    }
+}
+
 /// Starts a span of the task's request, if it has a trace.
 pub fn begin(name: impl FnOnce() -> Cow<'static, str>, kind: SpanKind) -> Option<OpenSpan> {
     let trace = crate::latency::current_trace()?;
@@ -247,6 +269,11 @@ impl OpenSpan {
             Some(span) => SpanContext { trace: span.trace, span: span.id, sampled: true },
             None => self.trace.outgoing(),
         }
+    }
+
+    /// Returns the place of spans below this one.
+    pub fn as_parent(&self) -> SpanParent {
+        SpanParent { trace: self.trace.clone(), span: self.context().span }
     }
 
     pub fn set(&mut self, name: &'static str, value: impl Into<Attribute>) {
@@ -342,6 +369,10 @@ mod tests {
         let handler = trace.enter("List", SpanKind::Internal, SystemTime::now());
         let mut headers = HeaderMap::new();
         working_for(&record, async {
+            let outer = begin(|| "Create etcd3".into(), SpanKind::Internal).unwrap();
+            drop(outer.as_parent().begin("etcdserverpb.KV/Txn", SpanKind::Client));
+            drop(SpanParent::current().unwrap().begin("etcdserverpb.KV/Range", SpanKind::Client));
+            drop(outer);
             let mut span = begin_request(&Method::POST, || "https://a/b".to_owned(), &mut headers).unwrap();
             span.answered(500);
         })
@@ -349,10 +380,18 @@ mod tests {
         trace.end_all();
         let spans = taken.0.lock().clone();
         let parents: Vec<_> = spans.iter().map(|span| (span.name.as_ref(), span.parent)).collect();
-        assert_eq!(parents, [("server", Some([2; 8])), ("List", Some(server)), ("HTTP POST", Some(handler))]);
+        let want = [
+            ("server", Some([2; 8])),
+            ("List", Some(server)),
+            ("etcdserverpb.KV/Txn", Some(spans[4].id)),
+            ("etcdserverpb.KV/Range", Some(handler)),
+            ("Create etcd3", Some(handler)),
+            ("HTTP POST", Some(handler)),
+        ];
+        assert_eq!(parents, want);
         let told = SpanContext::of(&headers).unwrap();
-        assert_eq!((told.trace, told.span, told.sampled), ([1; 16], spans[2].id, true));
-        assert_eq!(spans[2].error.as_deref(), Some(""));
+        assert_eq!((told.trace, told.span, told.sampled), ([1; 16], spans[5].id, true));
+        assert_eq!(spans[5].error.as_deref(), Some(""));
     }
 
     #[tokio::test]

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_store::caller_trace;
+use binnacle_store::{CallSpan, CallTrace, caller_trace};
 use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::time::{sleep, timeout};
+use tonic::Code;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic_prost::ProstCodec;
 
 use crate::api::{StatusRequest, StatusResponse, path};
+use crate::calls::{CallMetrics, go_name};
 use crate::connector::{channel, tls_config};
 use crate::error::Failure;
 use crate::options::{ConnectError, EtcdOptions};
@@ -28,6 +30,7 @@ pub(crate) struct Cluster {
 pub(crate) struct Member {
     pub(crate) endpoint: String,
     channel: Channel,
+    pub(crate) calls: CallMetrics,
     /// The time until which it is avoided because it did not answer, in milliseconds since the start.
     avoided_until: AtomicU64,
 }
@@ -50,6 +53,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// The time for which a failed member is avoided while there are others.
 const AVOID: Duration = Duration::from_secs(2);
 /// Lists come in one answer.
+/// The attribute of a span that has the code of the answer.
+const STATUS_CODE: &str = "rpc.response.status_code";
 const MAX_ANSWER: usize = i32::MAX as usize;
 
 // === impl Cluster ===
@@ -67,6 +72,7 @@ impl Cluster {
             Ok(Arc::new(Member {
                 endpoint: endpoint.clone(),
                 channel: channel(endpoint, tls.as_ref(), secure, options.dialer.clone())?,
+                calls: options.metrics.calls().clone(),
                 avoided_until: AtomicU64::new(0),
             }))
         };
@@ -153,12 +159,44 @@ impl Member {
     {
         let mut request = tonic::Request::new(request);
         require_leader(&mut request);
-        if let Some(trace) = caller_trace().and_then(|trace| trace.parse().ok()) {
+        let mut span = caller_trace().map(|trace| self.begin_span(&*trace, path));
+        if let Some(trace) = span.as_ref().and_then(|span| span.header().parse().ok()) {
             request.metadata_mut().insert("traceparent", trace);
         }
         let mut grpc = self.grpc().await?;
+        let count = self.calls.unary(path);
         let answer = grpc.unary(request, PathAndQuery::from_static(path), ProstCodec::<Q, A>::default()).await;
+        if answer.is_ok() {
+            count.received();
+        }
+        if let Some(span) = &mut span {
+            match &answer {
+                Ok(_) => span.set(STATUS_CODE, go_name(Code::Ok)),
+                Err(status) => {
+                    span.set(STATUS_CODE, go_name(status.code()));
+                    span.fail(status.message());
+                }
+            }
+        }
+        count.ended(answer.as_ref().map_or_else(tonic::Status::code, |_| Code::Ok));
         answer.map(tonic::Response::into_inner).map_err(|status| Failure::of(&status))
+    }
+
+    /// Begins the span of a call, with the name and attributes of Go's instrumentation.
+    fn begin_span(&self, trace: &dyn CallTrace, path: &'static str) -> Box<dyn CallSpan> {
+        let method = path.trim_start_matches('/');
+        let mut span = trace.begin(method);
+        span.set("rpc.method", method);
+        span.set("rpc.system.name", "grpc");
+        let address = self.endpoint.split_once("://").map_or(self.endpoint.as_str(), |(_, address)| address);
+        match address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?))) {
+            Some((host, port)) => {
+                span.set("server.address", host.trim_start_matches('[').trim_end_matches(']'));
+                span.set_number("server.port", port.into());
+            }
+            None => span.set("server.address", address),
+        }
+        span
     }
 
     /// Returns a client whose connection is ready for a request.

@@ -5,6 +5,7 @@
 //! retries in `cluster`. A [`Sequence`] writes to etcd in a given order.
 
 mod api;
+mod calls;
 mod cluster;
 mod connector;
 mod error;

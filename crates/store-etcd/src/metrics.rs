@@ -6,6 +6,8 @@ use std::time::Instant;
 use binnacle_metrics::keep;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
+use crate::calls::CallMetrics;
+
 const LATENCY_BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
     45.0, 60.0,
@@ -21,6 +23,7 @@ struct Families {
     errors: IntCounterVec,
     events: IntCounterVec,
     bookmarks: IntCounterVec,
+    calls: CallMetrics,
     resources: Vec<KeyOwner>,
 }
 
@@ -70,6 +73,7 @@ impl Metrics {
                 "[ALPHA] Number of etcd bookmarks (progress notify events) split by kind.",
                 by_resource,
             )?,
+            calls: CallMetrics::new(registry)?,
             resources,
         };
         Ok(Self(Arc::new(families)))
@@ -93,6 +97,10 @@ impl Metrics {
             return;
         }
         self.0.events.with_label_values(&[group, resource]).inc();
+    }
+
+    pub(crate) fn calls(&self) -> &CallMetrics {
+        &self.0.calls
     }
 
     /// Counts progress, without a resource: all resources share one watch.

@@ -9,10 +9,11 @@ use http::uri::PathAndQuery;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
+use tonic::{Code, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::api::{self, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse, WatchUnion, path};
+use crate::calls::CallCount;
 use crate::cluster::{Member, require_leader};
 use crate::error::Failure;
 
@@ -47,6 +48,7 @@ pub(crate) struct EventStream {
     /// Events of a revision that may be incomplete.
     held: Vec<Event>,
     reliable_progress: bool,
+    count: CallCount,
 }
 
 /// The way in which a member reports the progress of a watch.
@@ -106,24 +108,32 @@ impl EventStream {
         let _ = requests.try_send(WatchRequest { request: Some(WatchUnion::Create(create)) });
         let mut request = tonic::Request::new(ReceiverStream::new(outgoing));
         require_leader(&mut request);
+        let mut count = member.calls.stream(path::WATCH);
+        count.sent();
         let opening = async {
             let mut grpc = member.grpc().await?;
             let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
             let answers = grpc.streaming(request, PathAndQuery::from_static(path::WATCH), codec).await;
-            answers.map_err(|status| Failure::of(&status))
+            answers.map_err(|status| {
+                count.ends(status.code());
+                Failure::of(&status)
+            })
         };
         let answers = match timeout(OPEN_TIMEOUT, opening).await {
             Ok(answers) => answers?.into_inner(),
             Err(_) => return Err(Failure::Unknown("context deadline exceeded".to_owned())),
         };
-        Ok(Self { requests, answers, held: Vec::new(), reliable_progress: progress == Progress::OnRequest })
+        let reliable_progress = progress == Progress::OnRequest;
+        Ok(Self { requests, answers, held: Vec::new(), reliable_progress, count })
     }
 
     /// Requests a [`Heard::Progress`]. None comes while the member itself is behind.
     pub(crate) fn request_progress(&self) {
         let request = WatchRequest { request: Some(WatchUnion::Progress(WatchProgressRequest {})) };
         // One more request does not help while earlier ones are unsent.
-        let _ = self.requests.try_send(request);
+        if self.requests.try_send(request).is_ok() {
+            self.count.sent();
+        }
     }
 
     /// Waits for the next message. Cancel safe.
@@ -131,9 +141,16 @@ impl EventStream {
         loop {
             let answer = match self.answers.message().await {
                 Ok(Some(answer)) => answer,
-                Ok(None) => return Err(Ended::Lost("the member ended the watch".to_owned())),
-                Err(status) => return Err(Ended::Lost(Failure::of(&status).into_store_error().to_string())),
+                Ok(None) => {
+                    self.count.ends(Code::Ok);
+                    return Err(Ended::Lost("the member ended the watch".to_owned()));
+                }
+                Err(status) => {
+                    self.count.ends(status.code());
+                    return Err(Ended::Lost(Failure::of(&status).into_store_error().to_string()));
+                }
             };
+            self.count.received();
             if answer.compact_revision != 0 {
                 return Err(Ended::Compacted(unsigned(answer.compact_revision)));
             }

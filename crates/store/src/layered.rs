@@ -182,5 +182,9 @@ macro_rules! passes_upkeep_to {
         fn readiness(&self) -> $crate::Answer<'_, ()> {
             self.$inner.readiness()
         }
+
+        fn release(&self, key: &[u8], revision: $crate::Revision) {
+            self.$inner.release(key, revision);
+        }
     };
 }

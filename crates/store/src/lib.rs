@@ -19,7 +19,7 @@ use futures::stream::BoxStream;
 
 pub use compactor::{Compactor, DEFAULT_COMPACTION_INTERVAL, spawn_compactor};
 pub use layered::{LayeredStore, Values};
-pub use trace::{caller_trace, told_trace};
+pub use trace::{CallSpan, CallTrace, caller_trace, told_trace};
 pub use watched::WatchedRanges;
 
 /// The future returned by a store's method.
@@ -209,6 +209,10 @@ pub trait Store: Send + Sync + 'static {
     fn readiness(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.health()
     }
+
+    /// Tells the engine that the caller has the value that the key has had since `revision`, and rarely needs it from
+    /// here: an engine that can read it from a disk need not keep it in memory. Reads return it as before.
+    fn release(&self, _key: &[u8], _revision: Revision) {}
 
     /// Returns true if the value that the key has had since `revision` should be written again even unchanged, since
     /// its stored form has changed (for example the encryption key). Called only for updates without effect.

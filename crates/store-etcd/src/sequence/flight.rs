@@ -23,7 +23,7 @@ pub(super) enum Attempt {
     LaidOut(Revision),
     /// The turn of the next write to be carried out, and etcd's revision.
     Reached { turn: u64, revision: Revision },
-    /// Whether it was carried out, or will be, is unknown.
+    /// The outcome is unknown: the write may have been carried out, or may still be.
     Lost(String),
     /// Nothing was laid out: a lease has expired.
     LeaseEnded,

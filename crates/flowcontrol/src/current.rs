@@ -1,0 +1,162 @@
+//! Requests that wait or are served, by kind: `apiserver_flowcontrol_read_vs_write_current_requests`, and how many waited
+//! in the last second: `apiserver_current_inqueue_requests`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_metrics::pair;
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Gauge, Metric, MetricFamily, MetricType};
+
+use crate::ratios::Ratio;
+
+const NAME: &str = "apiserver_flowcontrol_read_vs_write_current_requests";
+const HELP: &str = "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of the number of requests (as a \
+                    fraction of the relevant limit) waiting or in regular stage of execution";
+const WAITING: &str = "apiserver_current_inqueue_requests";
+const WAITING_HELP: &str =
+    "[ALPHA] Maximal number of queued requests in this apiserver per request kind in last second.";
+const BOUNDS: [f64; 15] = [0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
+
+/// The limits of requests in flight, whose sum is divided among all levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    pub read_only: u32,
+    pub mutating: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    ReadOnly,
+    Mutating,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Executing,
+    Waiting,
+}
+
+/// The family. Clones share it.
+#[derive(Clone)]
+pub(crate) struct CurrentRequests {
+    descs: [Desc; 2],
+    kinds: Arc<[Mutex<Kind>; 2]>,
+}
+
+/// The requests of one kind.
+struct Kind {
+    /// By phase.
+    ratios: [Ratio; 2],
+    waiting: i64,
+    /// The highest number of waiting requests since `since`.
+    highest: i64,
+    since: Instant,
+}
+
+/// The time for which the highest number is kept.
+const LATELY: Duration = Duration::from_secs(1);
+
+impl CurrentRequests {
+    pub(crate) fn new(limits: RequestLimits) -> Result<Self, prometheus::Error> {
+        let labels = vec!["phase".to_owned(), "request_kind".to_owned()];
+        let descs = [
+            Desc::new(NAME.to_owned(), HELP.to_owned(), labels, HashMap::new())?,
+            Desc::new(WAITING.to_owned(), WAITING_HELP.to_owned(), vec!["request_kind".to_owned()], HashMap::new())?,
+        ];
+        let now = Instant::now();
+        let ratios = |limit: u32| {
+            let ratio = || {
+                let mut ratio = Ratio::new(&BOUNDS, now);
+                ratio.set(now, 0.0, f64::from(limit.max(1)));
+                ratio
+            };
+            Mutex::new(Kind { ratios: [ratio(), ratio()], waiting: 0, highest: 0, since: now })
+        };
+        Ok(Self { descs, kinds: Arc::new([ratios(limits.read_only), ratios(limits.mutating)]) })
+    }
+
+    /// Adds requests, or takes them away.
+    pub(crate) fn add(&self, now: Instant, kind: RequestKind, phase: Phase, requests: i64) {
+        let mut kind = self.kinds[kind as usize].lock();
+        kind.ratios[phase as usize].add(now, requests as f64);
+        if phase == Phase::Waiting {
+            if now.saturating_duration_since(kind.since) >= LATELY {
+                (kind.since, kind.highest) = (now, kind.waiting);
+            }
+            kind.waiting += requests;
+            kind.highest = kind.highest.max(kind.waiting);
+        }
+    }
+}
+
+impl Collector for CurrentRequests {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descs.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let now = Instant::now();
+        let mut metrics = Vec::new();
+        for (phase, phase_name) in [(Phase::Executing, "executing"), (Phase::Waiting, "waiting")] {
+            for (kind, kind_name) in [(RequestKind::Mutating, "mutating"), (RequestKind::ReadOnly, "readOnly")] {
+                let mut kind = self.kinds[kind as usize].lock();
+                let ratio = &mut kind.ratios[phase as usize];
+                ratio.advance(now);
+                let mut metric = Metric::from_label(vec![pair("phase", phase_name), pair("request_kind", kind_name)]);
+                metric.set_histogram(ratio.histogram());
+                metrics.push(metric);
+            }
+        }
+        let mut family = MetricFamily::default();
+        family.set_name(NAME.to_owned());
+        family.set_help(HELP.to_owned());
+        family.set_field_type(MetricType::HISTOGRAM);
+        family.set_metric(metrics);
+        let waiting = [(RequestKind::Mutating, "mutating"), (RequestKind::ReadOnly, "readOnly")].map(|(kind, name)| {
+            let kind = self.kinds[kind as usize].lock();
+            let recent = now.saturating_duration_since(kind.since) < 2 * LATELY;
+            let mut metric = Metric::from_label(vec![pair("request_kind", name)]);
+            let mut gauge = Gauge::default();
+            gauge.set_value(if recent { kind.highest } else { kind.waiting } as f64);
+            metric.set_gauge(gauge);
+            metric
+        });
+        let mut queued = MetricFamily::default();
+        queued.set_name(WAITING.to_owned());
+        queued.set_help(WAITING_HELP.to_owned());
+        queued.set_field_type(MetricType::GAUGE);
+        queued.set_metric(waiting.into());
+        vec![family, queued]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_counts_by_the_requests_in_it() {
+        let current = CurrentRequests::new(RequestLimits { read_only: 10, mutating: 0 }).unwrap();
+        current.add(Instant::now(), RequestKind::ReadOnly, Phase::Executing, 2);
+        let family = current.collect().remove(0);
+        let labels = |metric: &Metric| {
+            metric.get_label().iter().map(|label| label.value().to_owned()).collect::<Vec<_>>().join(",")
+        };
+        let all: Vec<String> = family.get_metric().iter().map(labels).collect();
+        assert_eq!(all, ["executing,mutating", "executing,readOnly", "waiting,mutating", "waiting,readOnly"]);
+        let histogram = family.get_metric()[1].get_histogram();
+        let counted = |at: usize| histogram.get_bucket()[at].cumulative_count();
+        // A fifth of the limit since the request began; the time before counts as none.
+        assert!(counted(3) < counted(4) && counted(4) == histogram.get_sample_count());
+        assert!(family.get_metric()[3].get_histogram().get_sample_sum() == 0.0);
+        // Who waited in the last second counts, even if it was soon served.
+        current.add(Instant::now(), RequestKind::Mutating, Phase::Waiting, 3);
+        current.add(Instant::now(), RequestKind::Mutating, Phase::Waiting, -3);
+        let queued = current.collect().remove(1);
+        let values: Vec<f64> = queued.get_metric().iter().map(|metric| metric.get_gauge().get_value()).collect();
+        assert_eq!(values, [3.0, 0.0]);
+    }
+}

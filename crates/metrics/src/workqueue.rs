@@ -1,0 +1,288 @@
+//! The `workqueue_*` families of controllers: each loop counts the items that it is told of under the name that the
+//! queue of kube-apiserver's controller has.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Gauge, Metric, MetricFamily, MetricType};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    exponential_buckets,
+};
+
+use crate::{keep, pair};
+
+const UNFINISHED: (&str, &str) = (
+    "workqueue_unfinished_work_seconds",
+    "[BETA] How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large values \
+     indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases.",
+);
+const LONGEST: (&str, &str) = (
+    "workqueue_longest_running_processor_seconds",
+    "[BETA] How many seconds has the longest running processor for workqueue been running.",
+);
+
+/// The families of all queues. Clones share them.
+#[derive(Clone)]
+pub struct WorkQueues {
+    depth: IntGaugeVec,
+    adds: IntCounterVec,
+    retries: IntCounterVec,
+    queued: HistogramVec,
+    worked: HistogramVec,
+    busy: Busy,
+}
+
+/// The metrics of one queue. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct WorkQueue(Option<Arc<Counters>>);
+
+#[derive(Debug)]
+struct Counters {
+    depth: IntGauge,
+    adds: IntCounter,
+    retries: IntCounter,
+    queued: Histogram,
+    worked: Histogram,
+    running: Arc<Mutex<Running>>,
+}
+
+/// An item that waits to be processed; dropping it takes it out of the queue.
+#[derive(Debug)]
+pub struct QueuedItem {
+    counters: Option<Arc<Counters>>,
+    since: Instant,
+}
+
+/// An item that is processed until this is dropped.
+#[derive(Debug)]
+pub struct WorkItem {
+    counters: Option<Arc<Counters>>,
+    id: u64,
+    since: Instant,
+}
+
+/// The beginnings of the items that are processed, by ID.
+#[derive(Debug, Default)]
+struct Running {
+    next: u64,
+    since: BTreeMap<u64, Instant>,
+}
+
+// === impl WorkQueues ===
+
+impl WorkQueues {
+    /// Registers the families; fails if the registry already has their names.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let opts = Opts::new;
+        let buckets = exponential_buckets(1e-8, 10.0, 10)?;
+        let histogram = |name: &str, help: &str| {
+            let options = HistogramOpts::new(name, help).buckets(buckets.clone());
+            keep(registry, HistogramVec::new(options, &["name"])?)
+        };
+        Ok(Self {
+            depth: keep(
+                registry,
+                IntGaugeVec::new(opts("workqueue_depth", "[BETA] Current depth of workqueue"), &["name"])?,
+            )?,
+            adds: keep(
+                registry,
+                IntCounterVec::new(
+                    opts("workqueue_adds_total", "[BETA] Total number of adds handled by workqueue"),
+                    &["name"],
+                )?,
+            )?,
+            retries: keep(
+                registry,
+                IntCounterVec::new(
+                    opts("workqueue_retries_total", "[BETA] Total number of retries handled by workqueue"),
+                    &["name"],
+                )?,
+            )?,
+            queued: histogram(
+                "workqueue_queue_duration_seconds",
+                "[BETA] How long in seconds an item stays in workqueue before being requested.",
+            )?,
+            worked: histogram(
+                "workqueue_work_duration_seconds",
+                "[BETA] How long in seconds processing an item from workqueue takes.",
+            )?,
+            busy: keep(registry, Busy::new()?)?,
+        })
+    }
+
+    /// Returns the queue of this name, whose metrics exist from now on.
+    pub fn queue(&self, name: &str) -> WorkQueue {
+        let running = self.busy.queues.lock().entry(name.to_owned()).or_default().clone();
+        WorkQueue(Some(Arc::new(Counters {
+            depth: self.depth.with_label_values(&[name]),
+            adds: self.adds.with_label_values(&[name]),
+            retries: self.retries.with_label_values(&[name]),
+            queued: self.queued.with_label_values(&[name]),
+            worked: self.worked.with_label_values(&[name]),
+            running,
+        })))
+    }
+}
+
+impl fmt::Debug for WorkQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueues").finish_non_exhaustive()
+    }
+}
+
+// === impl WorkQueue ===
+
+impl WorkQueue {
+    /// Counts an item that is to be processed.
+    pub fn add(&self) -> QueuedItem {
+        if let Some(counters) = &self.0 {
+            counters.adds.inc();
+            counters.depth.inc();
+        }
+        QueuedItem { counters: self.0.clone(), since: Instant::now() }
+    }
+
+    /// Counts as many items that are to be processed.
+    pub fn add_all(&self, count: usize) -> Vec<QueuedItem> {
+        (0..count).map(|_| self.add()).collect()
+    }
+
+    /// Counts items that will be processed again because processing them failed.
+    pub fn retry(&self, count: usize) {
+        if let Some(counters) = &self.0 {
+            counters.retries.inc_by(count as u64);
+        }
+    }
+}
+
+// === impl QueuedItem ===
+
+impl QueuedItem {
+    /// Takes the item out of the queue to process it.
+    pub fn begin(mut self) -> WorkItem {
+        let counters = self.counters.take();
+        let now = Instant::now();
+        let id = counters.as_ref().map_or(0, |counters| {
+            counters.depth.dec();
+            counters.queued.observe(now.saturating_duration_since(self.since).as_secs_f64());
+            let mut running = counters.running.lock();
+            running.next += 1;
+            let id = running.next;
+            running.since.insert(id, now);
+            id
+        });
+        WorkItem { counters, id, since: now }
+    }
+}
+
+impl Drop for QueuedItem {
+    fn drop(&mut self) {
+        if let Some(counters) = &self.counters {
+            counters.depth.dec();
+        }
+    }
+}
+
+// === impl WorkItem ===
+
+impl Drop for WorkItem {
+    fn drop(&mut self) {
+        if let Some(counters) = &self.counters {
+            counters.running.lock().since.remove(&self.id);
+            counters.worked.observe(self.since.elapsed().as_secs_f64());
+        }
+    }
+}
+
+/// The families of the work in progress, computed when they are read.
+#[derive(Clone)]
+struct Busy {
+    descs: [Desc; 2],
+    queues: Arc<Mutex<BTreeMap<String, Arc<Mutex<Running>>>>>,
+}
+
+impl Busy {
+    fn new() -> Result<Self, prometheus::Error> {
+        let desc = |(name, help): (&str, &str)| {
+            Desc::new(name.to_owned(), help.to_owned(), vec!["name".to_owned()], HashMap::new())
+        };
+        Ok(Self { descs: [desc(UNFINISHED)?, desc(LONGEST)?], queues: Arc::default() })
+    }
+}
+
+impl Collector for Busy {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descs.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let (now, queues) = (Instant::now(), self.queues.lock().clone());
+        let mut all = [Vec::new(), Vec::new()];
+        for (name, running) in &queues {
+            let (mut sum, mut longest) = (0.0, 0.0_f64);
+            for since in running.lock().since.values() {
+                let seconds = now.saturating_duration_since(*since).as_secs_f64();
+                sum += seconds;
+                longest = longest.max(seconds);
+            }
+            for (metrics, value) in all.iter_mut().zip([sum, longest]) {
+                let mut metric = Metric::from_label(vec![pair("name", name)]);
+                let mut gauge = Gauge::default();
+                gauge.set_value(value);
+                metric.set_gauge(gauge);
+                metrics.push(metric);
+            }
+        }
+        let family = |((name, help), metrics): ((&str, &str), Vec<Metric>)| {
+            let mut family = MetricFamily::default();
+            family.set_name(name.to_owned());
+            family.set_help(help.to_owned());
+            family.set_field_type(MetricType::GAUGE);
+            family.set_metric(metrics);
+            family
+        };
+        [UNFINISHED, LONGEST].into_iter().zip(all).map(family).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_on_its_way() {
+        let registry = Registry::new();
+        let queues = WorkQueues::register(&registry).unwrap();
+        let queue = queues.queue("autoregister");
+        let has = |line: &str| {
+            let text = crate::text(&registry.gather());
+            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+        };
+        has("workqueue_unfinished_work_seconds{name=\"autoregister\"} 0");
+        has("workqueue_queue_duration_seconds_bucket{name=\"autoregister\",le=\"9.999999999999999e-06\"} 0");
+        let mut waiting = queue.add_all(2);
+        has("workqueue_depth{name=\"autoregister\"} 2");
+        let work = waiting.pop().map(QueuedItem::begin);
+        has("workqueue_depth{name=\"autoregister\"} 1");
+        has("workqueue_queue_duration_seconds_count{name=\"autoregister\"} 1");
+        has("workqueue_work_duration_seconds_count{name=\"autoregister\"} 0");
+        let busy = queues.busy.collect();
+        assert!(busy.iter().all(|family| family.get_metric()[0].get_gauge().get_value() > 0.0));
+        drop((work, waiting));
+        queue.retry(1);
+        for line in ["depth", "retries_total", "adds_total", "unfinished_work_seconds", "work_duration_seconds_count"]
+            .into_iter()
+            .zip([0, 1, 2, 0, 1])
+            .map(|(name, value)| format!("workqueue_{name}{{name=\"autoregister\"}} {value}"))
+        {
+            has(&line);
+        }
+        // A queue without families counts nothing.
+        drop(WorkQueue::default().add().begin());
+    }
+}
