@@ -9,6 +9,7 @@ mod manifests;
 mod peers;
 mod policies;
 mod untold;
+mod validation_metrics;
 mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,16 +22,17 @@ use binnacle_aggregator::{Aggregator, AggregatorOptions, PeerMetrics};
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{
     AllocatorMetrics, AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
+    identity_lease_name,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_egress::{DialMetrics, Dialer, Egress, EgressError, Network};
 use binnacle_encryption::ConfigError;
-use binnacle_endpoints::{failure_response, read_object};
+use binnacle_endpoints::{failure_response, failure_response_or_cbor, read_object};
 use binnacle_features::Features;
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Encodings;
-use binnacle_metrics::{Exposed, keep};
+use binnacle_metrics::{Exposed, WorkQueues, keep};
 use binnacle_openapi::OpenApiLink;
 use binnacle_proxy::{CertificateMetrics, ClientIdentity, Way, register_webhook_certificates};
 use binnacle_registry::{Catalog, ROOT};
@@ -69,6 +71,7 @@ use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
 use crate::health::Lost;
 use crate::issuers::{IssuersError, NamedIssuers};
+use crate::live::{self, ShownStore};
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{PkiError, system_clock};
 use crate::renewal::Users;
@@ -175,12 +178,15 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     tell_version(&config, metrics.registry()).map_err(not_registered)?;
     binnacle_supervise::register(metrics.registry()).map_err(not_registered)?;
     binnacle_structural::register_metrics(metrics.registry()).map_err(not_registered)?;
+    binnacle_registry::register_metrics(metrics.registry()).map_err(not_registered)?;
+    binnacle_webhook::register_metrics(metrics.registry()).map_err(not_registered)?;
+    validation_metrics::register(metrics.registry()).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
-    let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
+    let server_name = identity_lease_name(config.misc.hostname.as_deref());
+    let at_rest = AtRest::open(&config.storage, root, &server_name, metrics.registry()).await?;
     let mut data = open_data(&config)?;
     let disk_failed = Arc::new(Notify::new());
-    let on_disk_failure = (config.host.on_disk_failure, &disk_failed);
-    let stores = Stores::open(&config.storage, on_disk_failure, &mut data, &egress, metrics.registry())?;
+    let stores = Stores::open(&config.storage, &config.host, &disk_failed, &mut data, &egress, metrics.registry())?;
     stores.refuse_unfinished().await?;
     let admin_socket = stores.offer();
     let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client, tracing: named_tracing } =
@@ -203,12 +209,12 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         None => authentication.signing(&service_account)?,
     };
     let selected = config.debugging.egress_config.is_some().then(|| egress.clone());
-    let issuers = issuers.make(flags, metrics.registry(), selected)?;
+    let issuers = issuers.make(flags, &server_name, metrics.registry(), selected)?;
     let itself = webhooks::itself(&authentication.own_token, tls.certificates());
     let authentication =
         authentication::build(flags, authentication, &issuers, &clients, signing.keys.clone(), &resources, &metrics)?;
     let to_collector = egress.dialer(Network::ControlPlane);
-    let authorization = authorization.make(&resources, egress.dialer(Network::ControlPlane), metrics.registry())?;
+    let authorization = authorization.make(&resources, to_collector.clone(), &server_name, metrics.registry())?;
 
     // The APIs and the components that they need.
     let (trigger, shutdown) = ShutdownTrigger::new();
@@ -234,7 +240,8 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
     let admission_policies = AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?;
     let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
-    let manifests = AdmissionManifests::begin(&plugins.manifests, &features, &sources, policies, metrics.registry())?;
+    let manifests =
+        AdmissionManifests::begin(&plugins.manifests, &features, &sources, policies, &server_name, metrics.registry())?;
     let addresses = Addresses { default: external_address(&config, port_address), ..Addresses::default() };
     let meets_others = features.enabled("UnknownVersionInteroperabilityProxy");
     let discovery_metrics = DiscoveryMetrics::register(metrics.registry(), meets_others).map_err(not_registered)?;
@@ -267,6 +274,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         aggregator: aggregator.clone(),
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
         allocators: AllocatorMetrics::register(metrics.registry()).map_err(not_registered)?,
+        queues: WorkQueues::register(metrics.registry()).map_err(not_registered)?,
         discovery_metrics,
     };
     let storage = match &at_rest {
@@ -279,7 +287,8 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     if let Some(external) = external {
         followers.spawn(external.follow(shutdown.clone()));
     }
-    follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
+    let others = policies::others(&aggregator);
+    follow_policies(&access.admission_policies.policies, &resources, &others, &mut followers, &shutdown);
     manifests.follow(&mut followers, &shutdown);
     if let Some(path) = flags.client_ca_file.clone() {
         authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
@@ -325,7 +334,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         lost: &lost,
         steps: control_plane.steps().iter().chain(&aggregation).collect(),
         livez_grace: Instant::now().checked_add(config.generic.livez_grace_period),
-        terminating,
+        terminating: terminating.clone(),
     };
     let health = checked.health(health_metrics.clone());
     let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
@@ -337,7 +346,8 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let what_is_served = move || shown.snapshot().served().clone();
     let documented = aggregator.clone();
     let encodings = Encodings::new(features.enabled("CBORServingAndStorage"));
-    let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds(), encodings);
+    let release = features.emulated().to_string();
+    let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds(), encodings, release);
     let openapi = openapi.with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
@@ -349,13 +359,17 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         Arc::new(api),
     ];
     links.push(Arc::new(ZPagesLink {
-        failure: failure_response,
+        failure: if encodings.has_cbor() { failure_response_or_cbor } else { failure_response },
+        cbor: encodings.has_cbor(),
         emulated: features.emulated(),
         flags: config.host.flags.clone(),
         more_paths: if config.misc.serves_logs { vec!["/logs"] } else { Vec::new() },
         statusz: features.enabled("ComponentStatusz"),
         flagz: features.enabled("ComponentFlagz"),
     }));
+    if let Some(page) = &config.host.configz {
+        links.push(Arc::new(page.clone()));
+    }
     debugging::serve(&config, &mut links, &mut followers, &shutdown);
     if config.misc.serves_logs {
         links.push(Arc::new(LogsLink::new("/var/log")));
@@ -364,6 +378,17 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         links.push(Arc::new(FlowDumpLink(fairness.clone())));
     }
     links.push(Arc::new(access.webhooks.page()));
+    if config.debugging.live_page {
+        links.push(Arc::new(live::link(live::Parts {
+            name: control_plane.server_name().to_owned(),
+            metrics: metrics.clone(),
+            resources: resources.clone(),
+            fairness: fairness.clone(),
+            limits: limits(&config),
+            webhooks: access.webhooks.sources(),
+            stores: ShownStore::all(&stores),
+        })));
+    }
     let issuer = &access.token_issuer.issuer;
     let keys_uri = flags.service_accounts.jwks_uri.clone();
     let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port_address).to_string()));
@@ -394,6 +419,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
             tracer,
             has_been_ready,
             draining: Some(draining),
+            leaving: Some(terminating),
         },
     });
 

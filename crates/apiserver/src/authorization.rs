@@ -17,7 +17,6 @@ use binnacle_request::{BoxFuture, RequestInfo, Shutdown, User};
 use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
-use crate::identity::identity;
 use crate::settings::{Authorization, Source};
 
 /// An error of the authorization flags or their files.
@@ -89,6 +88,7 @@ impl Prepared {
         self,
         resources: &Catalog,
         dialer: Option<Arc<Dialer>>,
+        server: &str,
         registry: &prometheus::Registry,
     ) -> Result<Made, AuthorizationError> {
         let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
@@ -108,7 +108,7 @@ impl Prepared {
             return Ok(Made { authorizer: Arc::new(union), roles, nodes, file: None });
         };
         let reloading = Reloading::new(union);
-        let metrics = ReloadMetrics::register(registry, "authorization", &identity()).map_err(failed)?;
+        let metrics = ReloadMetrics::register(registry, "authorization", server).map_err(failed)?;
         let file = ConfigFile { file: Followed::new(path, data), parts, config: self.config, metrics };
         Ok(Made { authorizer: reloading.clone(), roles, nodes, file: Some((file, reloading)) })
     }

@@ -14,7 +14,6 @@ use tokio::task::JoinHandle;
 
 use crate::assemble::{StartFailure, not_registered};
 use crate::health::StartedCheck;
-use crate::identity::identity;
 use crate::settings::Storage;
 
 /// Encryption between the resources and the stores. Reloading stops on drop.
@@ -24,9 +23,15 @@ pub(crate) struct AtRest {
 }
 
 impl AtRest {
-    /// Reads the configuration file, if there is one. `root` is the prefix of all keys.
-    pub(crate) async fn open(storage: &Storage, root: &str, registry: &Registry) -> Result<Option<Self>, StartFailure> {
-        let metrics = Metrics::new(registry, &identity()).map_err(not_registered)?;
+    /// Reads the configuration file, if there is one. `root` is the prefix of all keys, `server` the name of the identity
+    /// lease.
+    pub(crate) async fn open(
+        storage: &Storage,
+        root: &str,
+        server: &str,
+        registry: &Registry,
+    ) -> Result<Option<Self>, StartFailure> {
+        let metrics = Metrics::new(registry, server).map_err(not_registered)?;
         let Some(path) = &storage.encryption_file else { return Ok(None) };
         let loaded = load(path, storage.encryption_reload, &metrics).await?;
         metrics.in_use(&loaded.hash);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_controlplane::follow_flow_control;
-use binnacle_flowcontrol::{FlowControl, ListSize};
+use binnacle_flowcontrol::{FlowControl, ListSize, RequestLimits};
 use binnacle_registry::Catalog;
 use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_server::Metrics;
@@ -24,13 +24,19 @@ pub(crate) fn start(
     if !generic.priority_and_fairness {
         return Ok(None);
     }
-    let total = u32::try_from(generic.max_requests + generic.max_mutating_requests).unwrap_or(u32::MAX);
+    let limit = |limit| u32::try_from(limit).unwrap_or(u32::MAX);
+    let limits =
+        RequestLimits { read_only: limit(generic.max_requests), mutating: limit(generic.max_mutating_requests) };
     let counted = resources.clone();
     let counts = Arc::new(move |info: &RequestInfo| {
         let stats = counted.find(&info.api_group, &info.api_version, &info.resource)?.collection.cache.stats();
         Some(ListSize { objects: stats.objects as u64, bytes: stats.bytes as u64 })
     });
-    let control = FlowControl::new(total, counts, metrics.registry()).map_err(not_registered)?;
+    let watched = resources.clone();
+    let watchers = Arc::new(move |info: &RequestInfo| {
+        watched.find(&info.api_group, &info.api_version, &info.resource)?.collection.cache.watchers()
+    });
+    let control = FlowControl::new(limits, counts, watchers, metrics.registry()).map_err(not_registered)?;
     if let Err(status) = follow_flow_control(&control, resources, tasks, shutdown) {
         // Without its objects the mandatory defaults apply: administrators are exempt, all others share a small limit.
         tracing::warn!("flow schemas are not followed: {}", status.message());

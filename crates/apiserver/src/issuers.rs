@@ -12,7 +12,6 @@ use binnacle_meta::{go_quote, read_error};
 use binnacle_webhook::TargetError;
 
 use crate::authentication::audiences;
-use crate::identity::identity;
 use crate::settings;
 
 /// An error of the issuers' configuration.
@@ -83,16 +82,16 @@ impl NamedIssuers {
     pub(crate) fn make(
         self,
         flags: &settings::Authentication,
+        server: &str,
         registry: &prometheus::Registry,
         egress: Option<Egress>,
     ) -> Result<MadeIssuers, IssuersError> {
-        let server = identity();
         let in_file = self.config.anonymous().cloned();
         let file = match self.file {
             None => None,
             Some((path, data)) => Some(IssuersFile {
                 file: Followed::new(path, data),
-                metrics: ReloadMetrics::register(registry, "authentication", &server)?,
+                metrics: ReloadMetrics::register(registry, "authentication", server)?,
                 anonymous: in_file.clone(),
             }),
         };
@@ -100,7 +99,7 @@ impl NamedIssuers {
             algorithms: self.algorithms,
             audiences: audiences(flags),
             disallowed: flags.service_accounts.issuers.clone(),
-            metrics: Some(JwtMetrics::register(registry, &server)?),
+            metrics: Some(JwtMetrics::register(registry, server)?),
             egress,
         };
         let by_flag = || AnonymousConfig { enabled: flags.anonymous, paths: Vec::new() };

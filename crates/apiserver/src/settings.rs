@@ -28,7 +28,7 @@ pub use authentication::{Authentication, Issuers, Oidc, RequestHeader, ServiceAc
 pub use authorization::{Authorization, Source};
 pub use debugging::Debugging;
 pub use generic::Generic;
-pub use host::{DiskFailure, Host};
+pub use host::{DiskFailure, Host, OnReading};
 pub use misc::Misc;
 pub use serving::Serving;
 pub use storage::{Etcd, Storage};

@@ -20,7 +20,7 @@ use crate::admin_socket::AdminSocket;
 use crate::assemble::{StartFailure, not_registered};
 use crate::data_dir::DataDir;
 use crate::health::StoreCheck;
-use crate::settings::{DiskFailure, Etcd, Storage};
+use crate::settings::{DiskFailure, Etcd, Host, OnReading, Storage};
 use crate::timed_store::TimedStore;
 
 /// All stores of the server.
@@ -47,7 +47,8 @@ pub(crate) struct Clusters {
 impl Stores {
     pub(crate) fn open(
         storage: &Storage,
-        (on_failure, failed): (DiskFailure, &Arc<Notify>),
+        host: &Host,
+        failed: &Arc<Notify>,
         data: &mut Option<DataDir>,
         egress: &Egress,
         registry: &Registry,
@@ -60,9 +61,13 @@ impl Stores {
                 let directory = data.private("store")?;
                 // The store's lock keeps a second server out of the directory.
                 let failed = failed.clone();
+                let on_failure = host.on_disk_failure;
                 let on_failure = move |why: &str| disk_failed(on_failure, &failed, why);
-                let options =
-                    EmbeddedOptions { on_failure: Some(Arc::new(on_failure)), ..EmbeddedOptions::new(&directory) };
+                let options = EmbeddedOptions {
+                    on_failure: Some(Arc::new(on_failure)),
+                    on_reading: host.on_reading.as_ref().map(|OnReading(report)| report.clone()),
+                    ..EmbeddedOptions::new(&directory)
+                };
                 let store = Arc::new(EmbeddedStore::open(options)?);
                 crate::embedded_metrics::register(&store, registry).map_err(not_registered)?;
                 data.locked();

@@ -62,6 +62,8 @@ pub struct ChainOptions {
     pub has_been_ready: Option<HasBeenReady>,
     /// Fires when new requests should go to other servers.
     pub draining: Option<Shutdown>,
+    /// Fires when the server is about to stop: clients with HTTP/1 should come by another connection next time.
+    pub leaving: Option<Shutdown>,
 }
 
 /// The handler chain.
@@ -72,6 +74,11 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// Returns true once the server is about to stop.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.config.options.leaving.as_ref().is_some_and(Shutdown::is_fired)
+    }
+
     pub fn new(config: ChainConfig) -> Self {
         let inflight = config.metrics.inflight().clone();
         let constrained = config.features.enabled("ConstrainedImpersonation");

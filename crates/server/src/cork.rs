@@ -31,7 +31,8 @@ pub(crate) struct Gate<S> {
 
 /// The stream above TLS, which opens and shuts the gate.
 pub(crate) struct Corked<S> {
-    tls: TlsStream<Gate<S>>,
+    /// Boxed because it is large, and moved several times.
+    tls: Box<TlsStream<Gate<S>>>,
     /// Bytes that were read ahead, and are returned first.
     ahead: Bytes,
     /// Bytes written since the gate was last open.
@@ -133,7 +134,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
-    pub(crate) fn new(mut tls: TlsStream<Gate<S>>, flushes: Flushes, ahead: Bytes) -> Self {
+    pub(crate) fn new(mut tls: Box<TlsStream<Gate<S>>>, flushes: Flushes, ahead: Bytes) -> Self {
         tls.get_mut().1.set_buffer_limit(Some(HELD));
         Self { tls, ahead, held: 0, flushes, written: false, pending_flush: PendingFlush::default() }
     }
@@ -145,7 +146,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
     /// Opens or shuts the gate and returns the stream.
     fn gate(&mut self, shut: bool) -> Pin<&mut TlsStream<Gate<S>>> {
         self.tls.get_mut().0.shut = shut;
-        Pin::new(&mut self.tls)
+        Pin::new(&mut *self.tls)
     }
 
     fn poll_gather(
@@ -246,7 +247,7 @@ mod tests {
             TlsAcceptor::from(Arc::new(server)).accept(Gate::new(ours)),
             TlsConnector::from(Arc::new(client)).connect(name, theirs)
         );
-        (Corked::new(ours.unwrap(), flushes, Bytes::new()), theirs.unwrap())
+        (Corked::new(Box::new(ours.unwrap()), flushes, Bytes::new()), theirs.unwrap())
     }
 
     #[tokio::test]

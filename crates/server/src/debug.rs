@@ -1,5 +1,6 @@
 //! Debugging endpoints: settings that can be changed at run time, profiles, log files.
 
+mod configz;
 mod flags;
 mod logs;
 mod pprof;
@@ -12,6 +13,7 @@ fn below<'p>(path: &'p str, root: &str) -> Option<&'p str> {
     path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+pub use configz::ConfigPage;
 pub use flags::{DebugFlag, DebugFlagsLink};
 pub use logs::LogsLink;
 pub use pprof::{HeapProfile, PprofLink};

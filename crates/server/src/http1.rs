@@ -41,7 +41,10 @@ where
                 return Ok::<_, Infallible>(refusal.map(Outgoing::Text));
             }
             let mut response = handlers.serve(request.map(Body::new), info).await;
-            if response.extensions().get::<CloseConnection>().is_some() {
+            // Closing an idle connection may meet the next request, which HTTP/1 cannot send again; one that the client has been
+            // told of does not.
+            let leaves = response.status() != StatusCode::SWITCHING_PROTOCOLS && handlers.chain.is_leaving();
+            if leaves || response.extensions().get::<CloseConnection>().is_some() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             if let Some(by) = response.extensions().get::<SendBy>() {

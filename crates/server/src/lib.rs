@@ -33,7 +33,9 @@ mod version;
 pub use answer::{FailureWriter, json_failure, plain_text};
 pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
 pub use connections::ConnectionLimits;
-pub use debug::{DebugFlag, DebugFlagsLink, DebugSocket, DebugTextLink, HeapProfile, LogsLink, PprofLink, ZPagesLink};
+pub use debug::{
+    ConfigPage, DebugFlag, DebugFlagsLink, DebugSocket, DebugTextLink, HeapProfile, LogsLink, PprofLink, ZPagesLink,
+};
 pub use filters::authenticate::Authentication;
 pub use filters::cors::Cors;
 pub use filters::inflight::InFlightLimits;
@@ -43,7 +45,8 @@ pub use health::{HasBeenReady, Health, HealthCheck, LogCheck, PingCheck, Shutdow
 pub use inflight::InFlight;
 pub use links::Links;
 pub use listener::{BoundPort, ListenError, Listener, PortSharing};
-pub use metrics::{Metrics, MetricsLink};
+pub use metrics::process::ProcessUsage;
+pub use metrics::{InFlightCounts, Metrics, MetricsLink};
 pub use server::{Server, Stopping};
 pub use slis::{HealthMetrics, HealthMetricsLink};
 pub use tls::{

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{Status, StatusDetails};
 use binnacle_request::{Detour, Link, Preferences, Request, Response};
+use http::Method;
 
 use crate::FailureWriter;
 use crate::answer::{page_not_found, raw_json};
@@ -37,6 +38,10 @@ impl Links {
 
     /// Passes the request to the first link that claims it.
     pub(crate) async fn dispatch(&self, request: Request, failure: FailureWriter) -> Response {
+        // An answer of success would end HTTP on the connection.
+        if request.method == Method::CONNECT {
+            return page_not_found();
+        }
         if let Some(detour) = self.detours.iter().find(|detour| detour.takes(&request)) {
             return detour.handle(request).await;
         }

@@ -263,7 +263,7 @@ async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot:
 
 /// A connection after its handshake.
 struct Begun {
-    stream: TlsStream<Gate<TcpStream>>,
+    stream: Box<TlsStream<Gate<TcpStream>>>,
     /// Bytes that have been read already.
     ahead: Bytes,
     first: First,
@@ -289,11 +289,12 @@ async fn begin(shared: &Shared, tcp: TcpStream, peer: SocketAddr, state: &Connec
     None
 }
 
-async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Gate<TcpStream>>> {
+async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<Box<TlsStream<Gate<TcpStream>>>> {
     let own = tcp.local_addr().ok().map(|address| address.ip().to_canonical());
     let start = LazyConfigAcceptor::new(Acceptor::default(), Gate::new(tcp)).await?;
     let config = tls.answer_to(&start.client_hello(), own);
-    start.into_stream(config).await
+    // Boxed because tasks keep room for each variable that held it.
+    start.into_stream(config).await.map(Box::new)
 }
 
 /// Reads until the kind of the connection is known.
@@ -322,7 +323,7 @@ async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Con
 /// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers` if it is another.
 async fn serve(
     shared: Arc<Shared>,
-    stream: TlsStream<Gate<TcpStream>>,
+    stream: Box<TlsStream<Gate<TcpStream>>>,
     ahead: Bytes,
     peer: SocketAddr,
     slot: Slot,
@@ -352,11 +353,12 @@ async fn serve(
     let frames = http2.then(|| FrameMeter::new(Instant::now()));
     let stream = Meter::new(Lingering::new(stream), slot, frames);
     let ended = async {
+        // Boxed so that neither protocol takes the room of the other.
         if http2 {
             let served = http2::serve(stream, pending_flush, shared.max_streams, &handlers, &info, &state, leave);
-            served.await.map_err(|error| error.to_string())
+            Box::pin(served).await.map_err(|error| error.to_string())
         } else {
-            let served = http1::serve(stream, &handlers, &info, &state, leave).await;
+            let served = Box::pin(http1::serve(stream, &handlers, &info, &state, leave)).await;
             // A connection that is still open was upgraded, and belongs to its new owner.
             state.upgraded();
             served.map_err(|error| error.to_string())
@@ -376,6 +378,16 @@ async fn serve(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Tasks of connections last as long as these, so that their size counts for each client.
+    #[test]
+    fn tasks_are_small() {
+        fn size<A, B, C, D, E, F, T: Future>(_: impl Fn(A, B, C, D, E, F) -> T) -> usize {
+            size_of::<T>()
+        }
+        let size = size(serve);
+        assert!(size <= 1024, "{size}");
+    }
 
     #[test]
     fn whom_connections_count_for() {

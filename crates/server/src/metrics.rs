@@ -2,7 +2,7 @@
 
 pub(crate) mod process;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use binnacle_authn::{Authenticated, AuthnError};
@@ -49,6 +49,8 @@ pub struct Metrics {
     authorization_duration: HistogramVec,
     filters: FilterMetrics,
     impersonation: ImpersonationMetrics,
+    /// A further receiver of ended requests.
+    observer: OnceLock<Arc<dyn RecordSink>>,
 }
 
 const DURATION_BUCKETS: [f64; 23] = [
@@ -209,6 +211,7 @@ impl Metrics {
             filters: FilterMetrics::register(&registry)?,
             impersonation: ImpersonationMetrics::register(&registry)?,
             inflight: InFlight::new(),
+            observer: OnceLock::new(),
             registry: registry.clone(),
         };
         metrics.field_validation.with_label_values(&[""]);
@@ -221,6 +224,22 @@ impl Metrics {
     /// Returns the registry to which other parts of the server add their families.
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Lets `observer` see every request that ends, once and for all.
+    pub fn observe(&self, observer: Arc<dyn RecordSink>) {
+        let _ = self.observer.set(observer);
+    }
+
+    /// Returns the numbers of requests that are being answered.
+    pub fn in_flight(&self) -> InFlightCounts {
+        let count = |number: i64| u64::try_from(number).unwrap_or_default();
+        InFlightCounts {
+            read_only: count(self.inflight.highest(RequestKind::ReadOnly)),
+            mutating: count(self.inflight.highest(RequestKind::Mutating)),
+            long_running: count(self.inflight.now(RequestKind::LongRunning)),
+            sent_bytes: self.inflight.progress(),
+        }
     }
 
     pub(crate) fn inflight(&self) -> &Arc<InFlight> {
@@ -297,6 +316,16 @@ impl Metrics {
     }
 }
 
+/// Numbers of requests that are being answered: short ones at the highest of the last second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlightCounts {
+    pub read_only: u64,
+    pub mutating: u64,
+    pub long_running: u64,
+    /// Bytes of answers since the start.
+    pub sent_bytes: u64,
+}
+
 /// A guard for a long-running request.
 pub(crate) struct LongRunning(IntGauge);
 
@@ -310,6 +339,9 @@ impl RecordSink for Metrics {
     fn finished(&self, record: &Record, facts: &Facts) {
         access_log(record, facts);
         traces::finish(record, facts);
+        if let Some(observer) = self.observer.get() {
+            observer.finished(record, facts);
+        }
         if let (Some(part), Some(info)) = (facts.given_up_by, &facts.info) {
             let mut digits = [0; 3];
             let code = code_label(facts.status, &mut digits);

@@ -16,6 +16,7 @@ use binnacle_controlplane::{
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
+use binnacle_metrics::WorkQueues;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
@@ -53,6 +54,7 @@ pub(super) struct Access {
     pub(super) aggregator: Aggregator,
     pub(super) availability: AvailabilityMetrics,
     pub(super) allocators: AllocatorMetrics,
+    pub(super) queues: WorkQueues,
     pub(super) discovery_metrics: DiscoveryMetrics,
 }
 
@@ -72,12 +74,13 @@ pub(super) fn built_in(
         client_ca: Some(access.client_ca.clone()),
         request_header: access.request_header.clone(),
         allocators: Some(access.allocators.clone()),
+        queues: Some(access.queues.clone()),
         ..control_plane_config(config, address, &served)
     };
     let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
     let mut plugins =
         binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
-    plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer));
+    plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer, &access.aggregator));
     plugins.extend(access.webhooks.plugins());
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)

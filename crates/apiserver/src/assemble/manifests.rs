@@ -14,7 +14,6 @@ use prometheus::Registry;
 use tokio::task::JoinSet;
 
 use super::{StartFailure, not_registered};
-use crate::identity::identity;
 
 /// The manifest directories of admission plugins, loaded and followed.
 pub(super) struct AdmissionManifests(Vec<Followed>);
@@ -26,12 +25,13 @@ impl AdmissionManifests {
         features: &Arc<Features>,
         webhooks: &[Arc<Webhooks>],
         policies: &Arc<Policies>,
+        server: &str,
         registry: &Registry,
     ) -> Result<Self, StartFailure> {
         if told.is_empty() {
             return Ok(Self(Vec::new()));
         }
-        let metrics = Metrics::register(registry, &identity()).map_err(not_registered)?;
+        let metrics = Metrics::register(registry, server).map_err(not_registered)?;
         let types = types(features);
         let begin = |directory: Directory| {
             let put = put_in_force(directory.sort, webhooks, policies);

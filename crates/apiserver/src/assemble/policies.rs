@@ -5,10 +5,15 @@ use std::sync::Arc;
 use binnacle_admission::{Lookup, Plugin};
 use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_admission_policies::{
-    MutatingAdmissionPolicy, MutatingMetrics, Policies, Surroundings, ValidatingAdmissionPolicy, ValidatingMetrics,
+    MutatingAdmissionPolicy, MutatingMetrics, OtherObjects, OtherServers, Policies, Surroundings,
+    ValidatingAdmissionPolicy, ValidatingMetrics,
 };
+use binnacle_aggregator::{Aggregator, RemoteObjects};
 use binnacle_authz::Authorizer;
+use binnacle_meta::GroupVersionKind;
 use binnacle_registry::Catalog;
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
 use prometheus::Registry;
 
 /// All policies of the server, and their metrics.
@@ -35,6 +40,7 @@ impl AdmissionPolicies {
         catalog: &Catalog,
         lookup: &Arc<dyn Lookup>,
         authorizer: &Arc<dyn Authorizer>,
+        aggregator: &Aggregator,
     ) -> Vec<Arc<dyn Plugin>> {
         let surroundings = Surroundings {
             policies: self.policies.clone(),
@@ -42,6 +48,7 @@ impl AdmissionPolicies {
             lookup: lookup.clone(),
             authorizer: authorizer.clone(),
             match_conditions: self.match_conditions.clone(),
+            others: others(aggregator),
         };
         let mut plugins: Vec<Arc<dyn Plugin>> =
             vec![Arc::new(ValidatingAdmissionPolicy::new(surroundings.clone(), self.validating.clone()))];
@@ -49,5 +56,48 @@ impl AdmissionPolicies {
             plugins.push(Arc::new(MutatingAdmissionPolicy::new(surroundings, self.mutating.clone())));
         }
         plugins
+    }
+}
+
+/// Returns what policies know of the servers of APIServices.
+pub(super) fn others(aggregator: &Aggregator) -> Arc<dyn OtherServers> {
+    Arc::new(Aggregated(aggregator.clone()))
+}
+
+/// The servers of APIServices, for parameters of policies and the types of expressions.
+struct Aggregated(Aggregator);
+
+/// The objects of a kind that such a server has.
+struct Followed(Arc<RemoteObjects>);
+
+impl OtherServers for Aggregated {
+    fn objects(&self, kind: &GroupVersionKind) -> Option<Arc<dyn OtherObjects>> {
+        Some(Arc::new(Followed(self.0.objects(kind)?)))
+    }
+
+    fn kinds(&self, group: &str, version: &str, plural: &str) -> Vec<GroupVersionKind> {
+        self.0.kinds(group, version, plural)
+    }
+
+    fn document<'a>(&'a self, kind: &'a GroupVersionKind) -> BoxFuture<'a, Option<Value>> {
+        Box::pin(self.0.document(&kind.group, &kind.version))
+    }
+}
+
+impl OtherObjects for Followed {
+    fn namespaced(&self) -> bool {
+        self.0.namespaced
+    }
+
+    fn are_read(&self) -> BoxFuture<'_, bool> {
+        self.0.are_read()
+    }
+
+    fn get(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        self.0.get(namespace, name)
+    }
+
+    fn list(&self, namespace: &str) -> Vec<Arc<Value>> {
+        self.0.list(namespace)
     }
 }

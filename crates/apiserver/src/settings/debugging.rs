@@ -7,7 +7,9 @@ pub struct Debugging {
     /// True when `/debug/pprof` serves profiles, and `/debug/flags` the host's settable flags
     /// ([`Host::debug_flags`](super::Host::debug_flags)).
     pub profiling: bool,
-    /// A socket that serves both to users who may open it.
+    /// True when `/debug/live` shows browsers what the server is doing.
+    pub live_page: bool,
+    /// A socket that serves profiles and settable flags to users who may open it.
     pub socket: Option<PathBuf>,
     /// A file with a TracingConfiguration.
     pub tracing_config: Option<PathBuf>,
@@ -17,6 +19,6 @@ pub struct Debugging {
 
 impl Default for Debugging {
     fn default() -> Self {
-        Self { profiling: true, socket: None, tracing_config: None, egress_config: None }
+        Self { profiling: true, live_page: false, socket: None, tracing_config: None, egress_config: None }
     }
 }

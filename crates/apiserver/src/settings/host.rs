@@ -1,6 +1,9 @@
 //! Settings of the process that a server runs in.
 
-use binnacle_server::{DebugFlag, HeapProfile};
+use std::fmt;
+use std::sync::Arc;
+
+use binnacle_server::{ConfigPage, DebugFlag, HeapProfile};
 
 /// Settings that the owner of the process chooses.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +18,27 @@ pub struct Host {
     pub debug_flags: Vec<DebugFlag>,
     /// The source of memory profiles, at `/debug/pprof/heap`: the process provides it, as it chooses the allocator.
     pub heap_profile: Option<HeapProfile>,
+    /// The page `/configz`, if the program has a configuration file.
+    pub configz: Option<ConfigPage>,
+    pub on_reading: Option<OnReading>,
+}
+
+/// Is called while the embedded store is read at the start: with the bytes that have been read, and all of them.
+#[derive(Clone)]
+pub struct OnReading(pub(crate) Arc<dyn Fn(u64, u64) + Send + Sync>);
+
+// === impl OnReading ===
+
+impl OnReading {
+    pub fn new(report: Arc<dyn Fn(u64, u64) + Send + Sync>) -> Self {
+        Self(report)
+    }
+}
+
+impl fmt::Debug for OnReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnReading")
+    }
 }
 
 /// The reaction to a failed disk of an embedded store. Nothing may be written after data whose durability is unknown,

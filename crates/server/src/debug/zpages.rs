@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use binnacle_features::Version;
 use binnacle_meta::{Status, Time};
 use binnacle_request::{Body, BoxFuture, Link, Preferences, Request, RequestInfo, Response, pretty};
-use binnacle_schema::{Object, Value, json, yaml};
+use binnacle_schema::{Object, Value, cbor, json, yaml};
 use http::HeaderValue;
 use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use jiff::Timestamp;
@@ -20,14 +20,18 @@ const GROUP: &str = "config.k8s.io";
 const CURRENT: &str = "v1beta1";
 const OLD: &str = "v1alpha1";
 /// In the order in which errors list them.
-const PRODUCED: [&str; 3] = ["application/json", "application/yaml", "text/plain"];
+const PRODUCED: [&str; 4] = ["application/json", "application/yaml", "text/plain", CBOR];
+const CBOR: &str = "application/cbor";
 const HEADER: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees \
                       and is for debugging purposes only.\n";
 const COMPONENT: &str = "apiserver";
 
 /// Serves the pages whose feature gates are on.
 pub struct ZPagesLink {
+    /// Writes failures, in CBOR too if that is offered.
     pub failure: FailureWriter,
+    /// True if CBOR is offered.
+    pub cbor: bool,
     /// The version of Kubernetes that the server acts as.
     pub emulated: Version,
     /// Names and values of all flags.
@@ -128,7 +132,8 @@ impl ZPagesLink {
     fn answer(&self, page: Page, request: &mut Request) -> Response {
         request.record.note(|facts| facts.served = true);
         let accept = request.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-        match negotiate(accept, page) {
+        let produced = &PRODUCED[..if self.cbor { 4 } else { 3 }];
+        match negotiate(accept, page, produced) {
             Some(Form::Text) => plain_text(self.text(page)),
             Some(Form::Object { media_type, version }) => {
                 let object = self.object(page, version);
@@ -148,7 +153,9 @@ impl ZPagesLink {
                 response
             }
             None => {
-                (self.failure)(&Status::not_acceptable(&PRODUCED), &Preferences::of(&request.headers, &request.query))
+                let mut preferences = Preferences::of(&request.headers, &request.query);
+                preferences.accept = HeaderValue::try_from(without_protobuf(accept)).ok();
+                (self.failure)(&Status::not_acceptable(produced), &preferences)
             }
         }
     }
@@ -188,7 +195,20 @@ impl Page {
     }
 }
 
+/// Removes protobuf, in which these pages answer nothing, from an Accept header.
+fn without_protobuf(accept: &str) -> String {
+    let is_protobuf = |clause: &&str| clause.trim().starts_with("application/vnd.kubernetes.protobuf");
+    let others: Vec<&str> = accept.split(',').filter(|clause| !is_protobuf(clause)).collect();
+    // An empty header would accept everything.
+    if others.is_empty() { "text/plain".to_owned() } else { others.join(",") }
+}
+
 fn written(object: &Value, media_type: &str, is_pretty: bool) -> Body {
+    if media_type == CBOR {
+        let mut bytes = Vec::new();
+        cbor::write(object, None, &mut bytes);
+        return Body::from(bytes);
+    }
     if media_type == "application/yaml" {
         return Body::from(yaml::to_string(object));
     }
@@ -203,14 +223,14 @@ fn written(object: &Value, media_type: &str, is_pretty: bool) -> Body {
 }
 
 /// Returns the form of the answer: an object if the client names its kind, text otherwise.
-fn negotiate(accept: &str, page: Page) -> Option<Form> {
+fn negotiate(accept: &str, page: Page, produced: &[&'static str]) -> Option<Form> {
     if accept.trim().is_empty() {
         return Some(Form::Text);
     }
     let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
     // The highest quality first, with a stable sort.
     clauses.sort_by(|one, other| other.quality.total_cmp(&one.quality));
-    clauses.iter().find_map(|clause| PRODUCED.into_iter().find_map(|media_type| clause.form(media_type, page)))
+    clauses.iter().find_map(|clause| produced.iter().find_map(|media_type| clause.form(media_type, page)))
 }
 
 /// One part of an Accept header.
@@ -289,8 +309,25 @@ mod tests {
                 object("application/json", CURRENT),
             ),
             ("text/plain;as=Statusz", None),
+            ("application/cbor", None),
+            ("application/cbor;as=Statusz;v=v1beta1;g=config.k8s.io", object(CBOR, CURRENT)),
+            // CBOR comes last.
+            ("*/*;as=Statusz;v=v1beta1;g=config.k8s.io", object("application/json", CURRENT)),
         ] {
-            assert_eq!(negotiate(accept, Page::Statusz), want, "{accept}");
+            assert_eq!(negotiate(accept, Page::Statusz, &PRODUCED), want, "{accept}");
+        }
+        let cbor = "application/cbor;as=Statusz;v=v1beta1;g=config.k8s.io";
+        assert_eq!(negotiate(cbor, Page::Statusz, &PRODUCED[..3]), None);
+    }
+
+    #[test]
+    fn failures_are_not_protobuf() {
+        for (accept, want) in [
+            ("application/vnd.kubernetes.protobuf", "text/plain"),
+            ("application/vnd.kubernetes.protobuf;q=1, application/yaml", " application/yaml"),
+            ("text/html,application/cbor", "text/html,application/cbor"),
+        ] {
+            assert_eq!(without_protobuf(accept), want, "{accept}");
         }
     }
 }

@@ -36,6 +36,32 @@ struct Snapshot {
 /// The kernel counts CPU time and start times in hundredths of a second (`USER_HZ`, part of its ABI).
 const TICKS: f64 = 100.0;
 
+/// The resources that this process uses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessUsage {
+    /// User and system time since the start.
+    pub cpu_seconds: f64,
+    pub resident_bytes: u64,
+    pub open_files: u64,
+    pub most_files: u64,
+    /// The start in seconds of the Unix epoch.
+    pub started: f64,
+}
+
+impl ProcessUsage {
+    /// Returns the usage of now; `None` without `/proc`.
+    pub fn now() -> Option<Self> {
+        let now = snapshot()?;
+        Some(Self {
+            cpu_seconds: now.cpu_seconds,
+            resident_bytes: now.resident as u64,
+            open_files: now.open_files as u64,
+            most_files: now.most_files as u64,
+            started: boot_time()? + now.started,
+        })
+    }
+}
+
 pub(crate) const START_TIME: &str = "process_start_time_seconds";
 pub(crate) const START_TIME_HELP: &str = "Start time of the process since unix epoch in seconds.";
 

@@ -1,0 +1,207 @@
+//! Makes a message each second while a page is open, once for all pages.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use binnacle_request::BoxFuture;
+use binnacle_supervise::supervise;
+use bytes::Bytes;
+use futures::Stream;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+
+use crate::observer::{Observer, epoch_millis};
+use crate::snapshot::{Gauges, Snapshot};
+
+/// The limit on open pages.
+pub(crate) const PAGES: usize = 8;
+const EVERY: Duration = Duration::from_secs(1);
+/// The time after which a page must ask again, so that a right that was taken away ends.
+const LIFETIME: Duration = Duration::from_secs(600);
+
+/// The source of the figures of other parts.
+pub trait Figures: Send + Sync {
+    /// Reads the figures. It takes no longer than about a second.
+    fn read(&self) -> BoxFuture<'_, Gauges>;
+}
+
+/// The maker of messages. It works while there is a [`Viewer`].
+pub struct Sampler {
+    observer: Arc<Observer>,
+    figures: Arc<dyn Figures>,
+    places: Arc<Semaphore>,
+    latest: watch::Sender<Bytes>,
+    work: Mutex<Work>,
+}
+
+#[derive(Default)]
+struct Work {
+    viewers: usize,
+    task: Option<JoinHandle<()>>,
+}
+
+/// An open page.
+pub(crate) struct Viewer {
+    sampler: Arc<Sampler>,
+    messages: watch::Receiver<Bytes>,
+    until: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+// === impl Sampler ===
+
+impl Sampler {
+    pub fn new(observer: Arc<Observer>, figures: Arc<dyn Figures>) -> Arc<Self> {
+        let (places, latest) = (Arc::new(Semaphore::new(PAGES)), watch::Sender::new(Bytes::new()));
+        Arc::new(Self { observer, figures, places, latest, work: Mutex::default() })
+    }
+
+    /// Returns the number of further pages that can be opened.
+    pub(crate) fn free(&self) -> usize {
+        self.places.available_permits()
+    }
+
+    /// Opens a page; `None` if there are too many.
+    pub(crate) fn open(self: &Arc<Self>) -> Option<Viewer> {
+        let place = self.places.clone().try_acquire_owned().ok()?;
+        let mut work = self.work.lock();
+        work.viewers += 1;
+        if work.task.is_none() {
+            self.observer.begin();
+            let sampler = Arc::downgrade(self);
+            work.task = Some(tokio::spawn(supervise("live page", move || {
+                let sampler = sampler.clone();
+                async move {
+                    let mut turn = interval(EVERY);
+                    turn.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                    loop {
+                        turn.tick().await;
+                        let Some(sampler) = sampler.upgrade() else { return };
+                        sampler.sample().await;
+                    }
+                }
+            })));
+        }
+        drop(work);
+        let mut messages = self.latest.subscribe();
+        if !messages.borrow().is_empty() {
+            messages.mark_changed();
+        }
+        Some(Viewer { sampler: self.clone(), messages, until: Instant::now() + LIFETIME, _place: place })
+    }
+
+    async fn sample(&self) {
+        let gauges = self.figures.read().await;
+        let pages = self.work.lock().viewers;
+        let mut snapshot = Snapshot { at: epoch_millis(SystemTime::now()), pages, gauges, ..Snapshot::default() };
+        self.observer.tell(&mut snapshot);
+        // All keys are texts, so there is no error.
+        if let Ok(message) = serde_json::to_vec(&snapshot) {
+            self.latest.send_replace(message.into());
+        }
+    }
+
+    fn leave(&self) {
+        let mut work = self.work.lock();
+        work.viewers -= 1;
+        if work.viewers == 0 {
+            if let Some(task) = work.task.take() {
+                task.abort();
+            }
+            self.observer.end();
+            self.latest.send_replace(Bytes::new());
+        }
+    }
+}
+
+// === impl Viewer ===
+
+impl Viewer {
+    /// Returns the messages. A reader that is late misses those in between.
+    pub(crate) fn messages(self) -> impl Stream<Item = Bytes> + Send + 'static {
+        futures::stream::unfold(self, |mut viewer| async move {
+            loop {
+                let changed = timeout_at(viewer.until, viewer.messages.changed()).await;
+                if !matches!(changed, Ok(Ok(()))) {
+                    return None;
+                }
+                let message = viewer.messages.borrow_and_update().clone();
+                if !message.is_empty() {
+                    return Some((message, viewer));
+                }
+            }
+        })
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.sampler.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Figures for Counted {
+        fn read(&self) -> BoxFuture<'_, Gauges> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Gauges::default() })
+        }
+    }
+
+    fn sampler() -> (Arc<Sampler>, Arc<Counted>) {
+        let figures = Arc::new(Counted::default());
+        (Sampler::new(Arc::default(), figures.clone()), figures)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_read_without_a_page() {
+        let (sampler, figures) = sampler();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(figures.0.load(Ordering::Relaxed), 0);
+        let mut messages = Box::pin(sampler.open().unwrap().messages());
+        for _ in 0..3 {
+            assert!(messages.next().await.unwrap().starts_with(b"{\"at\":"));
+        }
+        // A second page gets the last message at once, and makes no more work.
+        let mut second = Box::pin(sampler.open().unwrap().messages());
+        assert!(second.next().await.is_some());
+        assert_eq!(figures.0.load(Ordering::Relaxed), 3);
+        drop((messages, second));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(figures.0.load(Ordering::Relaxed), 3);
+        let mut again = pin!(sampler.open().unwrap().messages());
+        assert!(again.next().await.is_some());
+        assert_eq!(figures.0.load(Ordering::Relaxed), 4);
+    }
+
+    #[tokio::test]
+    async fn pages_are_bounded() {
+        let (sampler, _) = sampler();
+        let mut open: Vec<_> = (0..PAGES).map(|_| sampler.open().unwrap()).collect();
+        assert!(sampler.open().is_none() && sampler.free() == 0);
+        open.pop();
+        assert!(sampler.open().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_must_ask_again() {
+        let (sampler, _) = sampler();
+        let messages = sampler.open().unwrap().messages();
+        let count = messages.count().await;
+        assert!((590..=601).contains(&count), "{count}");
+        assert_eq!(sampler.free(), PAGES);
+    }
+}
