@@ -10,17 +10,21 @@ mod authentication;
 mod authorization;
 mod check;
 mod features;
+mod file;
 mod generic;
 mod global;
 mod help;
 mod inert;
 mod kubelet;
 mod logs;
+#[cfg(test)]
+mod manual;
 mod metrics;
 mod misc;
 #[cfg(test)]
 mod page;
 mod parse;
+mod reload;
 mod serving;
 mod storage;
 mod table;
@@ -34,6 +38,7 @@ use binnacle_apiserver::settings::{
 };
 
 pub(crate) use logs::{LogFormat, Logs, Module, Verbosity};
+pub(crate) use reload::ConfigFile;
 pub(crate) use table::FlagError;
 
 use parse::Given;
@@ -77,6 +82,8 @@ pub(crate) struct Config {
     pub(crate) shown: Vec<(String, String)>,
     /// Flags that were given but have no effect, with the reasons.
     pub(crate) inert: Vec<(&'static str, &'static str)>,
+    /// The file of `--config`.
+    pub(crate) file: Option<ConfigFile>,
 }
 
 /// Settings that are read from flags.
@@ -86,7 +93,10 @@ trait FromFlags: Sized {
 
 /// Parses the arguments after the program's name.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, FlagError> {
-    let (given, errors) = parse::parse(&GROUPS, arguments);
+    let (mut given, mut errors) = parse::parse(&GROUPS, arguments);
+    let line = given.clone();
+    let (contents, of_file) = file::add(&mut given);
+    errors.extend(of_file);
     if given.flag("check-config")? {
         return Ok(Command::Checked(check::check(given, errors)));
     }
@@ -100,7 +110,9 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         return Ok(Command::Print(text));
     }
     let (settings, logs) = read(&given)?;
-    Ok(Command::Serve(Box::new(Config { settings, logs, shown: given.shown(), inert: inert::given(&given) })))
+    let file = line.text("config").map(|path| ConfigFile::new(path.into(), contents, line.clone(), given.clone()));
+    let (shown, inert) = (given.shown(), inert::given(&given));
+    Ok(Command::Serve(Box::new(Config { settings, logs, shown, inert, file })))
 }
 
 /// Reads the settings of the server and its log.

@@ -12,7 +12,7 @@ use binnacle_server::DebugFlag;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::flags::{Logs, Verbosity};
+use crate::flags::{Logs, Module, Verbosity};
 
 use format::LogLayer;
 use levels::Levels;
@@ -47,6 +47,15 @@ impl Logging {
             levels.set(verbosity);
             Ok(format!("successfully set klog.logging.verbosity to {text}"))
         })
+    }
+
+    /// Returns what sets the verbosity of all files and of single ones.
+    pub(crate) fn setter(&self) -> impl Fn(u32, Vec<Module>) + Send + Sync + use<> {
+        let levels = self.levels.clone();
+        move |verbosity, modules| {
+            levels.set_modules(modules);
+            levels.set(verbosity);
+        }
     }
 
     /// Writes the buffered lines.

@@ -11,9 +11,11 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use binnacle_apiserver::settings::{DiskFailure, Host};
+use binnacle_apiserver::settings::{DiskFailure, Host, OnReading};
 use binnacle_apiserver::{Handle, Server, Settings};
-use binnacle_server::{HeapProfile, KUBERNETES_VERSION};
+use binnacle_progress::Progress;
+use binnacle_server::{ConfigPage, HeapProfile, KUBERNETES_VERSION};
+use binnacle_supervise::supervise;
 use flags::{Command, Config};
 use notify::Notify;
 
@@ -64,7 +66,7 @@ fn report(errors: &[String]) -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
-    let Config { mut settings, logs, shown, inert } = config;
+    let Config { mut settings, logs, shown, inert, file } = config;
     let logging = logging::start(&logs);
     for (flag, why) in &inert {
         tracing::warn!("--{flag} has no effect: {why}");
@@ -75,6 +77,10 @@ fn serve(config: Config) -> Result<(), String> {
         flags: shown,
         debug_flags: vec![logging.level_flag()],
         heap_profile: Some(HeapProfile::new(heap::profile)),
+        configz: file.clone().map(|file| ConfigPage::new(move || file.shown())),
+        on_reading: Some(OnReading::new(
+            Progress::with_lines(|line| tracing::info!("{line}")).report("reading the store"),
+        )),
     };
     // At least two: one long computation must not block all requests.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
@@ -83,6 +89,14 @@ fn serve(config: Config) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the runtime: {error}"))?;
+    if let Some(file) = file {
+        let set = logging.setter();
+        let set = std::sync::Arc::new(set);
+        runtime.spawn(supervise("flags of a file", move || {
+            let set = set.clone();
+            file.clone().follow(move |changes| set(changes.verbosity, changes.modules))
+        }));
+    }
     let result = runtime.block_on(run(settings));
     // A blocked thread (such as a log without a reader) does not keep the process alive.
     runtime.shutdown_background();

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_testkit::{Server, TempDir};
+use binnacle_testkit::{Etcd, Server, TempDir};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -111,4 +111,36 @@ async fn a_part_of_all_requests_is_traced() {
     let names: Vec<_> = spans.iter().filter(|span| span.kind == 2).map(|span| span.name.as_str()).collect();
     assert_eq!(names, ["GET", "GET /api/v1/nodes/{:name}"]);
     assert!(spans.iter().any(|span| span.name == "authentication" && span.parent_span_id.is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_etcd_are_spans() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let temp = TempDir::new();
+    let (collector, config) = Collector::start(&temp, 0).await;
+    let mut server = Server::durable_with(&[&etcd.servers(), "--tracing-config-file", &config]);
+    let mut client = server.client().await;
+    let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    let headers = [("content-type", "application/json"), ("traceparent", parent.as_str())];
+    let path = "/api/v1/namespaces/default/configmaps";
+    let body = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#;
+    assert_eq!(client.send("POST", path, &headers, body).await.unwrap().status, 201);
+    server.terminate();
+
+    let spans = collector.0.lock();
+    let by_id: HashMap<_, _> = spans.iter().map(|span| (span.span_id.clone(), span)).collect();
+    let calls: Vec<_> = spans.iter().filter(|span| span.name == "etcdserverpb.KV/Txn").collect();
+    let call = calls.iter().find(|call| by_id[&call.parent_span_id].name == "Create etcd3");
+    let call = call.unwrap_or_else(|| panic!("{spans:?}"));
+    assert_eq!(call.kind, 3, "it is a client's");
+    let port = etcd.endpoints()[0].rsplit(':').next().unwrap().to_owned();
+    for (name, want) in [
+        ("rpc.method", "etcdserverpb.KV/Txn"),
+        ("rpc.system.name", "grpc"),
+        ("rpc.response.status_code", "OK"),
+        ("server.address", "127.0.0.1"),
+        ("server.port", port.trim_end_matches('/')),
+    ] {
+        assert!(attribute(call, name).contains(want), "{name} in {call:?}");
+    }
 }

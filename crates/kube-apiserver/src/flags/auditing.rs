@@ -1,6 +1,8 @@
 //! Flags for auditing: the policy and the backends of events.
 
-use binnacle_audit::{AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, TruncateOptions, WebhookOptions};
+use binnacle_audit::{
+    AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, SpillOptions, TruncateOptions, WebhookOptions,
+};
 use binnacle_meta::{GroupVersion, go_quote};
 
 use super::parse::Given;
@@ -95,6 +97,19 @@ pub(super) const GROUP: Group = Group {
             "How long to wait before a failed call is tried again for the first time.",
         ),
         Flag::new("audit-webhook-mode", ValueKind::Value("string"), "batch", MODE),
+        Flag::new(
+            "audit-webhook-spill-dir",
+            ValueKind::Value("string"),
+            "",
+            "Directory for events that --audit-webhook-batch-buffer-size has no room for, and for batches that the webhook refuses; \
+             they are sent later, also after a restart. Without it they are lost. For batch mode.",
+        ),
+        Flag::new(
+            "audit-webhook-spill-max-size",
+            ValueKind::Value("int"),
+            "1024",
+            "Megabytes in --audit-webhook-spill-dir at most; further events are lost and counted.",
+        ),
         Flag::new("audit-webhook-truncate-enabled", ValueKind::Bool, "", TRUNCATE),
         Flag::new("audit-webhook-truncate-max-batch-size", ValueKind::Value("int"), "10485760", MAX_BATCH_BYTES),
         Flag::new("audit-webhook-truncate-max-event-size", ValueKind::Value("int"), "102400", MAX_EVENT_BYTES),
@@ -137,7 +152,20 @@ fn log(given: &Given, path: &str) -> Result<LogOptions, FlagError> {
 fn webhook(given: &Given, file: &str) -> Result<WebhookOptions, FlagError> {
     let (mode, batch, truncate) = common(given, "webhook")?;
     let initial_backoff = given.duration("audit-webhook-initial-backoff")?;
-    Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None })
+    let spill = given.text("audit-webhook-spill-dir").map(|directory| spill(given, directory, mode)).transpose()?;
+    Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None, spill })
+}
+
+/// Reads the place for events without room, which only a queue has.
+fn spill(given: &Given, directory: &str, mode: Mode) -> Result<SpillOptions, FlagError> {
+    if mode != Mode::Batch {
+        return Err(FlagError::new("--audit-webhook-spill-dir requires --audit-webhook-mode=batch"));
+    }
+    let megabytes = given.integer("audit-webhook-spill-max-size")?;
+    let positive = u64::try_from(megabytes).ok().filter(|megabytes| *megabytes > 0).ok_or_else(|| {
+        FlagError::new(format!("--audit-webhook-spill-max-size {megabytes} must be a positive number"))
+    })?;
+    Ok(SpillOptions { directory: directory.into(), max_bytes: positive.saturating_mul(1 << 20) })
 }
 
 /// Reads the flags of either backend. Settings of a mode that is not chosen are not validated, as in kube-apiserver.

@@ -2,13 +2,10 @@
 
 use binnacle_apiserver::Server;
 
-use super::GROUPS;
+use super::file::similar;
 use super::parse::Given;
 use super::read;
 use super::table::FlagError;
-
-/// The least similarity, from 0 to 1, for suggesting a flag in place of an unknown one.
-const SIMILAR: f64 = 0.8;
 
 /// Returns the errors of a command line, each with the flag that causes it. `errors` are the parse errors.
 pub(super) fn check(mut given: Given, errors: Vec<FlagError>) -> Vec<String> {
@@ -40,11 +37,9 @@ fn attempt(given: &Given) -> Result<(), String> {
 /// Returns the text of an error, with a suggestion for an unknown flag.
 fn explain(error: &FlagError) -> String {
     let FlagError::Unknown(name) = error else { return error.to_string() };
-    let known = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name);
-    let similar = known.map(|flag| (strsim::jaro_winkler(flag, name), flag));
-    match similar.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
-        Some((similarity, meant)) if similarity >= SIMILAR => format!("{error} (did you mean --{meant}?)"),
-        _ => error.to_string(),
+    match similar(name) {
+        Some(meant) => format!("{error} (did you mean --{meant}?)"),
+        None => error.to_string(),
     }
 }
 
@@ -58,6 +53,24 @@ mod tests {
         match parse(arguments.iter().chain(&["--check-config"]).map(OsString::from)) {
             Ok(Command::Checked(errors)) => errors,
             _ => panic!("{arguments:?} is not checked"),
+        }
+    }
+
+    #[test]
+    fn a_file_with_flags() {
+        let temp = binnacle_testkit::TempDir::new();
+        let path = temp.join("flags.yaml");
+        std::fs::write(&path, "secure-prot: 1\nmax-requests-inflight: -1\ntls-cert-file: a\n").unwrap();
+        let found = errors(&[&format!("--config={path}"), "--goaway-chance=1"]);
+        let want = [
+            format!("--config {path}: unknown flag \"secure-prot\" (did you mean \"secure-port\"?)"),
+            "--max-requests-inflight can not be negative value".to_owned(),
+            "--goaway-chance can not be less than 0 or greater than 0.02".to_owned(),
+            "--tls-cert-file and --tls-private-key-file must be specified together".to_owned(),
+        ];
+        assert_eq!(found.len(), want.len(), "{found:#?}");
+        for want in want {
+            assert!(found.iter().any(|error| error.contains(&want)), "{found:#?}: {want}");
         }
     }
 

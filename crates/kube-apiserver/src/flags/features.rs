@@ -18,6 +18,13 @@ pub(super) const GROUP: Group = Group {
             "Path of a unix socket on which what --profiling is about is served to who may open it, without authorization.",
         ),
         Flag::new(
+            "enable-live-page",
+            ValueKind::Bool,
+            "",
+            "Serve a page for browsers at /debug/live that shows what the server is doing: requests, clients, watchers, queues, \
+             store, caches, webhooks. Who may get /debug/live* may see it.",
+        ),
+        Flag::new(
             "profiling",
             ValueKind::Bool,
             "true",
@@ -52,6 +59,7 @@ impl FromFlags for Debugging {
     fn read(given: &Given) -> Result<Self, FlagError> {
         Ok(Self {
             profiling: given.flag("profiling")?,
+            live_page: given.flag("enable-live-page")?,
             socket: given.text("debug-socket-path").map(PathBuf::from),
             egress_config: given.text("egress-selector-config-file").map(PathBuf::from),
             tracing_config: given.text("tracing-config-file").map(PathBuf::from),

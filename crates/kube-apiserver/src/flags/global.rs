@@ -15,6 +15,13 @@ pub(super) const GROUP: Group = Group {
             "Read all flags and the files that they name, print everything that is wrong with them, and quit. Connects to nobody \
              and writes nothing.",
         ),
+        Flag::new(
+            "config",
+            ValueKind::Value("string"),
+            "",
+            "File with flags in YAML: their names are its keys. Flags of the command line win. A changed --v or --vmodule in it is \
+             in force at once; what else differs from the running server is shown at /configz.",
+        ),
         Flag::new("help", ValueKind::Bool, "", "help for kube-apiserver").short('h'),
         Flag::new("version", ValueKind::Optional("version"), "false", "Print the version and quit."),
     ],

@@ -2,7 +2,7 @@
 
 use super::table::{Flag, Group, ValueKind};
 
-const ABOUT: &str = "\
+pub(super) const ABOUT: &str = "\
 A Kubernetes API server with its own durable store. It checks and keeps the objects
 of a cluster (pods, services, deployments and all others) and serves them to kubectl,
 controllers and nodes. Without any flag it starts completely, for this machine only.

@@ -7,8 +7,19 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have; `--help` lists them.
-const OWN: [&str; 7] =
-    ["admin-socket", "check-config", "data-dir", "ephemeral", "help", "hostname-override", "version"];
+const OWN: [&str; 11] = [
+    "admin-socket",
+    "audit-webhook-spill-dir",
+    "audit-webhook-spill-max-size",
+    "check-config",
+    "config",
+    "data-dir",
+    "enable-live-page",
+    "ephemeral",
+    "help",
+    "hostname-override",
+    "version",
+];
 
 /// Returns the name and state of each row.
 fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {

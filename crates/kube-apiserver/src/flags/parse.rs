@@ -1,7 +1,7 @@
 //! Parsing of a command line with the rules of `pflag`, which all Kubernetes programs use: `--name value`,
 //! `--name=value`, `-n value`, `-nvalue`, underscores for dashes, the last value wins.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -16,12 +16,14 @@ use super::table::{Flag, FlagError, Group, ValueKind};
 pub(super) struct Given {
     flags: HashMap<&'static str, Flag>,
     values: HashMap<&'static str, Vec<String>>,
+    /// The flags whose values are from the file of `--config`.
+    from_file: BTreeSet<&'static str>,
 }
 
 /// Parses all arguments. Invalid ones are left out and reported as errors.
 pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> (Given, Vec<FlagError>) {
     let flags = groups.iter().flat_map(|group| group.flags).map(|flag| (flag.name, *flag)).collect();
-    let mut given = Given { flags, values: HashMap::new() };
+    let mut given = Given { flags, values: HashMap::new(), from_file: BTreeSet::new() };
     let mut arguments = arguments.map(|argument| {
         argument.into_string().map_err(|argument| FlagError::new(format!("argument {argument:?} is not valid UTF-8")))
     });
@@ -87,6 +89,30 @@ impl Given {
             self.values.remove(flag.name);
         }
         checked
+    }
+
+    /// Sets a flag that the command line lacks, if the values are valid for it.
+    pub(super) fn add_from_file(&mut self, flag: &Flag, values: Vec<String>) -> Result<(), String> {
+        self.from_file.insert(flag.name);
+        values.into_iter().try_for_each(|value| self.push(flag, value)).map_err(|error| error.to_string())
+    }
+
+    /// Takes the value of one flag from another set.
+    pub(super) fn take_from(&mut self, other: &Self, name: &str) {
+        let Some(name) = self.flags.get_key_value(name).map(|(name, _)| *name) else { return };
+        match other.values.get(name) {
+            Some(values) => self.values.insert(name, values.clone()),
+            None => self.values.remove(name),
+        };
+        match other.from_file.contains(name) {
+            true => self.from_file.insert(name),
+            false => self.from_file.remove(name),
+        };
+    }
+
+    /// Returns true if a flag's value is from the file of `--config`.
+    pub(super) fn is_from_file(&self, name: &str) -> bool {
+        self.from_file.contains(name)
     }
 
     /// Validates the value, even if it has no effect.

@@ -1,6 +1,6 @@
 //! Flags for the listener: its address, certificates, TLS versions and suites.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use binnacle_apiserver::settings::Serving;
@@ -19,7 +19,8 @@ pub(super) const GROUP: Group = Group {
             "bind-address",
             ValueKind::Value("ip"),
             "127.0.0.1",
-            "Address to listen on. An unspecified one (0.0.0.0 or ::) stands for all interfaces.",
+            "Address to listen on. An unspecified one (0.0.0.0 or ::) stands for all interfaces, and is the default where \
+             --advertise-address says that others reach the server, as kubeadm does.",
         ),
         Flag::new(
             "cert-dir",
@@ -88,9 +89,22 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
+/// Returns the address to listen on. A server whose advertised address is another machine's way to it listens there, as Go's
+/// does without any flag: kubeadm names only that one.
+fn bind_address(given: &Given) -> Result<IpAddr, FlagError> {
+    let default = IpAddr::from([127, 0, 0, 1]);
+    let bound = given.ip("bind-address")?.unwrap_or(default);
+    let advertised = given.ip("advertise-address")?.filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+    Ok(match advertised {
+        Some(IpAddr::V4(_)) if !given.is_given("bind-address") => Ipv4Addr::UNSPECIFIED.into(),
+        Some(IpAddr::V6(_)) if !given.is_given("bind-address") => Ipv6Addr::UNSPECIFIED.into(),
+        _ => bound,
+    })
+}
+
 impl FromFlags for Serving {
     fn read(given: &Given) -> Result<Self, FlagError> {
-        let bind_address = given.ip("bind-address")?.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+        let bind_address = bind_address(given)?;
         let port = given.integer("secure-port")?;
         let secure_port = u16::try_from(port)
             .map_err(|_| FlagError::new(format!("--secure-port {port} must be between 0 and 65535, inclusive")))?;

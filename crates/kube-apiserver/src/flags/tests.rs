@@ -431,3 +431,19 @@ fn the_tables_are_sound() {
         assert!(names.is_sorted(), "{names:?}");
     }
 }
+
+/// kubeadm's manifests name the advertised address only.
+#[test]
+fn advertised_servers_listen_on_all_addresses() {
+    for (arguments, want) in [
+        (&[][..], "127.0.0.1"),
+        (&["--advertise-address=192.0.2.1"], "0.0.0.0"),
+        (&["--advertise-address=fd00::1", "--service-cluster-ip-range=fd00::/112"], "::"),
+        (&["--advertise-address=127.0.0.1"], "127.0.0.1"),
+        (&["--advertise-address=0.0.0.0"], "127.0.0.1"),
+        (&["--advertise-address=192.0.2.1", "--bind-address=192.0.2.2"], "192.0.2.2"),
+        (&["--advertise-address=192.0.2.1", "--bind-address=127.0.0.1"], "127.0.0.1"),
+    ] {
+        assert_eq!(config(arguments).serving.bind_address.to_string(), want, "{arguments:?}");
+    }
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::RwLock;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
 use tracing::{Level, Metadata, Subscriber};
@@ -16,17 +17,23 @@ use crate::flags::Module;
 pub(crate) struct Levels {
     verbosity: AtomicU32,
     /// Files with their own verbosity; the first match counts.
-    modules: Vec<Module>,
+    modules: RwLock<Vec<Module>>,
 }
 
 impl Levels {
     pub(crate) fn new(verbosity: u32, modules: &[Module]) -> Self {
-        Self { verbosity: AtomicU32::new(verbosity), modules: modules.to_vec() }
+        Self { verbosity: AtomicU32::new(verbosity), modules: RwLock::new(modules.to_vec()) }
     }
 
     /// Sets the verbosity from here on. Files with their own keep it.
     pub(crate) fn set(&self, verbosity: u32) {
         self.verbosity.store(verbosity, Ordering::Relaxed);
+        tracing::callsite::rebuild_interest_cache();
+    }
+
+    /// Replaces the files with their own verbosity.
+    pub(crate) fn set_modules(&self, modules: Vec<Module>) {
+        *self.modules.write() = modules;
         tracing::callsite::rebuild_interest_cache();
     }
 
@@ -38,17 +45,16 @@ impl Levels {
     fn allows(&self, metadata: &Metadata<'_>) -> bool {
         let own = is_own(metadata.target());
         let global = self.verbosity.load(Ordering::Relaxed);
-        let verbosity = match metadata.file().filter(|_| own && !self.modules.is_empty()) {
-            Some(file) => {
-                self.modules.iter().find(|module| matches(&module.pattern, file)).map_or(global, |m| m.verbosity)
-            }
+        let modules = self.modules.read();
+        let verbosity = match metadata.file().filter(|_| own && !modules.is_empty()) {
+            Some(file) => modules.iter().find(|module| matches(&module.pattern, file)).map_or(global, |m| m.verbosity),
             None => global,
         };
         *metadata.level() <= loudest(verbosity, own)
     }
 
     fn highest(&self) -> u32 {
-        let modules = self.modules.iter().map(|module| module.verbosity).max().unwrap_or(0);
+        let modules = self.modules.read().iter().map(|module| module.verbosity).max().unwrap_or(0);
         self.verbosity.load(Ordering::Relaxed).max(modules)
     }
 }

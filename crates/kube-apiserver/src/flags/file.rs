@@ -1,0 +1,135 @@
+//! `--config`: flags in a YAML file. Its keys are the names of flags; a flag on the command line wins over the file.
+
+use binnacle_meta::{Text, go_quote};
+use binnacle_schema::{Limits, Object, Value, yaml};
+
+use super::GROUPS;
+use super::parse::Given;
+use super::reload::unreadable;
+use super::table::{Flag, FlagError, ValueKind};
+
+/// Flags that ask for something else than a server, so that they cannot be in a file.
+const NOT_IN_FILES: [&str; 4] = ["check-config", "config", "help", "version"];
+
+/// The least similarity, from 0 to 1, for suggesting a flag in place of an unknown one.
+const SIMILAR: f64 = 0.8;
+
+/// Adds the flags of the file that `--config` names, if it is given. Returns its contents, and all errors, each with the
+/// file's name.
+pub(super) fn add(given: &mut Given) -> (Vec<u8>, Vec<FlagError>) {
+    let Some(path) = given.text("config").map(str::to_owned) else { return (Vec::new(), Vec::new()) };
+    match std::fs::read(&path) {
+        Ok(data) => {
+            let errors = add_text(given, &path, &data);
+            (data, errors)
+        }
+        Err(error) => {
+            let error = FlagError::new(format!("--config: {}", unreadable(path.as_ref(), &error)));
+            (Vec::new(), vec![error])
+        }
+    }
+}
+
+/// Adds the flags in the text of a file.
+pub(super) fn add_text(given: &mut Given, path: &str, data: &[u8]) -> Vec<FlagError> {
+    let failed = |why: String| FlagError::new(format!("--config {path}: {why}"));
+    let (tree, twice) = match yaml::parse(data, &Limits::default()) {
+        Ok(read) => read,
+        Err(error) => return vec![failed(error.to_string())],
+    };
+    let members = match tree {
+        Value::Object(members) => members,
+        // An empty file has no flags.
+        Value::Null => Object::new(),
+        _ => return vec![failed("must be a mapping from names of flags to values".to_owned())],
+    };
+    let mut errors: Vec<FlagError> = twice.iter().map(|finding| failed(finding.to_string())).collect();
+    for (key, value) in members.iter() {
+        let name = key.replace('_', "-");
+        let result = match find(&name) {
+            Some(_) if NOT_IN_FILES.contains(&name.as_str()) => {
+                Err(format!("flag {} cannot be in a file", go_quote(key)))
+            }
+            Some(flag) if given.is_given(flag.name) => Ok(()),
+            Some(flag) => texts(flag, value).and_then(|texts| given.add_from_file(flag, texts)),
+            None => Err(format!("unknown flag {}{}", go_quote(key), suggestion(&name))),
+        };
+        errors.extend(result.err().map(failed));
+    }
+    errors
+}
+
+fn find(name: &str) -> Option<&'static Flag> {
+    GROUPS.iter().flat_map(|group| group.flags).find(|flag| flag.name == name)
+}
+
+/// Returns ` (did you mean "secure-port"?)` if a flag has a similar name.
+pub(super) fn suggestion(name: &str) -> String {
+    similar(name).map_or_else(String::new, |flag| format!(" (did you mean {}?)", go_quote(flag)))
+}
+
+/// Returns the flag whose name is the most similar.
+pub(super) fn similar(name: &str) -> Option<&'static str> {
+    let known = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name);
+    let scored = known.map(|flag| (strsim::jaro_winkler(flag, name), flag));
+    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.filter(|(similarity, _)| *similarity >= SIMILAR).map(|(_, flag)| flag)
+}
+
+/// Returns the values of a flag as a command line would have them.
+fn texts(flag: &Flag, value: &Value) -> Result<Vec<String>, String> {
+    let takes = |what: &str| format!("flag {} takes {what}", go_quote(flag.name));
+    let texts = match (value, Several::of(flag)) {
+        (Value::List(_) | Value::Object(_), Several::No) => return Err(takes("one value")),
+        (Value::List(items), _) => items
+            .iter()
+            .map(|item| scalar(item).ok_or_else(|| takes("a list of texts, numbers or booleans")))
+            .collect::<Result<Vec<_>, _>>()?,
+        (Value::Object(members), _) => {
+            let pair = |(key, value): (&Text, &Value)| {
+                let value = scalar(value).ok_or_else(|| takes("a mapping to texts, numbers or booleans"))?;
+                Ok(format!("{key}={value}"))
+            };
+            members.iter().map(pair).collect::<Result<Vec<_>, String>>()?
+        }
+        (value, _) => return scalar(value).map(|text| vec![text]).ok_or_else(|| takes("one value")),
+    };
+    Ok(match Several::of(flag) {
+        Several::Joined => vec![texts.join(",")],
+        _ => texts,
+    })
+}
+
+/// The way in which a flag has several values.
+enum Several {
+    No,
+    /// In one value, with commas.
+    Joined,
+    /// Given as often as needed.
+    Repeated,
+}
+
+impl Several {
+    fn of(flag: &Flag) -> Self {
+        match flag.kind {
+            // Two ranges of addresses are one text.
+            ValueKind::Value("string") if flag.name == "service-cluster-ip-range" => Self::Joined,
+            ValueKind::Value("colonSeparatedMultimapStringString" | "int32Slice" | "pattern=N,...") => Self::Joined,
+            ValueKind::Value("strings" | "stringArray" | "stringToString" | "mapStringString" | "namedCertKey") => {
+                Self::Repeated
+            }
+            _ => Self::No,
+        }
+    }
+}
+
+/// Returns a text, number or boolean as a flag has it.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Str(text) => Some(text.to_string()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        Value::Int(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,97 @@
+//! The files in `packaging/manual`, read by the tools that they are for, where these are installed.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use super::*;
+
+/// Runs a tool; if it is not installed, reports that and returns `None`.
+fn run(command: &mut Command) -> Option<Output> {
+    match command.output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{command:?}: {output:?}");
+            Some(output)
+        }
+        Err(error) => {
+            eprintln!("skipped: {command:?}: {error}");
+            None
+        }
+    }
+}
+
+/// Returns the files whose names begin and end so.
+fn files(prefix: &str, suffix: &str) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let is_meant = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(prefix) && name.ends_with(suffix)
+    };
+    let found: Vec<_> = paths.filter(is_meant).collect();
+    assert!(found.len() > 1);
+    found
+}
+
+#[test]
+fn pages_are_read_without_warnings() {
+    for page in files("", ".8") {
+        // A pager or a terminal is not needed for plain output.
+        let mut man = Command::new("man");
+        man.env("MANROFFOPT", "").args(["--warnings=w", "--encoding=UTF-8", "--local-file"]).arg(&page);
+        if let Some(output) = run(&mut man) {
+            assert!(output.stderr.is_empty(), "{man:?}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(String::from_utf8_lossy(&output.stdout).contains("SYNOPSIS"));
+        }
+        run(Command::new("mandoc").args(["-T", "lint", "-W", "error"]).arg(&page));
+    }
+}
+
+#[test]
+fn shells_read_the_scripts() {
+    for (prefix, suffix, shell, flag) in
+        [("", ".bash", "bash", "-n"), ("_", "", "zsh", "-n"), ("", ".fish", "fish", "--no-execute")]
+    {
+        for script in files(prefix, suffix) {
+            run(Command::new(shell).arg(flag).arg(script));
+        }
+    }
+}
+
+/// Asks bash for the completions of a command line as if the last word were being typed.
+fn completions(program: &str, line: &str) -> Option<Vec<String>> {
+    const ASK: &str = r#"
+        source "$1"
+        shift
+        # Words that the line is made of, of which the last one is completed.
+        COMP_WORDS=("$@")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        declared=$(complete -p "$1")
+        function=${declared##*-F }
+        # Outside of a completion the shell has no options to set.
+        compopt() { :; }
+        "${function%% *}" "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let script = folder().join(format!("{program}.bash"));
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", ASK, "bash"]).arg(script).args(line.split(' '));
+    let output = run(bash.current_dir(folder()))?;
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(text.lines().map(str::to_owned).filter(|line| !line.is_empty()).collect())
+}
+
+#[test]
+fn bash_completes() {
+    for (program, line, want) in [
+        ("kube-apiserver", "kube-apiserver --etcd-se", &["--etcd-servers", "--etcd-servers-overrides"][..]),
+        ("kube-apiserver", "kube-apiserver --v=2 --eph", &["--ephemeral"]),
+        ("kube-apiserver", "kube-apiserver --token-auth-file kube-apiserver.f", &["kube-apiserver.fish"]),
+        ("kube-apiserver", "kube-apiserver --nothing-like-it", &[]),
+        ("binnacle", "binnacle re", &["restore"]),
+        ("binnacle", "binnacle migrate --o", &["--online"]),
+        ("binnacle", "binnacle sizes embedded:/data -o j", &["json"]),
+        ("binnacle", "binnacle completion zsh k", &["kube-apiserver"]),
+    ] {
+        let Some(found) = completions(program, line) else { return };
+        assert_eq!(found, want, "{line}");
+    }
+}
