@@ -2,6 +2,7 @@
 //! can be restored. `docs/tools.md` has the layout of the file.
 
 mod file;
+mod foreign;
 mod restore;
 mod save;
 

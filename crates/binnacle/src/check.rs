@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use binnacle_progress::Progress;
 use binnacle_store::Revision;
 use binnacle_store_embedded::{Checked, DamagedObject, check};
 use serde_json::{Value, json};
 
 use crate::Error;
+
 use crate::backup::examine;
 use crate::place::store_dir;
 use crate::text;
@@ -26,7 +28,7 @@ pub(crate) fn run(path: &Path) -> Result<Report, Error> {
         let file = File::open(path).map_err(|error| Error::doing(&path.display().to_string(), error))?;
         return Ok(Report::Backup(examine(file)));
     }
-    Ok(Report::Directory(check(&store_dir(path))?))
+    Ok(Report::Directory(check(&store_dir(path), Some(Progress::new().report("reading the store")))?))
 }
 
 // === impl Report ===

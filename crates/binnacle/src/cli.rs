@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use crate::place::{EtcdAccess, Opened, StoreLocation};
-use crate::{Error, backup, check, doctor, migrate, sizes};
+use crate::{Error, backup, check, completion, doctor, migrate, sizes};
 
 const ABOUT: &str = "\
 Looks into the data of a Kubernetes API server, checks it, moves it between the embedded store and etcd, saves and restores it.
@@ -32,6 +32,7 @@ pub fn command() -> Command {
         .subcommand(migrate_command())
         .subcommand(backup_command())
         .subcommand(restore_command())
+        .subcommand(completion::command())
 }
 
 fn check_command() -> Command {
@@ -150,16 +151,17 @@ fn restore_command() -> Command {
         .value_parser(value_parser!(u64))
         .help("How far above the newest saved revision the restored store begins");
     Command::new("restore")
-        .about("Makes a data directory from a saved file")
+        .about("Makes a data directory from a saved file, of this program, etcd or kine")
         .long_about(
-            "Makes the embedded store of a new data directory from a file of 'binnacle backup', as of the newest or an earlier \
-             revision.\n\nClients may have seen revisions that came after the backup was made. None of them may come to mean \
+            "Makes the embedded store of a new data directory from a file, as of the newest or an earlier revision. The file is one \
+             of 'binnacle backup', a snapshot of etcd ('etcdctl snapshot save'), a SQLite database of kine as k3s has it, or \
+             kine's table in comma-separated text.\n\nClients may have seen revisions that came after the backup was made. None of them may come to mean \
              something else, so the restored store begins far above (as etcdutl's snapshot restore does with --bump-revision \
              and --mark-compacted): clients that come back with an earlier version are told that it is gone (410) and read \
              anew. A billion is more than a week of 1,500 writes a second. To bring the data into an etcd, restore it and \
              migrate.",
         )
-        .arg(Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help("The saved file"))
+        .arg(Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help("The saved file, of whichever kind"))
         .arg(Arg::new("dir").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help("The new data directory"))
         .arg(revision)
         .arg(bump)
@@ -249,6 +251,10 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             write(&backup::restore(&file, &dir, revision, bump).await?.text())?;
             Ok(true)
         }
+        "completion" => {
+            write(completion::script(matches)?)?;
+            Ok(true)
+        }
         other => Err(Error::new(format!("there is no command {other:?}"))),
     }
 }
@@ -317,6 +323,10 @@ mod tests {
             ("backup embedded:/a", false),
             ("restore file /a --revision 7 --bump-revision 0", true),
             ("restore file /a --revision -7", false),
+            ("completion bash", true),
+            ("completion zsh kube-apiserver", true),
+            ("completion powershell", false),
+            ("completion fish etcd", false),
             ("", false),
         ] {
             let words = std::iter::once("binnacle").chain(line.split_whitespace());

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use binnacle_encryption::{Encryption, Metrics, StorageKeys, load};
+use binnacle_progress::Progress;
 use binnacle_registry::decode_stored;
 use binnacle_resources::key_prefixes;
 use binnacle_store::{KeyValue, RangeRequest, Revision, Store, unfinished_migration_key};
@@ -71,7 +72,9 @@ pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Resul
     let revision = store.current_revision().await?;
     let mut diagnosis = Diagnosis { revision: revision.0, ..Diagnosis::default() };
     let mut pages = Pages::new(store, opened.range(), revision);
+    let mut progress = Progress::new();
     while let Some(page) = pages.next_or_newer().await? {
+        progress.state(|| format!("examining: {} objects", diagnosis.keys));
         for kv in page {
             diagnosis.keys += 1;
             doctor.look_at(&kv, &mut diagnosis).await;

@@ -6,14 +6,16 @@
 mod backup;
 mod check;
 pub mod cli;
+mod completion;
 mod doctor;
 mod error;
 mod keys;
+#[cfg(test)]
+mod manual;
 mod migrate;
 mod pages;
 mod patient;
 mod place;
-mod progress;
 mod sizes;
 mod sort;
 mod target;

@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_progress::Progress;
 use binnacle_registry::ROOT;
 use binnacle_store::{RangeRequest, Revision, Store, StoreError, prefix_range, unfinished_migration_key};
-use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OfflineStore, OpenError};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
@@ -26,8 +27,7 @@ use self::follow::{Ended, Switch};
 use self::marker::Marker;
 use crate::Error;
 use crate::patient::{Patient, insist};
-use crate::place::{EtcdAccess, NewStore, Opened, StoreLocation, admin_socket, etcd, socket, store_dir};
-use crate::progress::Progress;
+use crate::place::{EtcdAccess, NewStore, Opened, StoreLocation, admin_socket, etcd, open_offline, socket, store_dir};
 use crate::target::Target;
 
 /// The parameters of a migration.
@@ -125,7 +125,7 @@ impl Source {
         let identity = identity(&dir)?;
         loop {
             let path = dir.clone();
-            let opened = tokio::task::spawn_blocking(move || OfflineStore::open(&path)).await;
+            let opened = tokio::task::spawn_blocking(move || open_offline(&path)).await;
             match opened.map_err(|error| Error::doing("opening the store", error))? {
                 Ok(offline) => return Ok(Self { opened: Opened::offline(offline), identity, live: None }),
                 Err(OpenError::Locked { .. }) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
@@ -170,6 +170,7 @@ async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Ta
 }
 
 async fn open_embedded(options: EmbeddedOptions) -> Result<Arc<EmbeddedStore>, Error> {
+    let options = EmbeddedOptions { on_reading: Some(Progress::new().report("reading the target")), ..options };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     Ok(Arc::new(opened.map_err(|error| Error::doing("opening the target", error))??))
 }

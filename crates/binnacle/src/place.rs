@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use binnacle_progress::Progress;
 use binnacle_registry::ROOT;
 use binnacle_store::{Store, prefix_range};
-use binnacle_store_embedded::{OfflineStore, is_store};
+use binnacle_store_embedded::{OfflineStore, OpenError, is_store};
 use binnacle_store_etcd::{ADMIN_SOCKET, EtcdOptions, EtcdStore, Metrics, TlsPaths};
 use bytes::Bytes;
 use tokio::net::UnixStream;
@@ -54,7 +55,7 @@ impl StoreLocation {
                 if let Ok(running) = admin_socket(&dir).await {
                     return Ok(running);
                 }
-                let opened = tokio::task::spawn_blocking(move || OfflineStore::open(&dir)).await;
+                let opened = tokio::task::spawn_blocking(move || open_offline(&dir)).await;
                 let offline = opened.map_err(|error| Error::doing("opening the store", error))??;
                 Ok(Opened::offline(offline))
             }
@@ -99,6 +100,11 @@ impl EtcdAccess {
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
         Self { tls, root }
     }
+}
+
+/// Opens the store of a stopped server, and reports how far that is.
+pub(crate) fn open_offline(dir: &Path) -> Result<OfflineStore, OpenError> {
+    OfflineStore::open(dir, Some(Progress::new().report("reading the store")))
 }
 
 /// Returns the directory of the store, given that or a server's data directory.

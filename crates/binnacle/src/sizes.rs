@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 
+use binnacle_progress::Progress;
 use binnacle_store::{Event, Revision, Store, StoreError, WatchMessage};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -44,7 +45,10 @@ pub(crate) async fn measure(opened: &Opened, largest: usize) -> Result<Sizes, Er
     let mut sizes = Sizes { revision: revision.0, ..Sizes::default() };
     let mut top: BinaryHeap<Reverse<(u64, Bytes)>> = BinaryHeap::new();
     let mut pages = Pages::new(store, opened.range(), revision);
+    let (mut progress, mut objects) = (Progress::new(), 0);
     while let Some(page) = pages.next_or_newer().await? {
+        objects += page.len();
+        progress.state(|| format!("measuring: {objects} objects"));
         for kv in page {
             let bytes = (kv.key.len() + kv.value.len()) as u64;
             let size = sizes.resources.entry(keys.owner(&kv.key)).or_default();

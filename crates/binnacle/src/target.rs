@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use binnacle_progress::{Progress, Unit};
 use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use binnacle_store_etcd::EtcdStore;
 use bytes::Bytes;
@@ -18,7 +19,6 @@ use futures::{StreamExt, stream};
 use self::writes::Writes;
 use crate::Error;
 use crate::patient::Patient;
-use crate::progress::Progress;
 
 /// A store that is being filled.
 pub(crate) struct Target {
@@ -137,7 +137,7 @@ impl Target {
             let mut newest = self.revision;
             while let Some(answer) = writes.next().await {
                 newest = newest.max(answer?.0);
-                progress.step("moving the revision on", newest - begin, revision - begin);
+                progress.step(Unit::Items, "moving the revision on", newest - begin, revision - begin);
             }
             drop(writes);
             self.revision = newest;

@@ -1,21 +1,6 @@
-//! Numbers and tables for people.
+//! Tables for people.
 
-/// Formats a size with three digits.
-pub(crate) fn bytes(size: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut scaled = size as f64;
-    let mut unit = 0;
-    while scaled >= 1000.0 && unit + 1 < UNITS.len() {
-        scaled /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{size} B"),
-        _ if scaled < 10.0 => format!("{scaled:.2} {}", UNITS[unit]),
-        _ if scaled < 100.0 => format!("{scaled:.1} {}", UNITS[unit]),
-        _ => format!("{scaled:.0} {}", UNITS[unit]),
-    }
-}
+pub(crate) use binnacle_progress::bytes;
 
 /// Formats rows in columns; the first column is left-aligned, the others are right-aligned.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
@@ -37,21 +22,6 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes() {
-        for (size, want) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "0.98 KiB"),
-            (10 << 10, "10.0 KiB"),
-            (300 << 10, "300 KiB"),
-            (5 << 20, "5.00 MiB"),
-            (u64::MAX, "16777216 TiB"),
-        ] {
-            assert_eq!(bytes(size), want);
-        }
-    }
 
     #[test]
     fn columns() {

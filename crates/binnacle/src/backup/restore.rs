@@ -1,21 +1,21 @@
 //! Restore of a file into a new data directory, as of any revision in the file.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_progress::{Progress, Unit};
 use binnacle_registry::ROOT;
 use binnacle_store::{LeaseId, Revision, Store};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 use super::file::{Frame, Reader};
+use super::foreign;
 use crate::Error;
 use crate::place::NewStore;
-use crate::progress::Progress;
 use crate::sort::Sorter;
 use crate::target::Target;
 
@@ -38,12 +38,12 @@ struct Contents {
     newest: Revision,
 }
 
-/// Creates the store of a data directory from a backup, as of `revision`, by default the newest. Its first revision is
+/// Creates the store of a data directory from a backup, or from a file of others, as of `revision`, by default the newest. Its first revision is
 /// `bump` above the newest of the file, because clients that have seen a revision from after the backup must not see it
 /// again.
 pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<Restored, Error> {
     let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
-    let (mut reader, head) = Reader::open(File::open(path).map_err(about)?).map_err(about)?;
+    let (mut reader, head) = foreign::open(path).map_err(about)?;
     if head.root != ROOT {
         return Err(Error::new(format!("the keys in {} begin with {}, not with {ROOT}", path.display(), head.root)));
     }
@@ -89,7 +89,7 @@ async fn fill(
             false => target.put(None, kv.key.clone(), kv).await?,
         }
         done += 1;
-        progress.step("restoring objects", done, all);
+        progress.step(Unit::Items, "restoring objects", done, all);
     }
     target.flush().await?;
     for row in contents.live.sorted().map_err(sorting)? {
@@ -253,7 +253,7 @@ mod tests {
             }
             let restored = restored.expect("it is restored");
             assert_eq!(restored.begins.0, newest + 1000);
-            let offline = OfflineStore::open(&data.join("store")).expect("it opens");
+            let offline = OfflineStore::open(&data.join("store"), None).expect("it opens");
             assert_eq!(contents(&*offline.store()).await, *state, "revision {revision}");
             assert_eq!(offline.store().compacted_revision().await.expect("a revision").0, newest + 1000);
             assert!(restore(&file, &data, None, 0).await.is_err(), "no store is overwritten");

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use binnacle_progress::Progress;
 use binnacle_store::{Event, LeaseId, Revision, StoreError, WatchMessage};
 use futures::StreamExt;
 
@@ -13,7 +14,6 @@ use super::file::{Frame, Head, Writer};
 use crate::Error;
 use crate::pages::Pages;
 use crate::place::Opened;
-use crate::progress::Progress;
 use crate::text;
 
 /// The result of a backup.

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use binnacle_progress::Unit;
 use binnacle_store::{KeyValue, Revision, Store, StoreError, prefix_range};
 use bytes::Bytes;
 use futures::future::join_all;
@@ -45,7 +46,7 @@ impl Migration<'_> {
             }
             let Some((last, _)) = chunk.last() else { break };
             done += chunk.len() as u64;
-            self.progress.step("copying objects", done, all);
+            self.progress.step(Unit::Items, "copying objects", done, all);
             if noted.elapsed() >= NOTE_EVERY {
                 noted = Instant::now();
                 self.reached((*last).max(reached)).await?;

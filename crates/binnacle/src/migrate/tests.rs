@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use binnacle_progress::Progress;
 use binnacle_store::{Expect, Op, Revision, Store, Txn, unfinished_migration_key};
 use binnacle_store_embedded::EmbeddedStore;
 use bytes::Bytes;
@@ -9,7 +10,6 @@ use bytes::Bytes;
 use super::follow::{Ended, Switch};
 use super::marker::Marker;
 use super::{Migration, prepare};
-use crate::progress::Progress;
 use crate::target::Target;
 use crate::testing::{delete, done, put};
 

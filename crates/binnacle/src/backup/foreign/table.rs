@@ -1,0 +1,113 @@
+//! A table as databases write it: comma-separated, with the names of its columns first, bytes as hexadecimal digits.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+
+use super::{Each, Value, damaged};
+
+/// Longer lines are refused: twice etcd's largest value with room to spare.
+const MAX_LINE: u64 = 256 << 20;
+
+/// True if the file begins with the names of kine's columns.
+pub(super) fn is_one(start: &[u8]) -> bool {
+    start.starts_with(b"id,name,") || start.starts_with(b"\"id\",\"name\",")
+}
+
+/// Reads all rows, with the values of these columns: the first and all but the second and last are numbers.
+pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<()> {
+    let mut input = BufReader::with_capacity(1 << 20, file);
+    let mut line = String::new();
+    let head = next(&mut input, &mut line)?.unwrap_or_default();
+    let places = columns.iter().map(|name| {
+        let place = head.iter().position(|column| column == name);
+        place.ok_or_else(|| damaged(format!("its first line names no column {name}")))
+    });
+    let places: Vec<usize> = places.collect::<io::Result<_>>()?;
+    let width = head.len();
+    let mut number = 1;
+    while let Some(fields) = next(&mut input, &mut line)? {
+        number += 1;
+        if fields.len() != width {
+            return Err(damaged(format!("line {number} has {} columns, not {width}", fields.len())));
+        }
+        let row = columns.iter().zip(&places).map(|(column, place)| {
+            let value = value(column, &fields[*place]);
+            value.ok_or_else(|| damaged(format!("line {number}: {column} is not to be read")))
+        });
+        each(row.collect::<io::Result<_>>()?)?;
+    }
+    Ok(())
+}
+
+/// Reads a line. `None` at the end.
+fn next(input: &mut BufReader<File>, line: &mut String) -> io::Result<Option<Vec<String>>> {
+    line.clear();
+    if input.take(MAX_LINE).read_line(line)? == 0 {
+        return Ok(None);
+    }
+    if !line.ends_with('\n') && line.len() as u64 >= MAX_LINE {
+        return Err(damaged("a line is too long"));
+    }
+    let text = line.trim_end_matches(['\n', '\r']);
+    Ok(Some(text.split(',').map(|field| field.trim_matches('"').to_owned()).collect()))
+}
+
+fn value(column: &str, field: &str) -> Option<Value> {
+    match (column, field) {
+        (_, "" | "NULL" | "\\N") => Some(Value::Null),
+        ("name", text) => Some(Value::Bytes(text.as_bytes().to_vec())),
+        ("value", text) => from_hex(text.trim_start_matches("\\x").trim_start_matches("0x")).map(Value::Bytes),
+        (_, text) => text.parse().ok().map(Value::Integer),
+    }
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.get(1)?)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+
+    fn read(text: &str) -> io::Result<Vec<Vec<Value>>> {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(text.as_bytes()).and_then(|()| file.rewind()).expect("it is written");
+        let mut found = Vec::new();
+        rows(file, &["id", "name", "value"], &mut |row| {
+            found.push(row);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn forms_of_databases() {
+        let row = |id, name: &str, value: Value| vec![Value::Integer(id), Value::Bytes(name.into()), value];
+        let bytes = |bytes: &[u8]| Value::Bytes(bytes.to_vec());
+        let cases = [
+            ("id,name,value\n1,/a,\\x00ff\n", row(1, "/a", bytes(&[0, 255])), "psql"),
+            (
+                "\"id\",\"name\",\"value\"\n\"1\",\"/a\",\"00FF\"\r\n",
+                row(1, "/a", bytes(&[0, 255])),
+                "quoted, digits alone",
+            ),
+            ("id,value,old,name\n1,,x,/a\n", row(1, "/a", Value::Null), "another order, nothing"),
+        ];
+        for (text, want, why) in cases {
+            assert_eq!(read(text).expect(why), [want], "{why}");
+        }
+        for (text, part) in [
+            ("id,name\n", "no column value"),
+            ("id,name,value\n1,/a\n", "line 2 has 2 columns"),
+            ("id,name,value\n1,/a,f\n", "line 2: value"),
+            ("id,name,value\nx,/a,\n", "line 2: id"),
+        ] {
+            let said = read(text).expect_err(text).to_string();
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
