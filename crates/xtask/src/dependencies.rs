@@ -1,7 +1,8 @@
-//! `cargo xtask dependencies`: checks of the sources of dependencies, their licences, bans and unused ones, and of the
-//! crates' dependencies on each other against ARCHITECTURE.md. `deny.toml` is the list for both this task, which takes
-//! a second everywhere, and `cargo deny`, which also knows advisories where it is installed.
+//! `cargo xtask dependencies`: checks of the sources of dependencies, their licences, bans and unused ones, of features,
+//! and of the crates' dependencies on each other against ARCHITECTURE.md. `deny.toml` is the list for both this task,
+//! which takes a second everywhere, and `cargo deny`, which also knows advisories where it is installed.
 
+mod features;
 mod layers;
 mod licence;
 mod unused;
@@ -35,6 +36,7 @@ pub(crate) fn run() -> Result<(), String> {
     findings.extend(bans(&lock, &banned));
     findings.extend(layers::check(&read("ARCHITECTURE.md")?, packages));
     findings.extend(unused::of_members(packages));
+    findings.extend(features::check(&root)?);
     findings.extend(unused::of_workspace(&read("Cargo.toml")?, packages));
     if !findings.is_empty() {
         return Err(findings.join("\n"));

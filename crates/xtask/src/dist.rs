@@ -6,6 +6,7 @@ mod archive;
 mod debian;
 mod image;
 mod libraries;
+mod manual;
 mod sbom;
 mod target;
 #[cfg(test)]
@@ -129,11 +130,15 @@ impl Release {
         Ok(all)
     }
 
-    /// Packs the programs in one folder, which can also serve as `KUBEBUILDER_ASSETS`.
+    /// Packs the programs and their manual in one folder, which can also serve as `KUBEBUILDER_ASSETS`.
     fn tarball(&self, name: &str, sbom: &[u8]) -> Result<Vec<u8>, String> {
         let mut files = Tree::default();
         for (program, bytes) in &self.programs {
             files.file(program, 0o755, bytes.clone());
+        }
+        files.merge("man/man8", manual::pages(self.compression)?);
+        for (folder, name, text) in manual::COMPLETIONS {
+            files.file(&format!("completions/{folder}/{name}"), 0o644, text.as_bytes().to_vec());
         }
         files.file("LICENSE", 0o644, self.licence.clone());
         files.file("README.md", 0o644, self.readme.clone());

@@ -1,12 +1,18 @@
 //! Repository tasks, run as `cargo xtask TASK`.
 
+mod book;
 mod compare;
 mod dependencies;
 mod dist;
 mod envtest;
 mod import_api;
+mod manual;
+mod markdown;
 mod mutants;
+mod process;
+mod profile;
 mod release;
+mod training;
 
 use std::process::ExitCode;
 
@@ -17,21 +23,27 @@ fn main() -> ExitCode {
         .about("Tasks of this repository")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommand(book::command())
         .subcommand(compare::command())
         .subcommand(dependencies::command())
         .subcommand(dist::command())
         .subcommand(envtest::command())
         .subcommand(import_api::command())
+        .subcommand(manual::command())
         .subcommand(mutants::command())
+        .subcommand(profile::command())
         .subcommand(release::command())
         .get_matches();
     let outcome = match matches.subcommand() {
+        Some(("book", _)) => book::run(),
         Some(("compare", matches)) => compare::run(matches),
         Some(("dependencies", _)) => dependencies::run(),
         Some(("dist", matches)) => dist::run(matches),
         Some(("envtest", matches)) => envtest::run(matches),
         Some(("import-api", matches)) => import_api::run(matches),
+        Some(("manual", _)) => manual::run(),
         Some(("mutants", matches)) => mutants::run(matches),
+        Some(("profile", matches)) => profile::run(matches),
         Some(("release", matches)) => release::run(matches),
         _ => unreachable!("clap knows no other subcommand"),
     };

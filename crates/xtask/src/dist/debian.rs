@@ -10,6 +10,7 @@ use flate2::Compression;
 
 use super::archive::{Node, Tree, gzip};
 use super::libraries::Needs;
+use super::manual;
 use super::{Release, SERVER, STAND_IN, TOOL};
 
 /// The scripts that dpkg runs. Each needs the newline after its first line to be executable.
@@ -59,6 +60,10 @@ fn data(release: &Release) -> Result<Tree, String> {
     data.file("usr/lib/sysusers.d/binnacle.conf", 0o644, USER.as_bytes().to_vec());
     data.file("usr/lib/tmpfiles.d/binnacle.conf", 0o644, FOLDERS.as_bytes().to_vec());
     data.file(CONFIGURATION, 0o644, FLAGS.as_bytes().to_vec());
+    data.merge("usr/share/man/man8", manual::pages(Compression::best())?);
+    for (shell, name, text) in manual::COMPLETIONS {
+        data.file(&format!("{}/{name}", manual::folder(shell)), 0o644, text.as_bytes().to_vec());
+    }
     let documents = "usr/share/doc/binnacle";
     data.file(&format!("{documents}/copyright"), 0o644, copyright(release));
     data.file(&format!("{documents}/README.md"), 0o644, release.readme.clone());

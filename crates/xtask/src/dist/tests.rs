@@ -92,6 +92,9 @@ fn the_tarball_has_the_programs() {
     for program in PROGRAMS {
         run(&mut Command::new(folder.join(program))).unwrap();
     }
+    for file in ["man/man8/kube-apiserver.8.gz", "completions/bash/binnacle", "completions/zsh/_kube-apiserver"] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
     run(Command::new("sha256sum").args(["--check", "--strict", SUMS]).current_dir(folder));
 }
 
@@ -112,6 +115,15 @@ fn dpkg_reads_the_package() {
     run(Command::new("md5sum").args(["--check", "--strict"]).arg(control.join("md5sums")).current_dir(&data));
     for program in ["usr/bin/binnacle", "usr/lib/binnacle/envtest/kube-apiserver", "usr/lib/binnacle/envtest/etcd"] {
         run(&mut Command::new(data.join(program))).unwrap();
+    }
+    for file in [
+        "usr/share/man/man8/kube-apiserver.8.gz",
+        "usr/share/man/man8/binnacle-migrate.8.gz",
+        "usr/share/bash-completion/completions/kube-apiserver",
+        "usr/share/zsh/vendor-completions/_binnacle",
+        "usr/share/fish/vendor_completions.d/binnacle.fish",
+    ] {
+        assert!(data.join(file).is_file(), "{file}");
     }
     for script in ["postinst", "prerm", "postrm"] {
         run(Command::new("sh").arg("-n").arg(control.join(script)));

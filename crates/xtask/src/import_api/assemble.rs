@@ -164,8 +164,9 @@ impl Assembler<'_> {
             Err(problem) => return self.problems.push(format!("{name}: {problem}")),
         };
         let definition = self.openapi.get(name);
-        if let Some(definition) = definition {
-            self.overlay(name, definition, &mut fields);
+        match definition {
+            Some(definition) => self.overlay(name, definition, &mut fields),
+            None => self.carry_over(package, short, &mut fields),
         }
         self.check_protobuf(name, &fields);
         for field in &fields {
@@ -173,8 +174,13 @@ impl Assembler<'_> {
                 self.want(message);
             }
         }
-        let atomic = definition.is_some_and(|definition| definition.schema["x-kubernetes-map-type"] == "atomic");
-        let unions = definition.map(|definition| unions(&definition.schema)).unwrap_or_default();
+        let (atomic, unions) = match (definition, self.old_message(package, short)) {
+            (Some(definition), _) => {
+                (definition.schema["x-kubernetes-map-type"] == "atomic", unions(&definition.schema))
+            }
+            (None, Some(old)) => (old.atomic, old.unions.clone()),
+            (None, None) => (false, Vec::new()),
+        };
         let Some(table) = self.tables.get_mut(package) else {
             return self.problems.push(format!("{name}: no source has the package {package}"));
         };
@@ -194,9 +200,7 @@ impl Assembler<'_> {
         if let Some(go) = &mut self.go {
             return go.fields(name)?.ok_or("the Go sources do not have it".into());
         }
-        let old = name
-            .rsplit_once('.')
-            .and_then(|(package, short)| self.old.get(package)?.messages.iter().find(|message| message.name == short));
+        let old = name.rsplit_once('.').and_then(|(package, short)| self.old_message(package, short));
         let mut fields: Vec<Field> = old.map(|message| message.fields.clone()).unwrap_or_default();
         let Some(definition) = self.openapi.get(name) else {
             return if old.is_some() { Ok(fields) } else { Err("neither OpenAPI nor the old table has it".into()) };
@@ -298,6 +302,23 @@ impl Assembler<'_> {
             fields = self.protobuf.get(inner)?;
         }
         fields.iter().find(|field| field.number == tag)
+    }
+
+    /// Keeps OpenAPI's facts of a message that no document shows any more: a server that emulates an older release may
+    /// still serve it.
+    fn carry_over(&self, package: &str, message: &str, fields: &mut [Field]) {
+        let Some(old) = self.old_message(package, message) else { return };
+        for field in fields {
+            let Some(old) = old.fields.iter().find(|old| old.name == field.name && old.ty == field.ty) else {
+                continue;
+            };
+            let Field { required, list_type, patch, default, .. } = old.clone();
+            *field = Field { required, list_type, patch, default, ..field.clone() };
+        }
+    }
+
+    fn old_message(&self, package: &str, message: &str) -> Option<&Message> {
+        self.old.get(package)?.messages.iter().find(|old| old.name == message)
     }
 
     /// Adds OpenAPI's facts to the fields and compares the rest with it.

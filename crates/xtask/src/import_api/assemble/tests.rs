@@ -110,6 +110,10 @@ message Sample kind
     ];
     assert_eq!(sample.iter().map(|line| line.trim()).collect::<Vec<_>>(), expected.map(str::trim));
     assert!(text.contains("api-version sample/v1\n"));
+    // No document shows the messages any more: the tables stay as they are.
+    let known = binnacle_tables::read([("sample.v1.tbl", text.as_str())]).unwrap();
+    assert!(text.contains("message Part atomic"));
+    assert_eq!(run(&Definitions::new(), &messages(), &known).unwrap(), text);
 }
 
 #[test]

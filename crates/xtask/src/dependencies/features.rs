@@ -1,0 +1,52 @@
+//! The features of what the server consists of: the same whichever packages are built with it. Cargo unites the features
+//! that all of them ask for, and names functions by them, while `profile/branches.profdata` knows functions by their
+//! names.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use super::Findings;
+
+/// Checks the server built alone against the server built with all members.
+pub(super) fn check(root: &Path) -> Result<Findings, String> {
+    let alone = packages(root, &["-p", "kube-apiserver"])?;
+    let with_all = packages(root, &["--workspace"])?;
+    Ok(differences(&alone, &with_all))
+}
+
+/// Returns lines of a package and its features.
+fn packages(root: &Path, selected: &[&str]) -> Result<BTreeSet<String>, String> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["tree", "--locked", "--edges=normal,build", "--prefix=none", "--no-dedupe", "--format={p} has {f}"])
+        .args(selected)
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run cargo tree: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
+fn differences(alone: &BTreeSet<String>, with_all: &BTreeSet<String>) -> Findings {
+    let finding = |package: &String| format!("built without other members, {package}, and more features with them");
+    alone.difference(with_all).map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_that_other_members_add() {
+        let packages = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+        let alone: BTreeSet<String> = packages(&["a v1.0.0 has default", "b v1.0.0 has std"]);
+        for (with_all, found) in [
+            (packages(&["a v1.0.0 has default", "b v1.0.0 has std", "c v1.0.0 has "]), 0),
+            (packages(&["a v1.0.0 has default", "b v1.0.0 has alloc,std"]), 1),
+        ] {
+            assert_eq!(differences(&alone, &with_all).len(), found, "{with_all:?}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The requests by which instrumented servers count what they do.
+
+use std::path::{Path, PathBuf};
+
+use crate::process::{cargo, finish};
+
+/// The bench runs: the start, and the paths that requests take most often. The bench itself may be slow.
+#[rustfmt::skip]
+const BENCH: [&str; 13] = [
+    "run", "-p", "binnacle-bench", "--", "--scale=0.2",
+    "idle", "create", "get", "list", "patch", "apply", "leases", "watch",
+];
+/// Stories of what the bench does not do.
+#[rustfmt::skip]
+const STORIES: [&str; 12] = [
+    "test", "-p", "binnacle-e2e", "--no-fail-fast", "--",
+    "admission_policies", "aggregation::", "controller::", "custom_resources::", "kubectl_", "nodes::", "webhooks::",
+];
+
+/// Runs cargo commands with an instrumented server.
+pub(crate) struct Training<'t> {
+    pub(crate) server: PathBuf,
+    pub(crate) root: &'t Path,
+}
+
+impl Training<'_> {
+    /// Runs the bench, whose counts go to a directory.
+    pub(crate) fn bench(&self, counts: &Path) -> Result<(), String> {
+        self.run(counts, &BENCH)
+    }
+
+    /// Runs the stories. Some time out with a slow server: what is counted until then counts.
+    pub(crate) fn stories(&self, counts: &Path) {
+        if let Err(problem) = self.run(counts, &STORIES) {
+            eprintln!("warning: {problem}");
+        }
+    }
+
+    fn run(&self, counts: &Path, arguments: &[&str]) -> Result<(), String> {
+        // Successive servers add to the same few files.
+        let file = counts.join("%4m.profraw");
+        let mut command = cargo(self.root);
+        command.args(arguments).env("BINNACLE_KUBE_APISERVER", &self.server).env("LLVM_PROFILE_FILE", file);
+        finish(&mut command)
+    }
+}
