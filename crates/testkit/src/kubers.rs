@@ -18,6 +18,14 @@ impl Server {
         kube::Client::try_from(config).unwrap()
     }
 
+    /// Returns a client as [`Self::kube_asking_once`], which reaches the server at another URL.
+    pub async fn kube_through(&self, url: &str) -> kube::Client {
+        let mut config = self.kube_config().await;
+        config.default_retry = false;
+        config.cluster_url = url.parse().unwrap();
+        kube::Client::try_from(config).unwrap()
+    }
+
     async fn kube_config(&self) -> kube::Config {
         let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).unwrap();
         kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()

@@ -1,5 +1,6 @@
 //! A temporary directory of a test.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,10 +13,18 @@ impl TempDir {
     #[expect(clippy::new_without_default, reason = "making one touches the disk")]
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("binnacle-test-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Self(path.canonicalize().unwrap())
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("binnacle-test-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                // A process of this number was killed, and has left its directories.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => {
+                    made.unwrap();
+                    return Self(path.canonicalize().unwrap());
+                }
+            }
+        }
     }
 
     /// Returns the path of the directory.

@@ -76,6 +76,10 @@ fn behave(head: &str) -> Reply {
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: Upgrade\r\n\r\nhello".to_vec(),
         ),
         "untyped" => Reply::Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>".to_vec()),
+        "made" => Reply::Answer(
+            b"HTTP/1.1 201 Created\r\nLocation: /apis/ext.test/v1/made\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        ),
+        "page" => Reply::of(200, "text/html", "<a href=\"/x\">l</a>"),
         "both" => Reply::Answer(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
                 .to_vec(),
@@ -189,6 +193,10 @@ async fn a_server_that_misbehaves() {
     );
     assert_eq!(get("folded").await.header("x-kept"), "a b");
     assert_eq!(get("trailed").await.header("trailer"), "X-T");
+    // Links to paths get the address of the other server, as in Go.
+    let address = format!("localhost:{}", extension.address.port());
+    assert_eq!(get("made").await.header("location"), format!("https://{address}/apis/ext.test/v1/made"));
+    assert_eq!(get("page").await.body, format!("<a href=\"https://{address}/x\">l</a>"));
     // An answer that breaks off does so for the client as well.
     let bearer = [("authorization", "Bearer root")];
     let short = rig.client().await.send("GET", &format!("{THINGS}/short"), &bearer, "").await;

@@ -15,7 +15,7 @@ use crate::aggregation::{API_SERVICES, condition, register};
 use crate::authorization::{Rig, until};
 
 const THINGS: &str = "/apis/up.test/v1/namespaces/team/things";
-type Stream = BufReader<TlsStream<TcpStream>>;
+pub(crate) type Stream = BufReader<TlsStream<TcpStream>>;
 
 fn behave(head: &str) -> Reply {
     let path = head.split(' ').nth(1).unwrap_or_default();
@@ -38,7 +38,7 @@ fn behave(head: &str) -> Reply {
 }
 
 /// Sends bytes on a new connection and reads the head of the answer.
-async fn say(server: &Server, text: &str) -> (String, Stream) {
+pub(crate) async fn say(server: &Server, text: &str) -> (String, Stream) {
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
     let config = Handshake::new(server.admin().authority).alpn(&["http/1.1"]).config();

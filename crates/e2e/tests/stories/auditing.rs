@@ -1,8 +1,13 @@
 //! Events of the audit log, and the handling of requests when it cannot be written.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use binnacle_testkit::{Server, TempDir, wait_until};
+use binnacle_testkit::{Hook, Server, TempDir, wait_until};
+use http::Response;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 const POLICY: &str = "
@@ -112,4 +117,81 @@ async fn a_full_disk_stops_requests_only_where_that_was_asked_for() {
             assert_eq!(answer.body, want);
         }
     }
+}
+
+/// A webhook that fails for a while costs no event: what the queue has no room for waits on disk, over a restart as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_wait_on_disk_for_their_webhook() {
+    let (open, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(BTreeSet::new())));
+    let hook = Hook::start({
+        let (open, seen) = (open.clone(), seen.clone());
+        move |request| {
+            let (open, seen) = (open.clone(), seen.clone());
+            async move {
+                if !open.load(Ordering::SeqCst) {
+                    return Response::builder().status(503).body(Vec::new()).unwrap();
+                }
+                let list: Value = serde_json::from_slice(request.body()).unwrap();
+                assert_eq!(list["kind"], "EventList");
+                let ids = list["items"].as_array().unwrap().iter();
+                seen.lock().extend(ids.map(|event| event["auditID"].as_str().unwrap().to_owned()));
+                Response::new(Vec::new())
+            }
+        }
+    })
+    .await;
+    let temp = TempDir::new();
+    let policy = temp.file("policy.yaml", POLICY);
+    let authority = temp.file("ca.crt", &hook.authority);
+    let config = temp.file(
+        "webhook.kubeconfig",
+        &format!(
+            "clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority: {authority}}}}}]\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\nusers: [{{name: u, user: {{}}}}]\n",
+            hook.address
+        ),
+    );
+    let spill = temp.join("spill");
+    let mut server = tokio::task::block_in_place(|| {
+        Server::durable_with(&[
+            "--audit-policy-file",
+            &policy,
+            "--audit-webhook-config-file",
+            &config,
+            "--audit-webhook-initial-backoff=1ms",
+            "--audit-webhook-batch-buffer-size=2",
+            "--audit-webhook-batch-max-size=2",
+            "--audit-webhook-batch-max-wait=10ms",
+            "--audit-webhook-spill-dir",
+            &spill,
+        ])
+    });
+    let mut client = server.client().await;
+    let mut sent = BTreeSet::new();
+    for n in 0..50 {
+        let id = format!("story-{n}");
+        assert_eq!(client.send("GET", "/api/v1/nodes", &[("audit-id", &id)], "").await.unwrap().status, 200);
+        sent.insert(id);
+    }
+    wait_until("events are on disk", async || {
+        let metrics = client.get("/metrics").await.unwrap().body;
+        let spilled = metrics.lines().find_map(|line| line.strip_prefix("binnacle_audit_spilled_events_total "))?;
+        assert!(metrics.contains("\nbinnacle_audit_spill_dropped_events_total 0\n"), "{metrics}");
+        (spilled.parse::<f64>().ok()? >= 50.0).then_some(())
+    })
+    .await;
+    assert!(seen.lock().is_empty());
+    tokio::task::block_in_place(|| {
+        server.terminate();
+        server.restart();
+    });
+    open.store(true, Ordering::SeqCst);
+    wait_until("all events are sent", async || sent.is_subset(&seen.lock()).then_some(())).await;
+    wait_until("no file is left", async || {
+        let client = &mut server.client().await;
+        let metrics = client.get("/metrics").await.unwrap().body;
+        let bytes = metrics.lines().find_map(|line| line.strip_prefix("binnacle_audit_spill_bytes "))?;
+        (bytes == "0").then_some(())
+    })
+    .await;
 }

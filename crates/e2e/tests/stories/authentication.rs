@@ -336,7 +336,8 @@ async fn issuers_of_id_tokens() {
         second.entry("{username: {expression: \"'two:' + claims.sub\"}}"),
     );
     let config = temp.file("authentication.yaml", &text);
-    let server = Server::start(&["--ephemeral", "--authentication-config", &config]);
+    let name = "--hostname-override=test-host";
+    let server = Server::start(&["--ephemeral", name, "--authentication-config", &config]);
     let good = first_key.sign(&first.claims(json!({"groups": ["dev"]}))).unwrap();
     wait_until("the issuer to be found", async || (bearer(&server, &good).await.0 == 201).then_some(())).await;
     assert_eq!(bearer(&server, &good).await, (201, "one:jane dev,system:authenticated".to_owned()));
@@ -431,6 +432,9 @@ async fn issuers_of_id_tokens() {
     ] {
         assert!(metrics.contains(family), "{family}");
     }
+    // The hash of the name of the identity lease of a machine called test-host.
+    let id = "apiserver_id_hash=\"sha256:4b4a8fdabb57fd93709bf8de0d079f102e4251cb13c860fd764a09489a6b1fe2\"";
+    assert!(metrics.contains(id), "{id}");
 }
 
 /// Extension API servers trust this server's client CAs, also after a change.

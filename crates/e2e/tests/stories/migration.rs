@@ -20,15 +20,15 @@ use serde_json::{Value, json};
 /// The last acknowledged write of each name; an unanswered write may or may not have taken effect.
 type Known = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
 
-fn config_map(name: &str, value: &str) -> ConfigMap {
+pub(crate) fn config_map(name: &str, value: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"v": value}})).unwrap()
 }
 
-fn maps(client: &Client) -> Api<ConfigMap> {
+pub(crate) fn maps(client: &Client) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), "moved")
 }
 
-async fn populate(client: &Client, count: usize) {
+pub(crate) async fn populate(client: &Client, count: usize) {
     crate::namespace(client, "moved").await;
     let api = maps(client);
     for n in 0..count {
@@ -50,12 +50,12 @@ async fn populate(client: &Client, count: usize) {
 
 /// Names and objects without their versions, ordered by version; and the newest version.
 #[derive(Debug)]
-struct Contents {
+pub(crate) struct Contents {
     objects: Vec<(String, Value)>,
-    newest: u64,
+    pub(crate) newest: u64,
 }
 
-async fn contents(client: &Client) -> Contents {
+pub(crate) async fn contents(client: &Client) -> Contents {
     let list = maps(client).list(&ListParams::default()).await.unwrap();
     let newest = list.metadata.resource_version.unwrap().parse().unwrap();
     let version = |map: &ConfigMap| map.resource_version().unwrap().parse::<u64>().unwrap();
@@ -69,7 +69,7 @@ async fn contents(client: &Client) -> Contents {
 }
 
 impl Contents {
-    fn assert_is(&self, before: &Self) {
+    pub(crate) fn assert_is(&self, before: &Self) {
         assert_eq!(self.objects, before.objects);
     }
 }
@@ -83,7 +83,7 @@ fn store_of(etcd: &Etcd) -> String {
 }
 
 /// Checks that old versions have no other meaning now: a watch from one gets 410, a write based on one 409.
-async fn old_versions_are_gone(client: &Client, version: u64) {
+pub(crate) async fn old_versions_are_gone(client: &Client, version: u64) {
     let watch = maps(client).watch(&WatchParams::default(), &version.to_string()).await;
     let first = match watch {
         Ok(watch) => {

@@ -4,6 +4,7 @@ mod answers;
 mod custom;
 mod itself;
 mod time;
+mod types_and_names;
 
 use std::sync::Arc;
 

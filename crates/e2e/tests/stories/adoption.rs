@@ -1,0 +1,98 @@
+//! Ways into the embedded store from what others keep: a snapshot of etcd, and kine's table of k3s in SQLite or another database.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use binnacle_testkit::{Etcd, Server, TempDir, Tool};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{Api, PostParams};
+
+use crate::migration::{Contents, config_map, contents, maps, old_versions_are_gone, populate};
+
+/// Writes the keys that etcdctl printed into kine's table as kine does, in SQLite with a log beside it that was not taken over, and
+/// as psql's `\copy ... csv header` has it. kine numbers leases by their seconds.
+const KINE: &str = r#"
+import base64, json, os, sqlite3, sys
+folder, dump = sys.argv[1], json.load(sys.stdin)
+db = sqlite3.connect(folder + "/state.db")
+db.execute("PRAGMA journal_mode=WAL")
+db.execute("CREATE TABLE IF NOT EXISTS kine (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, created INTEGER, deleted INTEGER, "
+           "create_revision INTEGER, prev_revision INTEGER, lease INTEGER, value BLOB, old_value BLOB)")
+db.execute("CREATE UNIQUE INDEX IF NOT EXISTS kine_name_prev_revision_uindex ON kine (name, prev_revision)")
+rows = [(1, "compact_rev_key", 1, 0, 0, 0, 0, b"")]
+for kv in sorted(dump["kvs"], key=lambda kv: kv["mod_revision"]):
+    text = lambda name: base64.b64decode(kv.get(name, ""))
+    created = kv["create_revision"] == kv["mod_revision"]
+    rows.append((kv["mod_revision"], text("key").decode(), int(created), 0, 0 if created else kv["create_revision"],
+                 0 if created else kv["mod_revision"] - 1, 3600 if kv.get("lease") else 0, text("value")))
+newest = dump["header"]["revision"] + 1
+rows.append((newest, "gap-%d" % newest, 0, 1, 0, 0, 0, b""))
+db.executemany("INSERT INTO kine (id, name, created, deleted, create_revision, prev_revision, lease, value) VALUES (?,?,?,?,?,?,?,?)", rows)
+db.commit()
+with open(folder + "/kine.csv", "w") as csv:
+    csv.write("id,name,created,deleted,create_revision,prev_revision,lease,value\n")
+    for row in rows:
+        csv.write(",".join(map(str, row[:-1])) + ",\\x" + row[-1].hex() + "\n")
+os._exit(0)
+"#;
+
+/// A server on etcd with some objects, as they are.
+async fn filled(etcd: &Etcd) -> (Server, Contents) {
+    let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
+    let client = server.kube().await;
+    populate(&client, 60).await;
+    let before = contents(&client).await;
+    (server, before)
+}
+
+/// Restores a file, starts a server on what came out, and compares.
+async fn comes_back(file: &str, before: &Contents) {
+    let temp = TempDir::new();
+    let data = temp.join("data");
+    let said = Tool::succeed(&["restore", file, &data]);
+    assert!(said.contains("clients that ask for older versions are told that they are gone"), "{said}");
+    Tool::succeed(&["check", &data]);
+    Tool::succeed(&["doctor", &format!("embedded:{data}")]);
+    let server = tokio::task::block_in_place(|| Server::start(&["--data-dir", &data]));
+    let client = server.kube().await;
+    let after = contents(&client).await;
+    after.assert_is(before);
+    assert!(after.newest > before.newest);
+    old_versions_are_gone(&client, before.newest).await;
+    let events: Api<Event> = Api::namespaced(client.clone(), "moved");
+    events.get("happened").await.unwrap();
+    maps(&client).create(&PostParams::default(), &config_map("new", "1")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_a_snapshot_of_etcd() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let (mut server, before) = filled(&etcd).await;
+    let temp = TempDir::new();
+    let file = temp.join("snapshot");
+    let _ = etcd.ctl(0, &["snapshot", "save", &file]);
+    // What comes later is not in it.
+    maps(&server.kube().await).create(&PostParams::default(), &config_map("later", "1")).await.unwrap();
+    server.terminate();
+    comes_back(&file, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_the_table_of_kine() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let (mut server, before) = filled(&etcd).await;
+    server.terminate();
+    let temp = TempDir::new();
+    let dump = temp.join("dump.json");
+    std::fs::write(&dump, etcd.ctl(0, &["get", "/registry/", "--prefix", "-w", "json"])).unwrap();
+    let folder = temp.path().display().to_string();
+    let python =
+        Command::new("python3").args(["-c", KINE, &folder]).stdin(Stdio::from(File::open(&dump).unwrap())).status();
+    match python {
+        Ok(status) => assert!(status.success(), "{status}"),
+        Err(error) => return println!("skipped: no python3 ({error})"),
+    }
+    assert!(std::fs::metadata(temp.join("state.db-wal")).unwrap().len() > 10_000, "what matters is in the log");
+    comes_back(&temp.join("state.db"), &before).await;
+    comes_back(&temp.join("kine.csv"), &before).await;
+}

@@ -1,0 +1,155 @@
+//! A real Prometheus scrapes the server over TLS with a token, and the questions of dashboards and alerts have answers.
+
+use std::process::{Child, Command, Stdio};
+
+use binnacle_testkit::https::Client;
+use binnacle_testkit::{Server, TempDir, wait_until};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// A Prometheus of its own, which ends with this value.
+struct Prometheus {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Prometheus {
+    /// Starts it, if it is installed.
+    fn start(temp: &TempDir, server: &Server, rules: &str) -> Option<Self> {
+        if Command::new("prometheus").arg("--version").output().is_err() {
+            println!("skipped: prometheus is not installed");
+            return None;
+        }
+        // Another process may take the port in between; then Prometheus ends, and the story fails with its log.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let target = server.url().replace("https://", "");
+        let authority = temp.join("data/pki/ca-bundle.crt");
+        let rules = temp.file("rules.yml", rules);
+        let config = json!({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [rules],
+            "scrape_configs": [{
+                "job_name": "apiserver", "scheme": "https", "authorization": {"credentials": "metrics-token"},
+                "tls_config": {"ca_file": authority}, "static_configs": [{"targets": [target]}],
+            }],
+        });
+        // JSON is YAML.
+        let config = temp.file("prometheus.yml", &config.to_string());
+        let log = std::fs::File::create(temp.join("prometheus.log")).unwrap();
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={config}"))
+            .arg(format!("--storage.tsdb.path={}", temp.join("tsdb")))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Some(Self { child, port })
+    }
+
+    /// Returns the answer of its API to a path; `None` while it does not answer.
+    async fn get(&self, path: &str) -> Option<Value> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: prometheus\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+    }
+
+    /// Returns the values of an expression.
+    async fn query(&self, expression: &str) -> Option<Vec<f64>> {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let answer = self.get(&format!("/api/v1/query?query={encoded}")).await?;
+        assert_eq!(answer["status"], "success", "{expression}: {answer}");
+        let results = answer["data"]["result"].as_array()?;
+        Some(results.iter().filter_map(|result| result["value"][1].as_str()?.parse().ok()).collect())
+    }
+}
+
+const RULES: &str = r#"
+groups:
+- name: availability
+  rules:
+  - record: requests:errors:ratio
+    expr: >
+      sum(rate(apiserver_request_total{job="apiserver",code=~"5.."}[20s]))
+      / sum(rate(apiserver_request_total{job="apiserver"}[20s]))
+  - alert: ErrorBudgetBurns
+    expr: requests:errors:ratio > (14.4 * 0.001)
+"#;
+
+/// Sends requests of which some fail.
+async fn load(client: &mut Client) {
+    let secrets = "/api/v1/namespaces/default/secrets";
+    for path in ["/api/v1/namespaces/default", "/api/v1/namespaces/default/configmaps", "/api/v1/configmaps"] {
+        assert_eq!(client.get(path).await.unwrap().status, 200);
+    }
+    let kind = [("content-type", "application/json")];
+    let secret = json!({"metadata": {"generateName": "a-"}}).to_string();
+    // A webhook that nobody answers for, once it is followed.
+    assert!(matches!(client.send("POST", secrets, &kind, secret).await.unwrap().status, 201 | 500));
+    let map = json!({"metadata": {"generateName": "a-"}}).to_string();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    assert_eq!(client.send("POST", maps, &kind, map).await.unwrap().status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_have_answers() {
+    let temp = TempDir::new();
+    let tokens = temp.file("tokens.csv", "metrics-token,prometheus,prometheus,system:monitoring\n");
+    let (data, tokens) = (format!("--data-dir={}", temp.join("data")), format!("--token-auth-file={tokens}"));
+    let server = tokio::task::block_in_place(|| Server::start(&[&data, &tokens]));
+    let Some(prometheus) = Prometheus::start(&temp, &server, RULES) else { return };
+    let mut client = server.client().await;
+    let hook = json!({
+        "metadata": {"name": "nobody"},
+        "webhooks": [{
+            "name": "nobody.example.test", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Fail", "timeoutSeconds": 1, "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}],
+        }],
+    });
+    let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let kind = [("content-type", "application/json")];
+    assert_eq!(client.send("POST", hooks, &kind, hook.to_string()).await.unwrap().status, 201);
+
+    // The expressions that docs/operating.md names, each with the values that it may have.
+    let positive = |value: f64| value > 0.0;
+    let share = |value: f64| (0.0..=1.0).contains(&value);
+    let number = |value: f64| value >= 0.0;
+    let expressions: [(&str, &dyn Fn(f64) -> bool); 9] = [
+        ("up{job=\"apiserver\"} == 1", &positive),
+        ("1 - requests:errors:ratio", &share),
+        ("ALERTS{alertname=\"ErrorBudgetBurns\",alertstate=\"firing\"}", &positive),
+        (
+            "histogram_quantile(0.99, sum by (le, verb) (rate(apiserver_request_sli_duration_seconds_bucket[20s]))) > 0",
+            &positive,
+        ),
+        ("sum by (priority_level) (rate(apiserver_flowcontrol_dispatched_requests_total[20s])) > 0", &positive),
+        ("sum(apiserver_flowcontrol_current_inqueue_requests)", &number),
+        ("histogram_quantile(0.99, sum by (le) (rate(etcd_request_duration_seconds_bucket[20s]))) > 0", &positive),
+        ("sum by (name) (rate(workqueue_adds_total[20s])) >= 0", &number),
+        ("sum by (name) (workqueue_depth)", &number),
+    ];
+    for (expression, is_good) in expressions {
+        let what = format!("{expression}\n{}", server.url());
+        let values = wait_until(&what, async || {
+            load(&mut client).await;
+            prometheus.query(expression).await.filter(|values| !values.is_empty())
+        })
+        .await;
+        assert!(values.iter().all(|value| is_good(*value)), "{expression}: {values:?}");
+    }
+    let targets = prometheus.get("/api/v1/targets").await.unwrap();
+    let target = &targets["data"]["activeTargets"][0];
+    assert_eq!((&target["health"], &target["lastError"]), (&json!("up"), &json!("")), "{target}");
+}
