@@ -19,8 +19,8 @@ use crate::entry::Entry;
 const FRESH: Duration = Duration::from_secs(5);
 /// The number of values that are compressed before events are processed.
 const TURN: usize = 32;
-/// The level is twice as fast as the default, and its result a tenth larger.
-const LEVEL: Compression = Compression::new(3);
+/// The fastest level: most of the time for a new definition that is not read goes here.
+const LEVEL: Compression = Compression::fast();
 
 /// The stored bytes of an object.
 #[derive(Debug)]

@@ -8,6 +8,8 @@ const NO_OBJECT: &str = "not in an object of a kind";
 const KEY: &str = "not the name of a field";
 /// The file has the name of one group but is about other groups.
 const OTHER_GROUP: &str = "in objects of another group";
+/// Paths of narrowed messages leave the items of lists out.
+const THROUGH_LISTS: &str = "leads through a list";
 
 /// File, path, and the reason why it is not in the tables.
 pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
@@ -27,7 +29,10 @@ pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("admission/plugins/resource_quota/limited.rs", "limitedResources", NO_OBJECT),
     ("admission/plugins/resource_quota/limited.rs", "matchContains", NO_OBJECT),
     ("admission/plugins/resource_quota/limited.rs", "matchScopes", NO_OBJECT),
+    ("admission-policies/type_check/documents.rs", "components.schemas", NO_OBJECT),
+    ("admission-policies/type_check/documents.rs", "x-kubernetes-group-version-kind", NO_OBJECT),
     ("controlplane/definitions/conversion.rs", "metadata.annotation", AS_IN_GO),
+    ("controlplane/definitions/parts.rs", "spec.versions.schema.openAPIV3Schema", THROUGH_LISTS),
     ("kinds/admissionregistration/matching.rs", "resourceRules.operations", AS_IN_GO),
     ("kinds/apiextensions/validation.rs", "", KEY),
     ("kinds/apps/daemon_set.rs", "templateGeneration", AS_IN_GO),
