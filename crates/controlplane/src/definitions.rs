@@ -17,10 +17,12 @@ use std::time::Duration;
 use binnacle_custom::{Definition, Names, names};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_metrics::WorkQueue;
+use binnacle_registry::Stored;
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::Value;
 use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
+use bytes::Bytes;
 use tokio::sync::watch;
 
 pub use self::conversion::ConversionMetrics;
@@ -211,9 +213,9 @@ impl Keeper<'_> {
         self.known.entry(group).or_default().insert(definition.name.clone(), known);
     }
 
-    /// Accepts the names of a definition, of which `object` is a part, serves it, and writes its status.
-    async fn judge(&mut self, objects: &Objects, entry: &Arc<Entry>, mut object: Value) -> Result<(), Status> {
-        let mut asked = Definition::part(&object, self.parts.origin(entry));
+    /// Accepts the names of a definition, of which `part` is a part, serves it, and writes its status.
+    async fn judge(&mut self, objects: &Objects, entry: &Arc<Entry>, part: Value) -> Result<(), Status> {
+        let mut asked = Definition::part(&part, self.parts.origin(entry));
         let others = self.known.get(group_of(&asked.name)).into_iter().flat_map(BTreeMap::values);
         let others = others.filter(|other| other.uid != asked.uid).map(|other| &other.accepted);
         let judgement = names::judge(&asked, others);
@@ -225,6 +227,7 @@ impl Keeper<'_> {
         // The server that established the definition has judged its schemas, and said so if it found errors.
         let was_judged = seen || known.is_none() && asked.is("Established");
         let whole = !was_judged || asked.preserve_unknown || asked.condition(conditions::NON_STRUCTURAL).is_some();
+        let mut object = part;
         if whole {
             object = objects.decode(entry)?;
             asked.check(&object);
@@ -239,7 +242,14 @@ impl Keeper<'_> {
         put_status(&mut object);
         // As nearly all are when the server starts.
         let is_told = object.get("status") == status.as_ref();
-        drop(object);
+        let known = (whole && !is_told).then(|| {
+            let members = object.make_object();
+            match status {
+                Some(status) => drop(members.insert("status", status)),
+                None => drop(members.remove("status")),
+            }
+            Stored { object, revision: entry.revision() }
+        });
         let definition = Definition { accepted: judgement.accepted.clone(), ..asked };
         match (established, is_told) {
             (true, true) => self.serving.serve_later(&definition, &mut self.pending, &self.work.registrations),
@@ -264,21 +274,29 @@ impl Keeper<'_> {
                 put_status(object);
             }
         };
-        let told = self.tell(objects, &definition.name, change).await?;
+        let value = entry.value();
+        let known = known.as_ref().map(|known| (known, &*value));
+        let told = self.tell(objects, &definition.name, known, change).await?;
         // A definition that was changed meanwhile must be processed again.
         let settled = told.filter(|_| judged == entry.revision().0.to_string());
         self.remember(&definition, has_names, definition.generation, settled);
         Ok(())
     }
 
-    /// Changes the status of a definition, which may be gone; returns its new revision.
+    /// Changes the status of a definition, which may be known with its stored bytes, and may be gone; returns its new
+    /// revision.
     async fn tell(
         &self,
         objects: &Objects,
         name: &str,
+        known: Option<(&Stored, &Bytes)>,
         change: impl FnMut(&mut Value) + Send,
     ) -> Result<Option<Revision>, Status> {
-        match objects.update_to("", name, "status", change).await {
+        let told = match known {
+            Some(known) => objects.update_known(known, ("", name, "status"), change).await,
+            None => objects.update_to("", name, "status", change).await,
+        };
+        match told {
             Err(status) if status.is(StatusReason::NotFound) => Ok(None),
             told => told.map(Some),
         }

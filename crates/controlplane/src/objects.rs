@@ -5,12 +5,13 @@ use std::sync::Arc;
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Apply, Versions, apply, track_update};
 use binnacle_registry::{
-    Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, Stored, UpdateOptions,
+    Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, Sent, Stored, UpdateOptions,
 };
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
 use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
+use bytes::Bytes;
 use futures::future::join_all;
 
 /// One resource for the server's own loops. Objects are in its version, which is the storage version of all resources
@@ -135,11 +136,37 @@ impl Objects {
         namespace: &str,
         name: &str,
         subresource: &str,
-        mut change: impl FnMut(&mut Value) + Send,
+        change: impl FnMut(&mut Value) + Send,
     ) -> Result<Revision, Status> {
         let context = Context::internal(namespace);
         let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
-        let mut apply = |old: Option<&Value>| {
+        let mut change = self.changing(&context, name, subresource, change);
+        self.resource.update(&context, name, &options, &mut change).await.map(|updated| updated.stored.revision)
+    }
+
+    /// Like [`Objects::update_to`], for an object that was decoded before.
+    pub(crate) async fn update_known(
+        &self,
+        known: (&Stored, &Bytes),
+        (namespace, name, subresource): (&str, &str, &str),
+        change: impl FnMut(&mut Value) + Send,
+    ) -> Result<Revision, Status> {
+        let context = Context::internal(namespace);
+        let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
+        let mut change = self.changing(&context, name, subresource, change);
+        let updated = self.resource.update_known(&context, name, &options, &mut change, known).await;
+        updated.map(|updated| updated.stored.revision)
+    }
+
+    /// Makes a change of stored objects from one of objects in this version.
+    fn changing(
+        &self,
+        context: &Context,
+        name: &str,
+        subresource: &str,
+        mut change: impl FnMut(&mut Value) + Send,
+    ) -> impl FnMut(Option<&Value>) -> Result<Sent, Status> + Send {
+        move |old| {
             let Some(old) = old else {
                 return Err(Status::not_found(&self.resource.group_resource(), name));
             };
@@ -147,11 +174,10 @@ impl Objects {
             self.resource.from_stored(&mut object);
             change(&mut object);
             self.resource.set_defaults(&mut object);
-            self.track(&context, subresource, Some(old), &mut object);
+            self.track(context, subresource, Some(old), &mut object);
             self.resource.to_stored(&mut object);
             Ok(object.into())
-        };
-        self.resource.update(&context, name, &options, &mut apply).await.map(|updated| updated.stored.revision)
+        }
     }
 
     /// Deletes an object; succeeds if it does not exist.

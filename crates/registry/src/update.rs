@@ -61,10 +61,41 @@ impl Resource {
         options: &UpdateOptions,
         change: &mut Change<'_>,
     ) -> Result<Updated, Status> {
+        let key = self.collection.key(&context.namespace, name)?;
+        let unread = |error| self.collection.change_failure(error);
+        let (current, _) = self.collection.store.get(key.clone(), None).await.map_err(unread)?;
+        self.update_from(context, name, options, change, &key, current).await
+    }
+
+    /// As [`Resource::update`], beginning with an object that was read before, and the bytes that it was read from. If the
+    /// store has a newer one by now, that is updated.
+    pub async fn update_known(
+        &self,
+        context: &Context,
+        name: &str,
+        options: &UpdateOptions,
+        change: &mut Change<'_>,
+        (known, value): (&Stored, &Bytes),
+    ) -> Result<Updated, Status> {
+        let key = self.collection.key(&context.namespace, name)?;
+        match self.update_once(context, name, options, change, &key, known, value).await? {
+            Outcome::Updated(stored) => Ok(Updated { stored, created: false }),
+            Outcome::Raced(newer) => self.update_from(context, name, options, change, &key, newer).await,
+        }
+    }
+
+    /// Updates an object, of which the store had this state.
+    async fn update_from(
+        &self,
+        context: &Context,
+        name: &str,
+        options: &UpdateOptions,
+        change: &mut Change<'_>,
+        key: &Bytes,
+        mut current: Option<KeyValue>,
+    ) -> Result<Updated, Status> {
         let collection = &self.collection;
-        let key = collection.key(&context.namespace, name)?;
         let unread = |error| collection.change_failure(error);
-        let (mut current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         loop {
             let Some(kv) = current else {
                 let Some(gate) = &options.create else {
@@ -94,7 +125,7 @@ impl Resource {
             };
             binnacle_request::large(kv.value.len()).await;
             let old = collection.decode_kv(&kv)?;
-            match self.update_once(context, name, options, change, &key, &old, &kv.value).await? {
+            match self.update_once(context, name, options, change, key, &old, &kv.value).await? {
                 Outcome::Updated(stored) => return Ok(Updated { stored, created: false }),
                 Outcome::Raced(newer) => current = newer,
             }

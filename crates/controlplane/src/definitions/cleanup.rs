@@ -34,7 +34,7 @@ impl Keeper<'_> {
             reason: "InstanceDeletionInProgress",
             message: "CustomResource deletion is in progress",
         };
-        self.tell(objects, name, |object| put(object, running)).await?;
+        self.tell(objects, name, None, |object| put(object, running)).await?;
         let instances = if definition.is("Established") {
             self.serving.serve(definition, true, &self.work.registrations);
             match self.serving.storage_resource(definition) {
@@ -61,7 +61,7 @@ impl Keeper<'_> {
             let left: Vec<Value> = left.filter(|finalizer| finalizer.as_str() != Some(CLEANUP)).cloned().collect();
             object.make_at(&["metadata"]).insert("finalizers", Value::List(left));
         };
-        self.tell(objects, name, change).await?;
+        self.tell(objects, name, None, change).await?;
         Ok(true)
     }
 }
