@@ -3,7 +3,6 @@
 use binnacle_admission_matching::{Matched, Subject};
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_patch::json_patch;
-use binnacle_schema::canonical::sort_free_form;
 use binnacle_schema::{Value, decode, json};
 
 use crate::answer::Answer;
@@ -62,7 +61,7 @@ pub(crate) async fn patched(
             let untyped = Untyped::of(kind, &changed);
             check_built_in(subject, &mut changed, kind).map(|()| untyped)
         }
-        None => check_custom(&changed).map(|()| Untyped::default()),
+        None => json::check_unstructured(&changed).map(|()| Untyped::default()).map_err(Status::internal),
     };
     let untyped = untyped.map_err(Failure::Unusable)?;
     let object = subject.accept(&matched.kind, changed).await.map_err(Failure::Unusable)?;
@@ -99,21 +98,4 @@ fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersio
     let package = kind.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
     let why = format!("converting ({}.{name}) to ({package}.{}): unknown conversion", said.version, kind.kind);
     Err(Status::unknown(500, &why))
-}
-
-/// Checks that a custom object has a kind and a valid `apiVersion`.
-fn check_custom(changed: &Value) -> Result<(), Status> {
-    let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
-    json::check_type_meta(changed).map_err(unread)?;
-    if changed.str_at(&["kind"]).is_empty() {
-        let mut shown = changed.clone();
-        sort_free_form(&mut shown);
-        let shown = json::to_string(&shown);
-        return Err(Status::internal(format!("Object 'Kind' is missing in '{shown}'")));
-    }
-    let said = changed.str_at(&["apiVersion"]);
-    match said.is_empty() || GroupVersion::parse(said).is_some() {
-        true => Ok(()),
-        false => Err(Status::internal(format!("unexpected GroupVersion string: {said}"))),
-    }
 }

@@ -101,7 +101,7 @@ impl CustomSchema for VersionSchema {
     }
 
     fn read_applied(&self, object: &mut Value) -> Result<(), String> {
-        let reading = Reading { keep_nulls: true, ..self.reading(false) };
+        let reading = Reading { applied: true, ..self.reading(false) };
         self.schema.resource().read(object, reading).map(drop).map_err(|error| error.to_string())
     }
 }

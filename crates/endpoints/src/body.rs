@@ -122,9 +122,13 @@ fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &Dec
     }
     let limits = Limits::default();
     let unrecognized = |why: String| unrecognized(expected, &why, body);
+    let no_type_meta = |why: String| unrecognized(format!("couldn't get version/kind; json parse error: {why}"));
     let mut about = match encoding {
         Encoding::Yaml => match yaml::parse(body, &limits) {
-            Ok((value, _)) => value,
+            Ok((value, _)) => match json::check_type_meta(&value) {
+                Ok(()) => value,
+                Err(why) => return no_type_meta(why),
+            },
             Err(error) => return unrecognized(error.to_string()),
         },
         Encoding::Cbor => match cbor_about(expected, body) {
@@ -133,7 +137,7 @@ fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &Dec
         },
         _ => match json::type_meta(body, &limits) {
             Ok(meta) => about(meta),
-            Err(error) => return unrecognized(format!("couldn't get version/kind; json parse error: {error}")),
+            Err(error) => return no_type_meta(error.to_string()),
         },
     };
     if let Err(status) = check_kind(expected, &mut about, body) {

@@ -3,7 +3,7 @@
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{Decoded, Empties};
-use binnacle_schema::{Finding, Findings, Limits, Value, cbor, json, yaml};
+use binnacle_schema::{Finding, Findings, Limits, Value, canonical, cbor, json, yaml};
 use binnacle_scheme::CustomSchema;
 
 use crate::body::{self, Expected};
@@ -34,22 +34,22 @@ pub(crate) fn object(
         Encoding::Cbor => (cbor(&expected, body)?, Findings::default()),
         Encoding::Protobuf => return Err(Status::unsupported_media_type(&TEXT_MEDIA_TYPES)),
     };
-    if value.as_object().is_some()
-        && let Err(why) = json::check_type_meta(&value)
-    {
-        return Err(unrecognized(format!("couldn't get version/kind; json parse error: {why}")));
-    }
-    if !matches!(value, Value::Object(_)) || value.str_at(&["kind"]).is_empty() {
-        let sent = String::from_utf8_lossy(body);
-        return Err(body::cannot_be_handled(&expected, &value, &format!("Object 'Kind' is missing in '{sent}'")));
+    json::interpret(&value).map_err(unrecognized)?;
+    if value.str_at(&["kind"]).is_empty() {
+        return Err(without_kind(&expected, encoding, value, body, validation));
     }
     // For CBOR, kube-apiserver does not report unknown fields.
     let tell_unknown = validation != FieldValidation::Ignore && encoding != Encoding::Cbor;
     let read = decoded(resource, custom, value, findings, tell_unknown)
         .map_err(|(value, why)| body::cannot_be_handled(&expected, &value, &why))?;
-    // Go decodes into an object without a kind, which then has the one that was sent.
-    let sent = Expected { kind: read.value.str_at(&["kind"]), ..Expected::of(resource) };
-    body::judge(context, &read.findings, validation, |why| body::cannot_be_handled(&sent, &read.value, why))?;
+    body::judge(context, &read.findings, validation, |why| {
+        // Go decodes into an object without a version and kind, which then has those that were sent.
+        if read.value.str_at(&["apiVersion"]).is_empty() {
+            return Status::bad_request(NO_VERSION);
+        }
+        let sent = Expected { kind: read.value.str_at(&["kind"]), ..Expected::of(resource) };
+        body::cannot_be_handled(&sent, &read.value, why)
+    })?;
     let mut value = read.value;
     let given = value.str_at(&["apiVersion"]);
     let wanted = GroupVersion::new(expected.group, expected.version);
@@ -60,6 +60,30 @@ pub(crate) fn object(
     }
     resource.set_defaults(&mut value);
     Ok(value)
+}
+
+/// Returns the error for an object without a kind. Go's strict decoder forgets the kind of the resource; the other shows
+/// the document as the object's own decoder gets it: YAML converted to JSON.
+fn without_kind(
+    expected: &Expected<'_>,
+    encoding: Encoding,
+    mut value: Value,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Status {
+    let missing = |sent: &str| format!("Object 'Kind' is missing in '{sent}'");
+    let sent = String::from_utf8_lossy(body);
+    match validation {
+        FieldValidation::Warn | FieldValidation::Strict => body::unrecognized(expected, &missing(&sent), body),
+        FieldValidation::Ignore => {
+            canonical::sort_free_form(&mut value);
+            let why = match encoding {
+                Encoding::Yaml => missing(&json::to_string(&value)),
+                _ => missing(sent.trim_matches([' ', '\t', '\n', '\r'])),
+            };
+            body::cannot_be_handled(expected, &value, &why)
+        }
+    }
 }
 
 /// Decodes a document in CBOR, which must have a version and kind.
@@ -113,5 +137,7 @@ fn is_of(resource: &Resource, object: &Value) -> bool {
     group.as_deref() == Some(description.group.as_str()) && object.str_at(&["kind"]) == description.kind
 }
 
+/// Go's error for an object without a version.
+pub(crate) const NO_VERSION: &str = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
 /// The media types of bodies of custom resources.
 const TEXT_MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];

@@ -34,7 +34,7 @@ fn merge(target: &mut Object, patch: &Object) {
 
 /// Copies a value without members that are `null`, at any depth, with members sorted by name, as kube-apiserver makes
 /// maps of such objects. Nulls in lists are kept.
-fn pruned(value: &Value) -> Value {
+pub fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let members = object.iter().filter(|(_, member)| !member.is_null());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_features::Features;
-use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, Status, Text, go_quote};
+use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
 use binnacle_schema::decode::Empties;
 use binnacle_schema::{MessageRef, Value};
@@ -292,7 +292,13 @@ impl Collection {
     /// Returns the kind for errors of an object; a custom resource has its own.
     pub(crate) fn kind_of(&self, object: &Value) -> GroupKind {
         match (&self.kind.custom, object.str_at(&["kind"])) {
-            (Some(_), kind) if !kind.is_empty() => GroupKind::new(self.kind.storage.group.clone(), kind),
+            (Some(_), kind) if !kind.is_empty() => {
+                let group = match object.str_at(&["apiVersion"]) {
+                    "" => self.kind.storage.group.clone(),
+                    version => GroupVersion::parse(version).map(|version| version.group).unwrap_or_default(),
+                };
+                GroupKind::new(group, kind)
+            }
             _ => self.group_kind(),
         }
     }

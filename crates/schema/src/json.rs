@@ -11,7 +11,10 @@ mod writer;
 
 pub(crate) use cursor::{Cursor, Malformed, go_utf8};
 pub(crate) use free::{Report, free_form, kind_of, number, parse_within};
-pub use free::{TypeMeta, check_type_meta, json_type, no_type_meta, parse, parse_object, parse_strict, type_meta};
+pub use free::{
+    TypeMeta, check_type_meta, check_unstructured, interpret, json_type, no_type_meta, parse, parse_object,
+    parse_strict, type_meta,
+};
 pub use splice::with_text_member;
 pub(crate) use writer::{carried, compacted, whole, write_float};
 pub use writer::{

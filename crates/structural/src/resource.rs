@@ -58,8 +58,8 @@ pub struct Reading {
     pub preserve_unknown: bool,
     /// True for stored objects: fields of a wrong type in metadata are dropped, and a missing generation is set.
     pub from_store: bool,
-    /// True for results of server-side apply: nulls that validation rejects stay.
-    pub keep_nulls: bool,
+    /// True for results of server-side apply: nulls that validation rejects stay, and malformed metadata is dropped.
+    pub applied: bool,
 }
 
 /// The error of an object that cannot be fitted to its schema.
@@ -127,7 +127,8 @@ impl ResourceSchema {
     /// # Errors
     /// Fails for metadata with fields of a wrong type.
     pub fn read(&self, object: &mut Value, reading: Reading) -> Result<Vec<String>, ReadError> {
-        let coercion = Coercion { object_meta: &self.object_meta, drop_malformed: reading.from_store };
+        let coercion =
+            Coercion { object_meta: &self.object_meta, drop_malformed: reading.from_store || reading.applied };
         let mut unknown = Vec::new();
         let path = FieldPath::new("metadata");
         let metadata = match object.get("metadata") {
@@ -141,7 +142,7 @@ impl ResourceSchema {
                 false => pruning::prune(object, schema, true),
             }
             if let Some(schema) = schema {
-                let which = if reading.keep_nulls { Nulls::Untyped } else { Nulls::Forbidden };
+                let which = if reading.applied { Nulls::Untyped } else { Nulls::Forbidden };
                 defaulting::prune_nulls(object, schema, which);
             }
         }

@@ -85,6 +85,7 @@ impl Patch {
         let custom = expected.resource.and_then(|resource| Some((resource, resource.collection.kind.custom.as_ref()?)));
         let decode = |patched: Value| match (&self.content, custom) {
             (_, Some((resource, schema))) => {
+                json::check_unstructured(&patched)?;
                 let tell = self.validation != FieldValidation::Ignore;
                 custom::decoded(resource, &**schema, patched, Findings::default(), tell).map_err(|(_, why)| why)
             }
@@ -115,6 +116,9 @@ impl Patch {
             FieldValidation::Strict => {
                 return Err(refuse(&format!("strict decoding error: {}", complaints.join(", "))));
             }
+        }
+        if custom.is_some() && decoded.value.str_at(&["apiVersion"]).is_empty() {
+            return Err(Status::internal(custom::NO_VERSION));
         }
         Ok(decoded)
     }
@@ -161,7 +165,7 @@ fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Statu
     match json::parse_strict(bytes, &Limits::default()) {
         Ok((value @ Value::Object(_), findings)) => Ok((value, findings)),
         Ok((Value::Null, _)) => Err(none()),
-        Ok((value @ Value::List(_), findings)) if !is_strict => Ok((value, findings)),
+        Ok((value @ Value::List(_), findings)) if !is_strict => Ok((merge::pruned(&value), findings)),
         _ if !is_strict => Err(none()),
         _ => object_of(bytes).map_err(|why| Status::bad_request(format!("error decoding patch: {why}"))),
     }

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use binnacle_meta::Text;
+use binnacle_meta::{GroupVersion, Text};
 
-use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8, refusal};
+use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8, refusal, to_string};
+use crate::canonical::sort_free_form;
 use crate::decode::Path;
 use crate::findings::{Finding, Findings};
 use crate::limits::Budget;
@@ -106,6 +107,28 @@ pub fn check_type_meta(tree: &Value) -> Result<(), String> {
         if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
             return Err(wrong_type_meta(name, json_type(member)));
         }
+    }
+    Ok(())
+}
+
+/// Checks that a tree may have a version and kind, as [`check_type_meta`], and that the `apiVersion` has the form of one
+/// if it is present. The error is that of Go's serializer.
+pub fn interpret(tree: &Value) -> Result<(), String> {
+    check_type_meta(tree).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
+    let api_version = tree.str_at(&["apiVersion"]);
+    match api_version.is_empty() || GroupVersion::parse(api_version).is_some() {
+        true => Ok(()),
+        false => Err(format!("unexpected GroupVersion string: {api_version}")),
+    }
+}
+
+/// Checks what Go's decoder of custom resources needs: as [`interpret`], and a kind. The error is Go's.
+pub fn check_unstructured(tree: &Value) -> Result<(), String> {
+    interpret(tree)?;
+    if tree.str_at(&["kind"]).is_empty() {
+        let mut shown = tree.clone();
+        sort_free_form(&mut shown);
+        return Err(format!("Object 'Kind' is missing in '{}'", to_string(&shown)));
     }
     Ok(())
 }
