@@ -12,26 +12,14 @@ times as much the first server needs as each other one. Definitions have 186 fie
 import argparse
 import json
 import random
-import threading
 import time
 
-from servers import Server
+from table import Measured, Table
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/g0.bench.test/v1/namespaces/default/things0"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 WORDS = "name of the secret that holds a reference to an object in this namespace which is renewed before it ends".split()
-
-
-class Measured(Server):
-    def ask(self, method, path, body=None, **headers):
-        sent = dict(self.headers, **{name.replace("_", "-"): value for name, value in headers.items()})
-        self.connection.request(method, path, None if body is None else json.dumps(body), sent)
-        answer = self.connection.getresponse()
-        read = answer.read()
-        if answer.status >= 300:
-            raise RuntimeError("%s %s: %d %s" % (method, path, answer.status, read[:300]))
-        return read
 
 
 def definition(n):
@@ -85,38 +73,6 @@ def judged(name, rules):
             "spec": {"group": "rules.bench.test", "scope": "Namespaced", "names": {"plural": name, "kind": name.title()}, "versions": [version]}}
 
 
-class Table:
-    """Rows of all servers, the first of which the others are compared with."""
-
-    def __init__(self, servers):
-        self.servers = servers
-        print("| what | %s | CPU ratio | time ratio |" % " | ".join("%s CPU us, ms" % server.name for server in servers))
-        print("| --- |%s --- | --- |" % (" --- |" * len(servers)))
-
-    def row(self, what, measured):
-        """`measured`: microseconds of CPU and milliseconds of each server."""
-        cells = ["%.0f, %.2f" % each for each in measured]
-        first = measured[0]
-        ratios = [["%.1f" % (first[i] / each[i]) if each[i] else "-" for each in measured[1:]] for i in (0, 1)]
-        print("| %s | %s | %s | %s |" % (what, " | ".join(cells), " ".join(ratios[0]), " ".join(ratios[1])), flush=True)
-
-    def each(self, what, count, work):
-        """Measures `work(server, i)` so often and returns the row, all servers by turns so that the load of the machine is the same for them."""
-        cpu, took = [0] * len(self.servers), [[] for _ in self.servers]
-        turn = max(1, count // 10)
-        for start in range(0, count, turn):
-            for at, server in enumerate(self.servers):
-                before = server.cpu()
-                for i in range(start, min(start + turn, count)):
-                    began = time.perf_counter()
-                    work(server, i)
-                    took[at].append(time.perf_counter() - began)
-                cpu[at] += server.cpu() - before
-        measured = [(cpu[at] / 1e3 / count, sorted(took[at])[len(took[at]) // 2] * 1e3) for at in range(len(took))]
-        self.row(what, measured)
-        return measured
-
-
 def definitions(table, count):
     rows, memory = [], []
     for server in table.servers:
@@ -139,38 +95,14 @@ def definitions(table, count):
 
 
 def events(table, watchers, count):
-    rows = []
-    for server in table.servers:
-        heard, all_heard = [0], threading.Event()
-        streams = []
-        for _ in range(watchers):
-            connection = server.connect()
-            connection.request("GET", THINGS + "?watch=1&resourceVersion=0&labelSelector=watched", None, server.headers)
-            streams.append(connection.getresponse())
+    labels = {"watched": "yes"}
 
-        def listen(stream, lock=threading.Lock()):
-            for _ in range(count):
-                stream.readline()
-                with lock:
-                    heard[0] += 1
-                    if heard[0] == watchers * count:
-                        all_heard.set()
+    def write(server, i):
+        body = thing("watched-%d" % i)
+        body["metadata"]["labels"] = labels
+        server.ask("POST", THINGS, body)
 
-        listeners = [threading.Thread(target=listen, args=(stream,), daemon=True) for stream in streams]
-        for listener in listeners:
-            listener.start()
-        cpu, began = server.cpu(), time.perf_counter()
-        for i in range(count):
-            body = thing("watched-%d" % i)
-            body["metadata"]["labels"] = {"watched": "yes"}
-            server.ask("POST", THINGS, body)
-        if not all_heard.wait(300):
-            raise RuntimeError("%s: %d events of %d" % (server.name, heard[0], watchers * count))
-        each = watchers * count
-        rows.append(((server.cpu() - cpu) / 1e3 / each, (time.perf_counter() - began) * 1e3 / each))
-        for stream in streams:
-            stream.close()
-    table.row("event to each of %d watchers, with its write" % watchers, rows)
+    table.events(THINGS + "?watch=1&resourceVersion=0&labelSelector=watched", watchers, count, write)
 
 
 def expressions(table, count, rules=40):
