@@ -13,9 +13,8 @@ use crate::process::{Compiler, cargo, files, finish, flag, problem};
 use crate::training::Training;
 
 const SERVER: &str = "kube-apiserver";
-/// The linker's options: BOLT needs relocations. A fixed address, which Go's programs have too, saves two megabytes of
-/// relocated tables in the memory of every server, and some instructions in every call.
-const LINKED: [&str; 2] = ["-Clink-arg=-Wl,--emit-relocs", "-Crelocation-model=static"];
+/// The linker's options: BOLT needs relocations.
+const LINKED: [&str; 1] = ["-Clink-arg=-Wl,--emit-relocs"];
 /// BOLT's options: blocks in the order in which they run, functions beside their callees, code that did not run apart
 /// from the rest.
 const LAYOUT: [&str; 7] = [
