@@ -198,7 +198,9 @@ impl Objects {
         let mut change = |old: Option<&Value>| {
             let update = self.resource.update_by(&context, manager, "status");
             let request = Apply { update, force: true, versions: &OneVersion(&self.resource) };
-            apply(&request, old, &config).map(Into::into).map_err(|error| Status::internal(error.to_string()))
+            apply(&request, old, &config)
+                .map(|applied| applied.object.into())
+                .map_err(|error| Status::internal(error.to_string()))
         };
         self.resource.update(&context, name, &options, &mut change).await.map(|_| ())
     }

@@ -45,7 +45,7 @@ impl World {
     fn try_apply(&mut self, manager: &str, force: bool, config: &str) -> Result<(), String> {
         self.now += 1;
         let applied = apply::apply(&self.request(manager, force), self.live.as_ref(), &tree(config));
-        let mut object = decode::value(applied.map_err(|e| e.to_string())?, self.message).unwrap().value;
+        let mut object = decode::value(applied.map_err(|e| e.to_string())?.object, self.message).unwrap().value;
         defaults::apply_constants(&mut object, self.message);
         object.make_at(&["metadata"]).insert("uid", "u");
         if let Some(live) = &self.live {
@@ -360,7 +360,7 @@ fn apply_renamed(manager: &str, live: Option<&Value>, config: &str) -> Result<Va
     let live = live.map(|live| Renamed.convert(live, api_version).unwrap().0);
     let update = Update { message: renamed(api_version), api_version, manager, subresource: "", now: 7, reset: &[] };
     let applied = apply::apply(&Apply { update, force: false, versions: &Renamed }, live.as_ref(), &config);
-    applied.map(|applied| Renamed.convert(&applied, "x/v1").unwrap().0).map_err(|e| e.to_string())
+    applied.map(|applied| Renamed.convert(&applied.object, "x/v1").unwrap().0).map_err(|e| e.to_string())
 }
 
 #[test]

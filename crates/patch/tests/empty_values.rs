@@ -109,8 +109,8 @@ fn send(live: &mut Option<Value>, request: &str) -> String {
     named(&mut config);
     let request = Apply { update, force: verb == "force", versions: &OneVersion };
     match apply::apply(&request, live.as_ref(), &config) {
-        Ok(object) => {
-            *live = Some(held(object));
+        Ok(applied) => {
+            *live = Some(held(applied.object));
             "ok".to_owned()
         }
         Err(error) => error.to_string().replace("Apply failed with 1 conflict: ", "").replace(" using v1", ""),

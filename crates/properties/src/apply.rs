@@ -65,14 +65,12 @@ impl World {
     /// Applies one configuration; returns the resulting object, or `None` if it is refused.
     fn applied(&self, manager: &str, now: i64, force: bool, config: &Value) -> Option<Value> {
         // The endpoint refuses these earlier.
-        if !config.list_at(&["metadata", "managedFields"]).is_empty()
-            || config.str_at(&["apiVersion"]) != self.api_version
-        {
+        if config.str_at(&["apiVersion"]) != self.api_version {
             return None;
         }
         let applied = fields::apply(&self.request(manager, now, force), self.live.as_ref(), config);
         let applied = applied.inspect_err(|error| assert!(!error.to_string().is_empty())).ok()?;
-        let mut object = decode::value(applied, self.message).ok()?.value;
+        let mut object = decode::value(applied.object, self.message).ok()?.value;
         defaults::apply_constants(&mut object, self.message);
         if let Some(live) = &self.live {
             fields::keep_unchanged_times(live, &mut object);

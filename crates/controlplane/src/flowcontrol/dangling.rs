@@ -102,7 +102,7 @@ async fn tell(resource: &Resource, name: &str, condition: Value) -> Result<(), S
         let live = live.ok_or_else(|| Status::not_found(&resource.group_resource(), name))?;
         let request = Apply { update, force: true, versions: &OneVersion(resource) };
         let applied = apply(&request, Some(live), &config).map_err(Status::internal)?;
-        decode::value(applied, &resource.message).map(|decoded| decoded.value.into()).map_err(Status::internal)
+        decode::value(applied.object, &resource.message).map(|decoded| decoded.value.into()).map_err(Status::internal)
     };
     match resource.update(&context, name, &options, &mut change).await {
         // The schema was deleted meanwhile.

@@ -153,17 +153,12 @@ impl Configuration {
         Ok(read(value, duplicates))
     }
 
-    /// Returns 400 if it is of another kind, or has managed fields.
+    /// Returns 400 if it is of another kind.
     pub(crate) fn check(&self, wanted: &GroupVersionKind) -> Result<(), Status> {
         let (api_version, kind) = (self.value.str_at(&["apiVersion"]), self.value.str_at(&["kind"]));
         let given = GroupVersion::parse(api_version).map(|given| given.with_kind(kind));
         if given.as_ref() == Some(wanted) {
-            // A list that Go cannot decode counts as none, and is refused by the schema.
-            return match self.value.list_at(&["metadata", "managedFields"]) {
-                [] => Ok(()),
-                given if given.iter().any(|entry| entry.as_object().is_none()) => Ok(()),
-                _ => Err(Status::bad_request("metadata.managedFields must be nil")),
-            };
+            return Ok(());
         }
         let given = given.unwrap_or_else(|| GroupVersionKind::new("", "", ""));
         Err(Status::bad_request(format!("invalid object type: {given}")))
@@ -192,12 +187,17 @@ impl Configuration {
         let failed = |why: String| Status::unknown(500, &why);
         let decoded = match &resource.collection.kind.custom {
             Some(schema) => {
-                let mut value = applied;
+                let mut value = applied.object;
+                // An object that does not change gets no defaults.
+                if !applied.changed {
+                    self.judge_duplicates(target.context)?;
+                    return Ok(value.into());
+                }
                 schema.read_applied(&mut value).map_err(failed)?;
                 Decoded { value, findings: Findings::default(), empties: Empties::default() }
             }
             None => {
-                let mut applied = applied;
+                let mut applied = applied.object;
                 let read = decode::convert_numbers(&mut applied, &resource.message);
                 let read =
                     read.and_then(|()| decode::value(applied, &resource.message).map_err(|error| error.to_string()));
@@ -226,6 +226,7 @@ impl Configuration {
 /// Returns the status for a failed apply: conflicts, or violations of the schema.
 pub(crate) fn refused(error: &apply::ApplyError) -> Status {
     match error {
+        apply::ApplyError::HasManagers => Status::bad_request(error.to_string()),
         apply::ApplyError::Failed(why) => Status::unknown(500, why),
         apply::ApplyError::Conflicts(conflicts) => {
             let cause = |conflict: &apply::Conflict| StatusCause {

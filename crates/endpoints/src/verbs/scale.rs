@@ -109,7 +109,8 @@ fn apply_configuration(
     config.check(&GroupVersionKind::new(GROUP, VERSION, KIND))?;
     let request = apply::Apply { update: *update, force: config.force, versions: &OneVersion(update.message) };
     let applied = apply::apply(&request, Some(present), &config.value).map_err(|error| refused(&error))?;
-    let decoded = decode::value(applied, update.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
+    let decoded =
+        decode::value(applied.object, update.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
     config.judge_duplicates(context)?;
     Ok(decoded.value)
 }

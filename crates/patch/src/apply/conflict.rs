@@ -30,6 +30,8 @@ pub(super) struct Found {
 pub enum ApplyError {
     /// Ordered by manager.
     Conflicts(Vec<Conflict>),
+    /// The configuration has managed fields; the code is 400.
+    HasManagers,
     /// Any other error, in kube-apiserver's words, with code 500.
     Failed(String),
 }
@@ -81,6 +83,7 @@ fn printed(entry: &Entry) -> String {
 impl fmt::Display for ApplyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let conflicts = match self {
+            Self::HasManagers => return f.write_str("metadata.managedFields must be nil"),
             Self::Failed(message) => return f.write_str(message),
             Self::Conflicts(conflicts) => conflicts,
         };

@@ -4,10 +4,11 @@ use binnacle_meta::Text;
 use binnacle_schema::{Object, Value};
 
 use super::managed::Entry;
+use super::schema_error::SchemaErrors;
 use super::server_side::Apply;
 use super::set::Set;
 use super::shape::Shape;
-use super::{field_set, merging};
+use super::{field_set, merging, track};
 
 /// An object and the schema of the version it is in.
 struct Versioned<'m> {
@@ -28,12 +29,15 @@ pub(super) fn prune(request: &Apply<'_>, merged: Value, entries: &mut [Entry], l
     if version == update.api_version && last == own {
         return Ok(merged);
     }
-    let Some(merged) = in_version(request, &merged, update.api_version, &version) else { return Ok(merged) };
+    let last_version = in_version(request, &merged, update.api_version, &version)
+        .map_err(|errors| format!("failed to convert merged object to last applied version: {errors}"))?;
+    let Some(merged) = last_version else { return Ok(merged) };
     let named = last.clone().with_named_fields(Some(merged.shape));
     let pruned = Versioned { value: removed(&merged, &named), shape: merged.shape };
-    let pruned = add_back_owned(request, &merged, pruned, &version, entries)?;
+    let pruned = add_back_owned(request, &merged, pruned, &version, entries)
+        .map_err(|why| format!("failed add back owned items: {why}"))?;
     let pruned = add_back_dangling(&merged, &pruned, last);
-    let back = in_version(request, &pruned, &version, update.api_version);
+    let back = in_version(request, &pruned, &version, update.api_version).map_err(|errors| errors.to_string())?;
     back.map(|back| back.value).ok_or_else(|| format!("failed to convert pruned object to {}", update.api_version))
 }
 
@@ -56,16 +60,20 @@ fn add_back_owned<'m>(
         if owned.is_empty() {
             continue;
         }
-        let whole = in_version(request, &merged.value, version, &elsewhere);
-        let part = in_version(request, &pruned.value, version, &elsewhere);
+        let converted = |what: &str, object: &Versioned<'_>| {
+            in_version(request, &object.value, version, &elsewhere)
+                .map_err(|errors| format!("failed to convert {what} object at version {elsewhere}: {errors}"))
+        };
+        let (whole, part) = (converted("merged", merged)?, converted("pruned", &pruned)?);
         let (Some(whole), Some(part)) = (whole, part) else { continue };
         let shape = Some(whole.shape);
         let kept = field_set::of_value(part.shape, &part.value).with_named_fields(shape);
         let kept = kept.union(&owned.with_named_fields(shape));
         let gone = field_set::of_value(whole.shape, &whole.value).with_named_fields(shape).difference(&kept);
         let value = removed(&whole, &gone);
-        let back = in_version(request, &value, &elsewhere, version);
-        let back = back.ok_or_else(|| format!("failed add back owned items: cannot convert to {version}"))?;
+        let back = in_version(request, &value, &elsewhere, version)
+            .map_err(|errors| format!("failed to convert pruned object at version {version}: {errors}"))?;
+        let back = back.ok_or_else(|| format!("cannot convert to {version}"))?;
         pruned = Versioned { value: back.value, shape: merged.shape };
     }
     Ok(pruned)
@@ -84,10 +92,15 @@ fn removed(object: &Versioned<'_>, fields: &Set) -> Value {
 }
 
 /// Returns the object in another version; `None` if that is no longer served.
-fn in_version<'m>(request: &Apply<'m>, value: &Value, from: &str, to: &str) -> Option<Versioned<'m>> {
+fn in_version<'m>(
+    request: &Apply<'m>,
+    value: &Value,
+    from: &str,
+    to: &str,
+) -> Result<Option<Versioned<'m>>, SchemaErrors> {
     if to == request.update.api_version && from == to {
-        return Some(Versioned { value: value.clone(), shape: Shape::of_message(request.update.message) });
+        return Ok(Some(Versioned { value: value.clone(), shape: Shape::of_message(request.update.message) }));
     }
-    let (value, message) = request.versions.convert(value, to)?;
-    Some(Versioned { value, shape: Shape::of_message(message) })
+    let converted = track::converted(request.versions, value, to)?;
+    Ok(converted.map(|(value, message)| Versioned { value, shape: Shape::of_message(message) }))
 }

@@ -24,17 +24,22 @@ pub struct Apply<'a> {
 /// The manager of the fields that an object without managers has before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Applies `config` to `live` (`None` to create an object), and returns the new object with its
-/// `metadata.managedFields`.
+/// The result of an apply.
+#[derive(Debug)]
+pub struct Applied {
+    /// The new object, with its `metadata.managedFields`.
+    pub object: Value,
+    /// False if the object is the live one, apart from its managers.
+    pub changed: bool,
+}
+
+/// Applies `config` to `live` (`None` to create an object).
 ///
 /// `live` is decoded, in the version of the request; `config` is as the client sent it. The result has the values of
 /// `config` as they were sent, still to be decoded and defaulted. If nothing changes, it is `live`, with its times.
-pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Result<Value, ApplyError> {
+pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Result<Applied, ApplyError> {
     let update = &request.update;
     let shape = Shape::of_message(update.message);
-    validate::validate(shape, config).map_err(|errors| {
-        ApplyError::Failed(format!("failed to create typed patch object ({}): {errors}", described(config)))
-    })?;
     let mut entries = match live {
         Some(live) => managed::decode(live.list_at(&["metadata", "managedFields"]), true)
             .map_err(|managed::BadEntries(_)| ApplyError::Failed("failed to decode managed fields".to_owned()))?,
@@ -44,8 +49,22 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
         && entries.is_empty()
     {
         let before = Update { manager: BEFORE_FIRST_APPLY, ..*update };
-        entries = track::updated(&before, entries, empty(), live, None)
-            .map_err(|errors| ApplyError::Failed(format!("failed to create manager for existing fields: {errors}")))?;
+        let failed = |why: String| ApplyError::Failed(format!("failed to create manager for existing fields: {why}"));
+        validate::validate_stored(update.message, live).map_err(|errors| {
+            failed(format!("failed to convert new object ({}) to smd typed: {errors}", described(live)))
+        })?;
+        entries = track::updated(&before, entries, empty(), live, None).map_err(|error| failed(error.to_string()))?;
+    }
+    if has_managers(config) {
+        return Err(ApplyError::HasManagers);
+    }
+    validate::validate(shape, config).map_err(|errors| {
+        ApplyError::Failed(format!("failed to create typed patch object ({}): {errors}", described(config)))
+    })?;
+    if let Some(live) = live {
+        validate::validate_stored(update.message, live).map_err(|errors| {
+            ApplyError::Failed(format!("failed to create typed live object ({}): {errors}", described(live)))
+        })?;
     }
     let merge = Merge { request, shape, live: live.unwrap_or_else(|| empty()), config };
     let applied = match merge.apply(entries.clone(), request.force) {
@@ -65,12 +84,24 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
         }
         Err(Refused::Failed(message)) => return Err(ApplyError::Failed(message)),
     };
-    let mut object = changed.unwrap_or_else(|| merge.live.clone());
+    let (changed, mut object) = (changed.is_some(), changed.unwrap_or_else(|| merge.live.clone()));
     // `managedFields` is overwritten or removed below.
     object.make_at(&["metadata"]);
     track::store(&mut object, entries);
     last_applied::keep_up(update, config, &mut object);
-    Ok(object)
+    Ok(Applied { object, changed })
+}
+
+/// Returns true if a configuration has managed fields. A list that Go cannot decode counts as none.
+fn has_managers(config: &Value) -> bool {
+    let is_entry = |entry: &Value| {
+        entry.as_object().is_some_and(|entry| {
+            let mut texts = entry.iter().filter(|(name, _)| !matches!(name.as_str(), "fieldsV1" | "time"));
+            texts.all(|(_, value)| matches!(value, Value::Str(_) | Value::Null))
+        })
+    };
+    let given = config.get("metadata").and_then(|metadata| metadata.get("managedFields"));
+    given.and_then(Value::as_list).is_some_and(|entries| entries.iter().all(is_entry))
 }
 
 /// `namespace/name; group/version, Kind=kind`
@@ -98,7 +129,7 @@ impl Merge<'_> {
     /// Returns the new object, `None` if it has not changed, and the entries.
     fn apply(&self, mut entries: Vec<Entry>, force: bool) -> Result<(Option<Value>, Vec<Entry>), Refused> {
         let update = &self.request.update;
-        self.reconcile(&mut entries);
+        self.reconcile(&mut entries)?;
         let merged = merging::merge(self.shape, Some(self.live), Some(self.config))
             .map_err(|errors| Refused::Failed(format!("failed to merge config: {errors}")))?
             .unwrap_or_else(|| Value::Object(Object::new()));
@@ -133,8 +164,9 @@ impl Merge<'_> {
     }
 
     /// Adapts entries to the present schema and removes those of versions that are no longer served.
-    fn reconcile(&self, entries: &mut Vec<Entry>) {
+    fn reconcile(&self, entries: &mut Vec<Entry>) -> Result<(), Refused> {
         let mut messages: Vec<(Text, Option<&Message>)> = Vec::new();
+        let mut failure = None;
         entries.retain_mut(|entry| {
             if entry.api_version == self.request.update.api_version {
                 entry.set().reconcile(self.shape);
@@ -142,7 +174,11 @@ impl Merge<'_> {
             }
             let known = messages.iter().position(|(version, _)| *version == entry.api_version);
             let at = known.unwrap_or_else(|| {
-                let converted = self.request.versions.convert(self.live, &entry.api_version);
+                let converted = track::converted(self.request.versions, self.live, &entry.api_version);
+                let converted = converted.unwrap_or_else(|errors| {
+                    failure = Some(Refused::Failed(errors.to_string()));
+                    None
+                });
                 messages.push((entry.api_version.clone(), converted.map(|(_, message)| message)));
                 messages.len() - 1
             });
@@ -154,12 +190,13 @@ impl Merge<'_> {
                 None => false,
             }
         });
+        failure.map_or(Ok(()), Err)
     }
 
     /// Removes the changed fields from the entries of other managers, or returns conflicts.
     fn take_from_others(&self, entries: &mut Vec<Entry>, merged: &Value, force: bool) -> Result<(), Refused> {
         let update = &self.request.update;
-        let failed = |errors| Refused::Failed(format!("failed to compare objects: {errors}"));
+        let failed = |error: track::CompareError| Refused::Failed(error.to_string());
         let own = self.own();
         let mut versions: Vec<(Text, Option<Comparison>)> =
             vec![(update.api_version.into(), Some(track::changes(update, self.live, merged).map_err(failed)?))];

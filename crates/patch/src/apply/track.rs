@@ -1,7 +1,9 @@
 //! Tracking of the manager of the fields that a create, update or patch changes.
 
+use std::fmt;
+
 use binnacle_meta::{Text, Time};
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Message, Object, Value};
 
 use super::compare::{self, Comparison};
 use super::element::PathElement;
@@ -9,7 +11,7 @@ use super::managed::{self, Entry, Owned};
 use super::schema_error::SchemaErrors;
 use super::set::Set;
 use super::shape::{Shape, empty};
-use super::validate::validate;
+use super::validate::{validate_converted, validate_stored};
 use super::{Update, Versions};
 
 /// Writes `metadata.managedFields` of an object that is to be created (`live` is `None`) or updated; both are in the
@@ -35,9 +37,12 @@ fn track(update: &Update<'_>, live: Option<&Value>, object: &mut Value, versions
     if entries.is_empty() && live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty()) {
         return;
     }
-    // kube-apiserver also clears the list of an object that violates its schema.
-    let Ok(entries) = updated(update, entries, live.unwrap_or_else(|| empty()), object, versions) else { return };
-    store(object, entries);
+    let old = live.unwrap_or_else(|| empty());
+    // kube-apiserver also clears the list if one of the objects violates its schema, in the version of any manager.
+    let is_valid = [&*object, old].into_iter().all(|object| validate_stored(update.message, object).is_ok());
+    if is_valid && let Ok(entries) = updated(update, entries, old, object, versions) {
+        store(object, entries);
+    }
 }
 
 /// Stores the entries in the object.
@@ -85,7 +90,7 @@ pub(super) fn updated(
     old: &Value,
     new: &Value,
     versions: Option<&dyn Versions>,
-) -> Result<Vec<Entry>, SchemaErrors> {
+) -> Result<Vec<Entry>, CompareError> {
     let changes = changes(update, old, new)?;
     let mut own = Entry::new(update.manager, false, update.api_version, update.subresource);
     own.time = Some(Time::from_unix(update.now, 0).to_string().into());
@@ -111,17 +116,8 @@ pub(super) fn updated(
 }
 
 /// Returns the differences, without the fields that the endpoint resets.
-pub(super) fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<Comparison, SchemaErrors> {
-    let shape = Shape::of_message(update.message);
-    // Objects of built-in kinds, whose messages have names, follow their schema. Custom resources may be anything.
-    if update.message.name.is_empty() {
-        for member in update.reset {
-            if let (Some(shape), Some(value)) = (shape.member(member), new.get(member)) {
-                validate(shape, value)?;
-            }
-        }
-    }
-    let mut changes = compare::objects(shape, old, new, update.reset)?;
+pub(super) fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<Comparison, CompareError> {
+    let mut changes = compare::objects(Shape::of_message(update.message), old, new, update.reset)?;
     if !changes.is_empty() {
         changes.exclude(&reset_fields(update.reset));
     }
@@ -148,6 +144,41 @@ pub(super) fn reset_fields(paths: &[impl AsRef<str>]) -> Set {
     set
 }
 
+/// The reason why two objects cannot be compared, in the words of kube-apiserver's merge library.
+#[derive(Debug)]
+pub(super) struct CompareError(String);
+
+impl CompareError {
+    fn of(what: &str) -> impl Fn(SchemaErrors) -> Self {
+        move |errors| Self(format!("{what}: {errors}"))
+    }
+}
+
+impl From<SchemaErrors> for CompareError {
+    fn from(errors: SchemaErrors) -> Self {
+        Self::of("failed to compare objects")(errors)
+    }
+}
+
+impl fmt::Display for CompareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Returns an object in the version of a manager, and the schema there; `None` if that is no longer served.
+pub(super) fn converted<'v>(
+    versions: &'v dyn Versions,
+    object: &Value,
+    api_version: &str,
+) -> Result<Option<(Value, &'v Message)>, SchemaErrors> {
+    let Some((value, message)) = versions.convert(object, api_version) else { return Ok(None) };
+    if object.str_at(&["apiVersion"]) != api_version {
+        validate_converted(message, &value)?;
+    }
+    Ok(Some((value, message)))
+}
+
 fn take_from_others(
     update: &Update<'_>,
     entries: &mut Vec<Entry>,
@@ -155,7 +186,7 @@ fn take_from_others(
     old: &Value,
     new: &Value,
     versions: Option<&dyn Versions>,
-) -> Result<(), SchemaErrors> {
+) -> Result<(), CompareError> {
     // One conversion for each version, however many managers wrote through it.
     let mut elsewhere: Vec<(Text, Option<Comparison>)> = Vec::new();
     let mut failure = None;
@@ -194,15 +225,18 @@ pub(super) fn in_version(
     api_version: &str,
     old: &Value,
     new: &Value,
-) -> Result<Option<Comparison>, SchemaErrors> {
-    let Some((new, message)) = versions.convert(new, api_version) else { return Ok(None) };
+) -> Result<Option<Comparison>, CompareError> {
     // A created object has no old one to convert.
     let old = match old.as_object().is_some_and(Object::is_empty) {
         true => old.clone(),
-        false => match versions.convert(old, api_version) {
-            Some((old, _)) => old,
-            None => return Ok(None),
-        },
+        false => {
+            match converted(versions, old, api_version).map_err(CompareError::of("failed to convert old object"))? {
+                Some((old, _)) => old,
+                None => return Ok(None),
+            }
+        }
     };
+    let new = converted(versions, new, api_version).map_err(CompareError::of("failed to convert new object"))?;
+    let Some((new, message)) = new else { return Ok(None) };
     changes(&Update { message, api_version, ..*update }, &old, &new).map(Some)
 }

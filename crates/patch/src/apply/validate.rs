@@ -1,8 +1,8 @@
-//! Validation of a configuration against the schema, as far as merging requires it.
+//! Validation of objects against the schema, as far as merging and comparing require it.
 
 use std::collections::BTreeSet;
 
-use binnacle_schema::{Object, Ty, Value};
+use binnacle_schema::{Message, Object, Ty, Value};
 
 use crate::strategic::go_print;
 
@@ -12,76 +12,113 @@ use super::shape::{Relation, Shape, ValueShape};
 
 /// Checks types, keys of list maps, duplicates, and that all fields are known.
 pub(super) fn validate(shape: Shape<'_>, value: &Value) -> Result<(), SchemaErrors> {
-    let mut errors = SchemaErrors::none();
-    check(shape, value, &mut Vec::new(), &mut errors);
-    errors.into_result()
+    Walk { duplicates: false, path: Vec::new(), errors: SchemaErrors::none() }.validate(shape, value)
 }
 
-fn check(shape: Shape<'_>, value: &Value, path: &mut Vec<PathElement>, errors: &mut SchemaErrors) {
-    match shape {
-        _ if value.is_null() => {}
-        Shape::Opaque | Shape::Deduced => {}
-        Shape::Scalar(ty) => {
-            if let Some(message) = wrong_scalar(ty, value) {
-                errors.push(path, message);
-            }
-        }
-        Shape::Struct { .. } | Shape::Map { .. } => match value {
-            Value::Object(object) => check_members(shape, object, path, errors),
-            other => errors.push(path, format!("expected map, got &{{{}}}", go_print(other))),
-        },
-        Shape::List { element, relation } => match value {
-            Value::List(items) => check_items(element, relation, items, path, errors),
-            other => errors.push(path, format!("expected list, got &{{{}}}", go_print(other))),
-        },
+/// As [`validate`], for an object that is stored or is to be stored, which may have duplicates. Objects of built-in
+/// kinds follow their schema; custom resources may be older than theirs.
+pub(super) fn validate_stored(message: &Message, object: &Value) -> Result<(), SchemaErrors> {
+    if is_built_in(message) {
+        return Ok(());
+    }
+    let walk = Walk { duplicates: true, path: Vec::new(), errors: SchemaErrors::none() };
+    walk.validate(Shape::of_message(message), object)
+}
+
+/// As [`validate`], for an object that was converted to another version. Custom resources are usually converted without
+/// a change of their fields, which the other version may not have.
+pub(super) fn validate_converted(message: &Message, object: &Value) -> Result<(), SchemaErrors> {
+    match is_built_in(message) {
+        true => Ok(()),
+        false => validate(Shape::of_message(message), object),
     }
 }
 
-fn check_members(shape: Shape<'_>, object: &Object, path: &mut Vec<PathElement>, errors: &mut SchemaErrors) {
-    for (name, value) in object.iter() {
-        path.push(PathElement::Field(name.clone()));
-        match shape.member(name) {
-            Some(member) => check(member, value, path, errors),
-            None => {
-                errors.push(path, "field not declared in schema");
-                // As in kube-apiserver, no further errors of these members are reported.
-                path.pop();
+/// Only messages of built-in kinds have names.
+fn is_built_in(message: &Message) -> bool {
+    !message.name.is_empty()
+}
+
+struct Walk {
+    /// True to allow duplicates.
+    duplicates: bool,
+    path: Vec<PathElement>,
+    errors: SchemaErrors,
+}
+
+impl Walk {
+    fn validate(mut self, shape: Shape<'_>, value: &Value) -> Result<(), SchemaErrors> {
+        self.check(shape, value);
+        self.errors.into_result()
+    }
+
+    fn error(&mut self, message: impl Into<String>) {
+        self.errors.push(&self.path, message);
+    }
+
+    fn check(&mut self, shape: Shape<'_>, value: &Value) {
+        match shape {
+            _ if value.is_null() => {}
+            Shape::Opaque | Shape::Deduced => {}
+            Shape::Scalar(ty) => {
+                if let Some(message) = wrong_scalar(ty, value) {
+                    self.error(message);
+                }
+            }
+            Shape::Struct { .. } | Shape::Map { .. } => match value {
+                Value::Object(object) => self.check_members(shape, object),
+                other => self.error(format!("expected map, got &{{{}}}", go_print(other))),
+            },
+            Shape::List { element, relation } => match value {
+                Value::List(items) => self.check_items(element, relation, items),
+                other => self.error(format!("expected list, got &{{{}}}", go_print(other))),
+            },
+        }
+    }
+
+    fn check_members(&mut self, shape: Shape<'_>, object: &Object) {
+        for (name, value) in object.iter() {
+            let member = shape.member(name);
+            // Most members are scalars of the right type, which need no path.
+            if let Some(Shape::Scalar(ty)) = member
+                && (value.is_null() || wrong_scalar(ty, value).is_none())
+            {
+                continue;
+            }
+            self.path.push(PathElement::Field(name.clone()));
+            match member {
+                Some(member) => self.check(member, value),
+                None => self.error("field not declared in schema"),
+            }
+            self.path.pop();
+            // As in kube-apiserver, no further errors of these members are reported.
+            if member.is_none() {
                 return;
             }
         }
-        path.pop();
     }
-}
 
-fn check_items(
-    element: &Ty,
-    relation: Relation<'_>,
-    items: &[Value],
-    path: &mut Vec<PathElement>,
-    errors: &mut SchemaErrors,
-) {
-    let shape = Shape::of_type(element);
-    let mut met = BTreeSet::new();
-    for (at, item) in (0..).zip(items) {
-        let step = match relation {
-            Relation::Atomic => PathElement::Index(at),
-            _ => match relation.identify(element, item) {
-                Ok(step) => {
-                    if !met.insert(step.clone()) {
-                        errors.push(path, format!("duplicate entries for key {step}"));
+    fn check_items(&mut self, element: &Ty, relation: Relation<'_>, items: &[Value]) {
+        let shape = Shape::of_type(element);
+        let mut met = BTreeSet::new();
+        for (at, item) in (0..).zip(items) {
+            let step = match relation {
+                Relation::Atomic => PathElement::Index(at),
+                _ => match relation.identify(element, item) {
+                    Ok(step) => {
+                        if !self.duplicates && !met.insert(step.clone()) {
+                            self.error(format!("duplicate entries for key {step}"));
+                        }
+                        step
                     }
-                    step
-                }
-                // Without a key there is no path for errors below, so as in kube-apiserver none are reported.
-                Err(why) => {
-                    errors.push(path, format!("element {at}: {why}"));
-                    return;
-                }
-            },
-        };
-        path.push(step);
-        check(shape, item, path, errors);
-        path.pop();
+                    // Without a key there is no path for errors below, so as in kube-apiserver none are reported.
+                    Err(why) => return self.error(format!("element {at}: {why}")),
+                },
+            };
+            self.path.push(step);
+            self.check(shape, item);
+            self.path.pop();
+        }
     }
 }
 

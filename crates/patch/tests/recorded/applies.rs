@@ -58,7 +58,7 @@ fn server_side_apply() {
                 let force = step.str_at(&["query", "force"]) == "true";
                 let request_to_apply =
                     Apply { update: update(&request, config, message), force, versions: &OneVersion };
-                let got = apply::apply(&request_to_apply, live, config);
+                let got = apply::apply(&request_to_apply, live, config).map(|applied| applied.object);
                 let at = format!("{area}/{} {}", case.str_at(&["name"]), step.str_at(&["path"]));
                 let status = step.int_at(&["expect", "status"]).unwrap_or_default();
                 match got {
@@ -82,10 +82,12 @@ fn server_side_apply() {
                             wrong.push(format!("{at}\n  got  {got}\n  want {want}"));
                         }
                     }
-                    Err(ApplyError::Failed(got)) => {
+                    Err(error) => {
                         checked += 1;
-                        if status != 500 || got != body.str_at(&["message"]) {
-                            wrong.push(format!("{at}\n  got  {got}\n  want {}", body.str_at(&["message"])));
+                        let code = if matches!(error, ApplyError::HasManagers) { 400 } else { 500 };
+                        let (got, want) = (error.to_string(), body.str_at(&["message"]));
+                        if status != code || got != want {
+                            wrong.push(format!("{at}\n  got  {got}\n  want {want}"));
                         }
                     }
                     Ok(_) => {}
