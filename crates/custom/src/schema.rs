@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 use binnacle_scheme::{Converter, CustomSchema};
-use binnacle_structural::resource::{Reading, ResourceSchema};
+use binnacle_structural::resource::{Of, Reading, ResourceSchema};
 
 use crate::schemas::LazySchema;
 
@@ -48,6 +48,15 @@ impl VersionSchema {
 impl CustomSchema for VersionSchema {
     fn read(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String> {
         let reading = Reading { tell_unknown, ..self.reading(false) };
+        let read = match self.of_object(object) {
+            Ok(schema) => schema.read(object, reading),
+            Err(_) => self.schema.resource().read(object, Reading { of: Of::UnknownVersion, ..reading }),
+        };
+        read.map_err(|error| error.to_string())
+    }
+
+    fn read_metadata(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String> {
+        let reading = Reading { tell_unknown, of: Of::OtherKind, ..self.reading(false) };
         self.schema.resource().read(object, reading).map_err(|error| error.to_string())
     }
 
@@ -97,7 +106,7 @@ impl CustomSchema for VersionSchema {
     }
 
     fn set_defaults(&self, object: &mut Value) -> bool {
-        self.schema.resource().set_defaults(object)
+        self.of_object(object).is_ok_and(|schema| schema.set_defaults(object))
     }
 
     fn read_applied(&self, object: &mut Value) -> Result<(), String> {

@@ -25,8 +25,8 @@ pub(crate) struct CustomStrategy {
 }
 
 impl CustomStrategy {
-    /// Validates an object. `blocked` is true if errors in its metadata prevent the evaluation of its rules.
-    fn judge(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> FieldErrors {
+    /// Returns the errors of an object of another kind or version.
+    fn type_errors(&self, object: &Value) -> FieldErrors {
         let mut found = FieldErrors::new();
         for (member, wanted) in [("kind", &self.kind), ("apiVersion", &self.api_version)] {
             let given = object.str_at(&[member]);
@@ -35,9 +35,14 @@ impl CustomStrategy {
                 found.push(FieldError::invalid(&path, given, format!("must be {wanted}")));
             }
         }
-        // An object of another type is not validated further.
+        found
+    }
+
+    /// Validates an object. `blocked` is true if errors in its metadata prevent the evaluation of its rules.
+    fn judge(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> FieldErrors {
+        let mut found = self.type_errors(object);
         if !found.is_empty() {
-            return found;
+            return self.schema.resource().judge(object, old, Part::OtherType, found).errors;
         }
         if let Some(scale) = &self.scale {
             let paths = ScalePaths {

@@ -118,12 +118,14 @@ pub(crate) fn decoded(
     tell_unknown: bool,
 ) -> Result<Decoded, (Value, String)> {
     debug_assert!(resource.collection.kind.custom.is_some());
-    let is_own = is_of(resource, &value);
-    match custom.read(&mut value, tell_unknown) {
+    // Objects of other kinds are refused later.
+    let read = match is_of(resource, &value) {
+        true => custom.read(&mut value, tell_unknown),
+        false => custom.read_metadata(&mut value, tell_unknown),
+    };
+    match read {
         Ok(unknown) => {
-            // Only metadata of objects of other kinds is checked, which are refused later.
-            let told = unknown.into_iter().filter(|path| is_own || path.starts_with("metadata."));
-            findings.extend(told.map(Finding::PrunedField));
+            findings.extend(unknown.into_iter().map(Finding::PrunedField));
             Ok(Decoded { value, findings, empties: Empties::default() })
         }
         Err(why) => Err((value, why)),

@@ -78,6 +78,9 @@ pub(crate) fn updated(
     live: Option<&Value>,
     object: &mut Value,
 ) {
+    if resource.is_of_another_type(object) {
+        return updated_elsewhere(context, resource, manager, subresource, live, object);
+    }
     // Conversion through the stored version may set fields that this version omits; they count, too.
     if resource.conversion.is_some() {
         resource.to_stored(object);
@@ -93,6 +96,29 @@ pub(crate) fn updated(
     if let Some((path, _)) = &pending {
         put(object, path, Value::Null);
     }
+}
+
+/// As [`updated`], for an object that names another type than the resource's, as only writes of the status of custom
+/// resources may; they keep the stored type. Objects of other kinds and unknown versions have no managers.
+fn updated_elsewhere(
+    context: &Context,
+    resource: &Resource,
+    manager: &str,
+    subresource: &str,
+    live: Option<&Value>,
+    object: &mut Value,
+) {
+    forget(object);
+    let (kind, kinds) = (object.str_at(&["kind"]), resource.collection.kinds());
+    let version = GroupVersion::parse(object.str_at(&["apiVersion"]));
+    let is_known = kind == resource.description.kind
+        && version.is_some_and(|version| kinds.kind(&version.group, &version.version, kind).is_some());
+    let versions = Versions { context, resource };
+    let converted = is_known.then(|| apply::Versions::convert(&versions, object, resource.api_version()));
+    let Some((mut converted, _)) = converted.flatten() else { return };
+    updated(context, resource, manager, subresource, live, &mut converted);
+    let managers = converted.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
+    object::set_metadata(object, "managedFields", managers);
 }
 
 /// Sets the value at a path; null removes it.

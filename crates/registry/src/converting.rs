@@ -137,6 +137,9 @@ mod tests {
         fn read(&self, _: &mut Value, _: bool) -> Result<Vec<String>, String> {
             Ok(Vec::new())
         }
+        fn read_metadata(&self, _: &mut Value, _: bool) -> Result<Vec<String>, String> {
+            Ok(Vec::new())
+        }
         fn read_stored(&self, _: &mut Value) -> Result<(), String> {
             Ok(())
         }

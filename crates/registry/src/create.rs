@@ -254,10 +254,7 @@ impl Resource {
         let situation = context.situation(self.api_version(), &collection.features);
         let mut found = strategy.validate(&situation, object);
         found.extend(strategy.validate_client_create(&situation, object));
-        let is_of_another_type = context.notes.is_unpruned()
-            && (object.str_at(&["kind"]), object.str_at(&["apiVersion"]))
-                != (self.description.kind.as_str(), self.api_version());
-        if !found.is_empty() && (is_of_another_type || !strategy.reports_metadata()) {
+        if !found.is_empty() && (self.is_of_another_type(object) || !strategy.reports_metadata()) {
             errors = FieldErrors::new();
         }
         let review = Review { context, subresource: "", object, old: None };
@@ -269,6 +266,14 @@ impl Resource {
             context.warn(warning);
         }
         Ok(())
+    }
+
+    /// Returns true for an object of another kind or version, which only custom resources can be given. Their validation
+    /// then ends at the type, before metadata.
+    pub fn is_of_another_type(&self, object: &Value) -> bool {
+        self.collection.kind.custom.is_some()
+            && (object.str_at(&["kind"]), object.str_at(&["apiVersion"]))
+                != (self.description.kind.as_str(), self.api_version())
     }
 
     /// Returns the error for an existing name, which differs for a generated name and for an object in deletion.

@@ -176,7 +176,9 @@ impl Resource {
     /// Sets the defaults of this version.
     pub fn set_defaults(&self, object: &mut Value) {
         if let Some(custom) = &self.collection.kind.custom {
-            custom.set_defaults(object);
+            if object.str_at(&["kind"]) == self.description.kind {
+                custom.set_defaults(object);
+            }
             return;
         }
         binnacle_schema::defaults::apply_constants(object, &self.message);

@@ -282,7 +282,9 @@ impl Resource {
         );
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
         // Validation of a kind repeats this check, and kube-apiserver reports the errors of both.
-        errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
+        if !self.is_of_another_type(object) {
+            errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
+        }
         let domains = |errors: &mut FieldErrors| {
             if strategy.checks_finalizer_domains() {
                 errors.extend(validate_metadata::finalizers_have_domains(new_metadata, &path));

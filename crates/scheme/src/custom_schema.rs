@@ -17,11 +17,16 @@ pub trait Converter: Send + Sync + 'static {
 /// The schema of one version of a custom resource. Its objects are free-form trees, stored as JSON with sorted members;
 /// this schema validates and prunes them instead of a [`binnacle_schema::Message`].
 pub trait CustomSchema: Send + Sync + 'static {
-    /// Fits a decoded object to this schema: prunes unknown fields, and coerces metadata to `ObjectMeta`. Returns the
-    /// paths of unknown fields if `tell_unknown`, in kube-apiserver's order.
+    /// Fits a decoded object to the schema of the version that it names, without a conversion: prunes unknown fields, and
+    /// coerces metadata to `ObjectMeta`. Returns the paths of unknown fields if `tell_unknown`, in kube-apiserver's order.
     ///
     /// Errors: metadata with fields of a wrong type, in Go's words.
     fn read(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String>;
+
+    /// [`CustomSchema::read`] for an object of another kind, to which the schema does not apply: only metadata is coerced.
+    ///
+    /// Errors: as for [`CustomSchema::read`].
+    fn read_metadata(&self, object: &mut Value, tell_unknown: bool) -> Result<Vec<String>, String>;
 
     /// [`CustomSchema::read`] with defaults, for an object from the store, which should always be readable: malformed
     /// metadata is dropped.

@@ -65,7 +65,14 @@ pub fn object_meta(
             _ => None,
         });
         unknown.extend(found);
-        findings.value
+        let mut metadata = findings.value;
+        // Encoding omits it, so that it resets no managers, unlike that of built-in kinds.
+        if let Some(members) = metadata.as_object_mut()
+            && members.get("managedFields").and_then(Value::as_list).is_some_and(<[Value]>::is_empty)
+        {
+            members.remove("managedFields");
+        }
+        metadata
     };
     let error = match decode::value(tree.clone(), coercion.object_meta) {
         Ok(decoded) => return Ok(tell(decoded)),

@@ -47,6 +47,9 @@ pub enum Part {
     Whole,
     /// The object through `/status`: only the status is validated against the schema, but all rules run.
     Status,
+    /// An object of another kind or version: nothing is validated against the schema, but all rules run, as in
+    /// kube-apiserver.
+    OtherType,
 }
 
 /// The options for fitting a decoded object to its schema.
@@ -58,8 +61,22 @@ pub struct Reading {
     pub preserve_unknown: bool,
     /// True for stored objects: fields of a wrong type in metadata are dropped, and a missing generation is set.
     pub from_store: bool,
-    /// True for results of server-side apply: nulls that validation rejects stay, and malformed metadata is dropped.
+    /// True for results of server-side apply: nulls that validation rejects stay, malformed metadata of the object is
+    /// dropped, and that of embedded resources is left to validation.
     pub applied: bool,
+    pub of: Of,
+}
+
+/// The type that an object names. Those of other types are refused after they were read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Of {
+    /// The schema's kind and version.
+    #[default]
+    Schema,
+    /// The schema's kind in a version without a schema: nothing but metadata is known.
+    UnknownVersion,
+    /// Another kind: only metadata is processed.
+    OtherKind,
 }
 
 /// The error of an object that cannot be fitted to its schema.
@@ -135,8 +152,8 @@ impl ResourceSchema {
             Some(tree) => Some(embedded::object_meta(tree, coercion, &path, &mut unknown)?),
             None => None,
         };
-        if !reading.preserve_unknown {
-            let schema = self.schema().map(|schema| &**schema);
+        let schema = self.schema().filter(|_| reading.of == Of::Schema).map(|schema| &**schema);
+        if !reading.preserve_unknown && reading.of != Of::OtherKind {
             match reading.tell_unknown {
                 true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
                 false => pruning::prune(object, schema, true),
@@ -146,7 +163,7 @@ impl ResourceSchema {
                 defaulting::prune_nulls(object, schema, which);
             }
         }
-        if let Some(schema) = self.schema().filter(|_| self.has().embedded) {
+        if let Some(schema) = schema.filter(|_| !reading.applied && self.has().embedded) {
             let root = FieldPath::root();
             embedded::coerce(object, schema, false, &root, coercion, &mut unknown).map_err(ReadError::Embedded)?;
         }
@@ -209,9 +226,10 @@ impl ResourceSchema {
             (Part::Whole, None) => validation::validate(new, schema, &root, errors),
             (Part::Whole, Some(change)) => validation::validate_update(change, schema, &root, errors),
             (Part::Status, _) => status(new, schema, change.as_ref(), errors),
+            (Part::OtherType, _) => {}
         }
         errors.extend(found);
-        if part == Part::Whole && self.has().embedded {
+        if part != Part::Status && self.has().embedded {
             embedded::validate(new, schema, false, &root, &self.object_meta, errors);
         }
         let had_duplicates = || {
