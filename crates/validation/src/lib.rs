@@ -9,6 +9,7 @@ pub mod go_regexp;
 pub mod ip;
 pub mod metadata;
 pub mod names;
+pub mod netip;
 pub mod numbers;
 pub mod options;
 pub mod pod_resources;

@@ -1,6 +1,10 @@
 //! URL parsing like Go's `net/url`, as far as rules need it.
 
+use std::net::IpAddr;
+
 use binnacle_meta::go_quote;
+
+use crate::netip::parse_addr;
 
 /// The parts of a URL.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,9 +62,16 @@ impl<'a> Url<'a> {
             }
             None => authority,
         };
-        let port = match host.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').map(|(_, port)| port).ok_or("missing ']' in host")?,
-            None => host.find(':').map_or("", |i| &host[i..]),
+        if host.rfind('[').is_some_and(|i| i > 0) {
+            return Err("invalid IP-literal".to_owned());
+        }
+        let (bracketed, port) = match host.strip_prefix('[') {
+            Some(rest) => {
+                rest.rsplit_once(']').map(|(inner, port)| (Some(inner), port)).ok_or("missing ']' in host")?
+            }
+            // Colons in host names are an error of http and https only.
+            None if matches!(&*self.scheme, "http" | "https") => (None, host.find(':').map_or("", |i| &host[i..])),
+            None => (None, host.rfind(':').map_or("", |i| &host[i..])),
         };
         let digits = port.strip_prefix(':').unwrap_or(port);
         if (!port.is_empty() && !port.starts_with(':')) || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -70,6 +81,14 @@ impl<'a> Url<'a> {
             return Err(format!("invalid character {} in host name", go_quote(&c.to_string())));
         }
         check_escapes(host)?;
+        if let Some(inner) = bracketed {
+            // The zone is written with an escaped percent sign.
+            match parse_addr(&inner.replacen("%25", "%", 1)) {
+                Ok((IpAddr::V6(_), _)) => {}
+                Ok(_) => return Err("invalid IP-literal".to_owned()),
+                Err(why) => return Err(format!("invalid host: {why}")),
+            }
+        }
         self.host = host;
         Ok(())
     }
@@ -124,8 +143,19 @@ mod tests {
             ("a/%zz", "parse \"a/%zz\": invalid URL escape \"%zz\""),
             ("1a:b", "parse \"1a:b\": first path segment in URL cannot contain colon"),
             ("https://[::1", "parse \"https://[::1\": missing ']' in host"),
+            (
+                "https://[:::1]:5/",
+                "parse \"https://[:::1]:5/\": invalid host: ParseAddr(\":::1\"): each colon-separated field must have at least \
+                 one digit (at \":1\")",
+            ),
+            ("https://[1.2.3.4]/", "parse \"https://[1.2.3.4]/\": invalid IP-literal"),
+            ("https://x[::1]/", "parse \"https://x[::1]/\": invalid IP-literal"),
+            ("https://a:1:2/", "parse \"https://a:1:2/\": invalid port \":1:2\" after host"),
         ] {
             assert_eq!(Url::parse(text), Err(why.to_owned()));
+        }
+        for text in ["https://[::1]:5/", "https://[fe80::1%25en0]/", "https://[::ffff:1.2.3.4]", "postgres://a:1:2/"] {
+            assert!(Url::parse(text).is_ok(), "{text}");
         }
     }
 }
