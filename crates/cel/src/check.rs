@@ -156,11 +156,9 @@ impl Checker<'_> {
 
     /// Returns the meaning of a name; a leading dot selects the outermost one.
     fn lookup(&self, name: &str) -> Option<Ident> {
-        let (name, global) = match name.strip_prefix('.') {
-            Some(name) => (name, true),
-            None => (name, false),
-        };
-        if !global && let Some((name, ty)) = self.scopes.iter().rev().find_map(|scope| scope.get_key_value(name)) {
+        // A leading dot hides no variable of a loop.
+        let name = name.strip_prefix('.').unwrap_or(name);
+        if let Some((name, ty)) = self.scopes.iter().rev().find_map(|scope| scope.get_key_value(name)) {
             return Some(Ident::Local(name.clone(), ty.clone()));
         }
         if let Some((index, ty)) = self.env.variable(name) {
@@ -192,6 +190,11 @@ impl Checker<'_> {
         let result = match &target {
             Type::Map(entry) => entry.1.clone(),
             Type::Object(name) => self.field_type(id, name, field).unwrap_or(Type::Error),
+            // Declared as objects, whose fields nobody knows.
+            Type::Opaque(name, _) if name.starts_with("kubernetes.") => {
+                self.error(id, &format!("unexpected failed resolution of '{name}'"));
+                Type::Error
+            }
             Type::Param(_) => {
                 self.mapping.assign(&Type::Dyn, &target);
                 Type::Dyn
@@ -375,6 +378,17 @@ impl Checker<'_> {
         for field in &message.fields {
             self.check(&field.value);
             let wanted = match &result {
+                Type::Object(name) if name == "JSONPatch" && self.env.field_of(name, &field.name) == Some(None) => {
+                    // This type accepts every name, and has no type for those that it does not know.
+                    let given = self.ty(&field.value);
+                    let text = format!(
+                        "expected type of field '{}' is '' but provided type is '{}'",
+                        field.name,
+                        given.formatted()
+                    );
+                    self.error(field.id, &text);
+                    Type::Error
+                }
                 Type::Object(name) => self.field_type(field.id, name, &field.name).unwrap_or(Type::Error),
                 _ => {
                     self.error(field.id, &format!("unexpected failed resolution of '{}'", message.name));

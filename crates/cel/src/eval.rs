@@ -118,7 +118,7 @@ impl<'a> Eval<'a, '_> {
                 let text = self.plan(text)?;
                 let result = match &text {
                     Val::Str(text) => Ok(Val::Bool(regex.is_match(text))),
-                    _ => Err(Error::new("no such overload: matches")),
+                    _ => Err(Error::no_such_overload()),
                 };
                 let text_cost = cost::scaled(text.size() + 1, STRING_TRAVERSAL);
                 self.meter.charge(text_cost.saturating_mul(cost::scaled(*pattern_size, cost::REGEX)))?;
@@ -151,11 +151,11 @@ impl<'a> Eval<'a, '_> {
                 };
                 Ok(value)
             }
-            Plan::Append { slot, element } => {
+            Plan::Append { slot, element, list } => {
                 // The costs of reading the accumulator, creating a list, and concatenating both.
                 self.meter.charge(cost::SELECT)?;
                 let element = self.plan(element)?;
-                self.meter.charge(cost::LIST + 1)?;
+                self.meter.charge(list + 1)?;
                 match std::mem::replace(&mut self.slots[*slot], Ok(Val::Null))? {
                     Val::List(list) => Ok(Val::List(list.push(element)?)),
                     _ => Err(Error::no_such_overload()),
@@ -237,7 +237,7 @@ impl<'a> Eval<'a, '_> {
                     self.meter.charge(cost::SELECT)?;
                     value = if test { Val::Bool(true) } else { found };
                 }
-                Ok(None) if test => {
+                Ok(None) if attribute.test => {
                     if !optional {
                         self.meter.charge(cost::SELECT)?;
                     }
@@ -270,6 +270,14 @@ impl<'a> Eval<'a, '_> {
             QualifierKey::Const(value) => value,
             QualifierKey::Dynamic(plan) => {
                 dynamic = self.unobserved(plan)?;
+                let kind = match (&dynamic, plan) {
+                    // A member of an object, which is no value of an expression yet.
+                    (Val::Null, Plan::Attribute(_)) => Some("<nil>"),
+                    (value, _) => value.not_a_qualifier(),
+                };
+                if let Some(kind) = kind {
+                    return Err(Error::new(format!("invalid qualifier type: {kind}")));
+                }
                 &dynamic
             }
         };
@@ -335,7 +343,11 @@ impl<'a> Eval<'a, '_> {
     }
 
     fn apply(&mut self, call: &'a CallPlan, args: &[Val<'a>]) -> Evaluation<'a> {
-        let result = uncancelled(call.function.call(call.overload, self.meter, args))?;
+        let result = match args {
+            [Val::Str(_), ..] => uncancelled(call.function.call(call.overload, self.meter, args))?,
+            _ if call.searches => Err(Error::no_such_overload()),
+            _ => uncancelled(call.function.call(call.overload, self.meter, args))?,
+        };
         let cost = match call.cost {
             cost::ActualCost::Fixed(cost) => cost,
             cost::ActualCost::Of(cost) => cost(args, result.as_ref().ok()),

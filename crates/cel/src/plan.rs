@@ -73,6 +73,8 @@ pub(crate) enum Plan {
     Append {
         slot: usize,
         element: Box<Plan>,
+        /// The cost of creating the list of the element: none for a constant.
+        list: u64,
     },
     Fold(Box<Fold>),
     /// Inserted at intervals of depth, where more stack may be needed.
@@ -115,6 +117,8 @@ pub(crate) struct CallPlan {
     pub(crate) overload: Option<usize>,
     pub(crate) args: Vec<Plan>,
     pub(crate) cost: ActualCost,
+    /// True for a search with a constant pattern, whose refusal of other arguments tells no types.
+    pub(crate) searches: bool,
 }
 
 #[derive(Debug)]
@@ -223,6 +227,7 @@ impl Planner<'_> {
         if let Some(append) = self.append(call) {
             return append;
         }
+        let mut searches = false;
         let mut args = Vec::with_capacity(call.args.len() + 1);
         for arg in target.into_iter().chain(&call.args) {
             args.push(self.plan(arg)?);
@@ -243,7 +248,10 @@ impl Planner<'_> {
                 let optional = function.name == operators::OPT_INDEX;
                 let key = match take(index) {
                     Plan::Const(Val::Str(name)) => QualifierKey::Name((*name).into()),
-                    Plan::Const(value) => QualifierKey::Const(value),
+                    Plan::Const(value) => match value.not_a_qualifier() {
+                        Some(kind) => return Err(Error::new(format!("invalid qualifier type: {kind}"))),
+                        None => QualifierKey::Const(value),
+                    },
                     plan => QualifierKey::Dynamic(plan),
                 };
                 return Ok(qualified(take(operand), Qualifier { key, optional }, false));
@@ -268,6 +276,10 @@ impl Planner<'_> {
                 let pattern_size = pattern.char_count() as u64;
                 return Ok(Plan::Regex { text: Box::new(take(text)), regex, pattern_size });
             }
+            ("find" | "findAll", [_, Plan::Const(Val::Str(pattern)), ..]) if self.fold => {
+                regexp::check(pattern)?;
+                searches = true;
+            }
             (name, [Plan::Const(value)]) if self.fold && is_conversion(name) => {
                 let meter = Meter::new(u64::MAX);
                 return Ok(Plan::Const(function.call(overload, &meter, std::slice::from_ref(value))?));
@@ -275,7 +287,7 @@ impl Planner<'_> {
             _ => {}
         }
         let cost = cost::of_call(function.name, id);
-        Ok(Plan::Call(Box::new(CallPlan { function, overload, args, cost })))
+        Ok(Plan::Call(Box::new(CallPlan { function, overload, args, cost, searches })))
     }
 
     /// `@result + [element]`
@@ -288,7 +300,10 @@ impl Planner<'_> {
         }
         let [element] = &list.elements[..] else { return None };
         let slot = self.scope.iter().rposition(|known| known == name)?;
-        Some(self.plan(element).map(|element| Plan::Append { slot, element: Box::new(element) }))
+        Some(self.plan(element).map(|element| {
+            let list = if self.fold && matches!(element, Plan::Const(_)) { 0 } else { cost::LIST };
+            Plan::Append { slot, element: Box::new(element), list }
+        }))
     }
 
     fn list(&mut self, list: &List) -> Result<Plan, Error> {

@@ -5,7 +5,7 @@ mod format;
 
 use std::collections::HashSet;
 
-use crate::ast::{Call, Expr, ExprKind, Id, List, MapEntry};
+use crate::ast::{Call, Expr, ExprKind, Id, List, Literal, MapEntry};
 use crate::check::Checked;
 use crate::regexp;
 use crate::source::{Issues, Source};
@@ -19,7 +19,7 @@ pub(crate) fn literals(checked: &Checked, source: &Source, issues: &mut Issues) 
     // The argument list of a format string can have elements of any type.
     let mut exempt = HashSet::new();
     checked.expr.visit(&mut |expr| match &expr.kind {
-        ExprKind::Call(call) if call.function == "format" && !exempt.contains(&expr.id) => {
+        ExprKind::Call(call) if call.function == "format" => {
             call.args.iter().for_each(|arg| {
                 arg.visit(&mut |within| {
                     exempt.insert(within.id);
@@ -78,6 +78,11 @@ fn mismatch(expected: &Type, found: &Type) -> String {
 }
 
 fn problem(call: &Call) -> Option<String> {
+    if let ("timestamp", [Expr { kind: ExprKind::Literal(Literal::Int(seconds)), .. }]) =
+        (&*call.function, &call.args[..])
+    {
+        return Timestamp::new(*seconds, 0).is_err().then(|| "invalid timestamp argument".to_owned());
+    }
     let literal = call.args.last()?.as_string_literal()?;
     match (&*call.function, call.args.len(), &call.target) {
         ("duration", 1, None) => parse_go_duration(literal).is_none().then(|| "invalid duration argument".to_owned()),

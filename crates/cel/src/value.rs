@@ -20,7 +20,7 @@ pub use self::list::List;
 pub(crate) use self::map::{Entries, Key};
 pub use self::map::{Fields, Map};
 pub use self::time::Timestamp;
-pub(crate) use self::time::{duration_text, parse_go_duration};
+pub(crate) use self::time::{Civil, duration_text, parse_go_duration};
 use crate::declared::{DeclType, Shape};
 use crate::error::Error;
 use crate::types::{OPTIONAL, Type};
@@ -201,6 +201,24 @@ impl<'a> Val<'a> {
     }
 
     /// Returns the type at run time, without parameters.
+    /// Returns the name that Go has for a value that selects no member of any other, `None` for one that may.
+    pub(crate) fn not_a_qualifier(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Bool(_) | Self::Int(_) | Self::Uint(_) | Self::Double(_) | Self::Str(_) => return None,
+            Self::Null => "types.Null",
+            Self::Bytes(_) => "types.Bytes",
+            Self::Timestamp(_) => "types.Timestamp",
+            Self::Duration(_) => "types.Duration",
+            Self::List(List::Tree(_, None)) => "[]interface {}",
+            Self::Map(Map::Tree(_, None)) => "map[string]interface {}",
+            Self::List(_) => "*types.baseList",
+            Self::Map(_) => "*types.baseMap",
+            Self::Type(_) => "*types.Type",
+            Self::Optional(_) => "*types.Optional",
+            Self::Message(_) | Self::Opaque(_) => return None,
+        })
+    }
+
     pub(crate) fn ty(&self) -> Type {
         match self {
             Self::Null => Type::Null,
@@ -317,7 +335,7 @@ impl<'a> Val<'a> {
                 let mut object = schema::Object::new();
                 for key in map.keys() {
                     let Val::Str(name) = &key else {
-                        return Err(Error::new(format!("unexpected map key type: {}", key.type_name())));
+                        return Err(Error::new(key.not_a_name()));
                     };
                     if let Some(value) = map.find(&key)? {
                         object.insert(&**name, value.tree_within(nodes)?);
@@ -334,10 +352,31 @@ impl<'a> Val<'a> {
                 }
                 V::Object(object)
             }
-            Self::Type(_) | Self::Opaque(_) => {
-                return Err(Error::new(format!("type conversion error from '{}' to JSON", self.type_name())));
+            Self::Type(_) => return Err(Error::new("type conversion not supported for 'type'")),
+            Self::Opaque(value) => {
+                let ty = value.ty();
+                let name = match ty.name() {
+                    "kubernetes.NamedFormat" => "Format",
+                    name if name.starts_with("kubernetes.authorization.") => name,
+                    name => name.rsplit('.').next().unwrap_or(name),
+                };
+                return Err(Error::new(format!("type conversion error from '{name}' to '*structpb.Value'")));
             }
         })
+    }
+}
+
+impl Val<'_> {
+    /// Returns why this key of a map names no member of an object.
+    fn not_a_name(&self) -> String {
+        match self {
+            Self::Int(_) | Self::Uint(_) => {
+                format!("unsupported type conversion from '{}' to string", self.type_name())
+            }
+            Self::Bool(_) => "type conversion error from bool to 'string'".to_owned(),
+            Self::Double(_) => "type conversion error from Double to 'string'".to_owned(),
+            key => format!("type conversion error from '{}' to 'string'", key.type_name()),
+        }
     }
 }
 

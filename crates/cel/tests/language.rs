@@ -221,6 +221,14 @@ fn times() {
         ("timestamp('2024-01-01T00:00:00Z') < timestamp('2024-01-02T00:00:00Z')", "true"),
         ("timestamp('9999-12-31T23:59:59Z') + duration('1s')", "error: timestamp overflow"),
         ("timestamp('2024-01-01T00:00:00Z').getHours('Nope/Nope')", "error: unknown time zone Nope/Nope"),
+        ("timestamp('2024-01-01T00:00:00Z') - timestamp('0001-01-01T00:00:00Z')", "error: integer overflow"),
+        ("duration('2562047h') + duration('2562047h')", "error: integer overflow"),
+        ("timestamp('2024-01-01T3:04:05Z').getHours()", "3"),
+        ("timestamp('2024-01-01T03:04:05+02:60') == timestamp('2024-01-01T00:04:05Z')", "true"),
+        ("timestamp('9999-12-31T23:59:59Z').getFullYear('+05:00')", "10000"),
+        ("timestamp('9999-12-31T23:59:59Z').getHours('Asia/Tokyo')", "8"),
+        ("timestamp('0001-01-01T00:00:00Z').getFullYear('-05:00')", "0"),
+        ("timestamp('2023-12-31T23:00:00Z').getDayOfYear('+02:00')", "0"),
     ]);
 }
 
@@ -236,6 +244,48 @@ fn texts() {
         ("b'\\xff'.size()", "1"),
         ("dyn(1).startsWith('a')", "error: no such overload"),
     ]);
+}
+
+/// Strings, times and durations are asked for a method of the operator's name, so their refusal has no name in it.
+#[test]
+fn refused_operands() {
+    check(&[
+        ("dyn('a') * dyn('b')", "error: no such overload"),
+        ("dyn('a') - dyn('b')", "error: no such overload"),
+        ("dyn(null) * 1", "error: no such overload: _*_"),
+        ("dyn(timestamp(0)) / 5", "error: no such overload"),
+        ("-dyn('a')", "error: no such overload"),
+        ("-dyn(timestamp(0))", "error: no such overload"),
+        ("-dyn(1u)", "error: no such overload: -_"),
+        ("size(dyn(1))", "error: no such overload: size"),
+        ("size(dyn(duration('1s')))", "error: no such overload"),
+        ("dyn(1).matches('a')", "error: no such overload"),
+        ("dyn(1).matches(object.spec.name)", "error: no such overload: matches"),
+    ]);
+}
+
+#[test]
+fn values_that_select_no_member() {
+    check(&[
+        ("object.spec[dyn(object.spec)]", "error: invalid qualifier type: map[string]interface {}"),
+        ("object.spec[bytes(object.spec.name)]", "error: invalid qualifier type: types.Bytes"),
+        ("has(object.?none.x)", "false"),
+        ("has(object.?spec.name)", "true"),
+        ("['a'].exists(n, .n == 'a')", "true"),
+        ("dyn({1: 'a'})[1.0]", "a"),
+        ("{1.5: 'a'}[1.5]", "a"),
+    ]);
+    let env = Environment::new(Version::STORED).with_variable("o", Type::Dyn);
+    for (expression, kind) in [
+        ("o[null]", "types.Null"),
+        ("o[b'a']", "types.Bytes"),
+        ("o[[1]]", "*types.baseList"),
+        ("o[{'a': 1}]", "*types.baseMap"),
+        ("o[duration('1s')]", "types.Duration"),
+    ] {
+        let error = env.program(expression).expect_err("the expression has no program");
+        assert_eq!(error, format!("invalid qualifier type: {kind}"), "{expression}");
+    }
 }
 
 /// Expressions can access free-form parts of objects that are kept as text.

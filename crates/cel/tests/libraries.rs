@@ -82,6 +82,13 @@ fn strings() {
         ),
         ("'%s'.format([1, 2])", "compile: too many arguments supplied to string.format (expected 1, got 2)"),
         ("'%s %s'.format([1])", "compile: index 1 out of range"),
+        (
+            "'%s'.format(['%d'.format(['x'])])",
+            "compile: error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        ("'%s %s'.format([1e21, 1234567.0])", "1e+21 1.234567e+06"),
+        ("'%s %s %s'.format([double('inf'), -double('inf'), [double('inf')]])", "+Inf -Inf [\"+Inf\"]"),
+        ("'%e|%f'.format([-double('inf'), -double('inf')])", "    -∞|-∞"),
         ("'%q'.format([1])", "compile: could not parse formatting clause: unrecognized formatting clause \"q\""),
     ]);
 }
@@ -123,6 +130,15 @@ fn patterns_and_urls() {
         ("isURL('https://a/b') && !isURL('a/b') && isURL('/a')", "true"),
         ("url('a b')", "error: URL parse error during conversion from string: parse \"a b\": invalid URI for request"),
         ("url('https://a/b') == url('https://a/b')", "true"),
+        ("url('%s')", "error: URL parse error during conversion from string: parse \"%s\": invalid URI for request"),
+        (
+            "url('1a:b')",
+            "error: URL parse error during conversion from string: parse \"1a:b\": invalid URI for request",
+        ),
+        ("d.find('[')", "program: error parsing regexp: missing closing ]: `[`"),
+        ("dyn(1).find('a')", "error: no such overload"),
+        ("dyn(1).find(d)", "error: no such overload: find(int, string)"),
+        ("url('/a').none", "compile: unexpected failed resolution of 'kubernetes.URL'"),
     ]);
 }
 
@@ -168,7 +184,14 @@ fn networks() {
         ("string(cidr('10.1.2.3/8').masked()) + ' ' + string(cidr('10.1.2.3/8').ip())", "10.0.0.0/8 10.1.2.3"),
         ("cidr('::/0').prefixLength()", "0"),
         ("isCIDR('10.0.0.0/33')", "false"),
+        ("cidr('10.0.0.0/8').containsIP('none')", "error: no such overload"),
+        (
+            "ip('%d')",
+            "error: IP Address \"%d\" parse error during conversion from string: ParseAddr(\"%d\"): missing IPv6 address",
+        ),
+        ("ip('fe80::1%eth0')", "error: IP address \"fe80::1%eth0\" with zone value is not allowed"),
         ("type(ip('::1')) == net.IP", "true"),
+        ("ip('::1').none", "compile: type 'net.IP' does not support field selection"),
     ]);
 }
 
@@ -215,7 +238,7 @@ fn construction() {
         ),
         ("type(Object{}) == Object", "true"),
         ("JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('x/y~z'), value: 1}.path", "/a/x~1y~0z"),
-        ("JSONPatch{nope: 1}", "compile: undefined field 'nope'"),
+        ("JSONPatch{nope: 1}", "compile: expected type of field 'nope' is '' but provided type is 'int'"),
         ("JSONPatch{op: 1}", "compile: expected type of field 'op' is 'string' but provided type is 'int'"),
     ]);
 }

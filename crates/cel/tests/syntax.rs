@@ -54,6 +54,14 @@ fn syntax() {
     check("a ? b", &["1:6: Syntax error: mismatched input '<EOF>' expecting ':'"]);
     check("a.b.", &["1:5: Syntax error: no viable alternative at input '.'"]);
     check(
+        "a.?",
+        &[
+            "1:4: Syntax error: mismatched input '<EOF>' expecting {IDENTIFIER, ESC_IDENTIFIER}",
+            "1:4: unsupported ident kind",
+        ],
+    );
+    check("a.?.b", &["1:4: Syntax error: extraneous input '.' expecting {IDENTIFIER, ESC_IDENTIFIER}"]);
+    check(
         "'a\\q'",
         &[
             "1:1: Syntax error: token recognition error at: ''a\\q'",

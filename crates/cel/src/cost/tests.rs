@@ -29,6 +29,23 @@ fn costs(expression: &str) -> (u64, u64, u64) {
 const LONG: &str = "'01234567890123456789012345678901234567890123456789'";
 const SELECTOR: &str = "'spec.nodeName=example-node-name.fully.qualified.domain.name.example.com'";
 
+/// A list of one constant is made once, not in each round of a loop.
+#[test]
+fn constants_in_loops() {
+    let env = Environment::new(Version::STORED);
+    for (expression, cost) in [
+        ("[1, 2].map(x, x)", 27),
+        ("[1, 2].map(x, 'a')", 5),
+        ("[1, 2].map(x, {'a': 1})", 5),
+        ("[1, 2].transformList(i, v, 1)", 5),
+        ("dyn(1.5) in [1.5, 2.5]", 0),
+        ("dyn(2) in [1.5, 2.0]", 0),
+    ] {
+        let program = env.compile(expression).expect("the expression compiles").program().expect("it has a program");
+        assert_eq!(program.evaluate(&env.activation(), u64::MAX).cost, cost, "{expression}");
+    }
+}
+
 #[test]
 fn costs_of_the_libraries() {
     let cases = [

@@ -4,7 +4,7 @@ use binnacle_meta::go_quote;
 
 use crate::error::Error;
 use crate::meter::Meter;
-use crate::value::{Map, Val, duration_text};
+use crate::value::{Map, Val, duration_text, go_double};
 
 type Formatted = Result<String, Error>;
 
@@ -194,7 +194,7 @@ fn fixed(n: f64, precision: usize) -> String {
 /// Formats `1.5×10⁰³`, with at least two digits of exponent.
 fn scientific(n: f64, precision: usize) -> String {
     if let Some(name) = special(n) {
-        return name.to_owned();
+        return format!("{name:>precision$}");
     }
     let text = format!("{n:.precision$e}");
     let (digits, exponent) = text.split_once('e').expect("the format has an exponent");
@@ -217,9 +217,7 @@ fn string(meter: &Meter, arg: &Val<'_>) -> Formatted {
         Val::Str(text) => text.to_string(),
         Val::Int(n) => n.to_string(),
         Val::Uint(n) => n.to_string(),
-        Val::Double(n) if n.is_infinite() => if *n > 0.0 { "Infinity" } else { "-Infinity" }.to_owned(),
-        // Without an exponent.
-        Val::Double(n) => n.to_string(),
+        Val::Double(n) => go_double(*n),
         Val::Bool(b) => b.to_string(),
         Val::Null => "null".to_owned(),
         Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -274,7 +272,7 @@ fn element(meter: &Meter, value: &Val<'_>) -> Formatted {
             go_quote(text)
         }
         Val::Bytes(bytes) => format!("b{}", go_quote(&String::from_utf8_lossy(bytes))),
-        Val::Double(n) if !n.is_finite() => go_quote(&format!("{n:.6}")),
+        Val::Double(n) if !n.is_finite() => go_quote(&go_double(*n)),
         Val::Double(n) => format!("{n:.6}"),
         Val::Timestamp(time) => format!("timestamp({})", go_quote(&time.to_string())),
         Val::Duration(nanos) => format!("duration({})", go_quote(&duration_text(*nanos))),

@@ -117,7 +117,7 @@ const FORMATS: &[Format] = &[
         name: "byte",
         shown: "byte",
         max_regex_size: 84,
-        check: |text| complain(STANDARD.decode(text).is_ok(), "invalid base64"),
+        check: |text| complain(!text.is_empty() && STANDARD.decode(text).is_ok(), "invalid base64"),
     },
     Format {
         name: "date",

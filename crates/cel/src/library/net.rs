@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use binnacle_meta::go_quote;
+use binnacle_validation::netip::parse_addr;
 
 use super::Library;
 use crate::error::Error;
@@ -160,44 +161,14 @@ impl Network {
 
 fn parse_ip(text: &str) -> std::result::Result<IpAddr, String> {
     let quoted = go_quote(text);
-    if text.contains('%') {
-        return Err(format!("IP address {quoted} with zone value is not allowed"));
-    }
-    match text.parse::<IpAddr>() {
-        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
+    match parse_addr(text) {
+        Ok((_, Some(_))) => Err(format!("IP address {quoted} with zone value is not allowed")),
+        Ok((IpAddr::V6(address), None)) if address.to_ipv4_mapped().is_some() => {
             Err(format!("IPv4-mapped IPv6 address {quoted} is not allowed"))
         }
-        Ok(address) => Ok(address),
-        Err(_) => {
-            let why = address_problem(text);
-            Err(format!("IP Address {quoted} parse error during conversion from string: ParseAddr({quoted}): {why}"))
-        }
+        Ok((address, None)) => Ok(address),
+        Err(why) => Err(format!("IP Address {quoted} parse error during conversion from string: {why}")),
     }
-}
-
-/// Returns the error of Go's `netip.ParseAddr` for an invalid address.
-fn address_problem(text: &str) -> String {
-    let Some(first) = text.find([':', '.']) else { return "unable to parse IP".to_owned() };
-    if text.as_bytes()[first] == b':' {
-        return format!("each colon-separated field must have at least one digit (at {})", go_quote(text))
-            .replace(&format!(" (at {})", go_quote(text)), "");
-    }
-    let fields: Vec<&str> = text.split('.').collect();
-    for field in &fields {
-        if let Some(c) = field.find(|c: char| !c.is_ascii_digit()) {
-            return format!("unexpected character (at {})", go_quote(&field[c..]));
-        }
-        if field.is_empty() {
-            return "IPv4 field must have at least one digit".to_owned();
-        }
-        if field.len() > 1 && field.starts_with('0') {
-            return "IPv4 field has octet with leading zero".to_owned();
-        }
-        if field.parse::<u8>().is_err() {
-            return "IPv4 field has value >255".to_owned();
-        }
-    }
-    if fields.len() < 4 { "IPv4 address too short".to_owned() } else { "IPv4 address too long".to_owned() }
 }
 
 fn parse_cidr(text: &str) -> std::result::Result<Network, String> {
@@ -206,9 +177,10 @@ fn parse_cidr(text: &str) -> std::result::Result<Network, String> {
         Err(format!("network address parse error during conversion from string: netip.ParsePrefix({quoted}): {why}"))
     };
     let Some((address, bits)) = text.rsplit_once('/') else { return failed("no '/'") };
-    let address = match address.parse::<IpAddr>() {
-        Ok(address) => address,
-        Err(_) => return failed(&format!("ParseAddr({}): {}", go_quote(address), address_problem(address))),
+    let address = match parse_addr(address) {
+        Ok((address, None)) => address,
+        Ok((_, Some(_))) => return failed("IPv6 zones cannot be present in a prefix"),
+        Err(why) => return failed(&why),
     };
     let padded = bits.len() > 1 && !matches!(bits.as_bytes()[0], b'1'..=b'9');
     let Some(bits) = bits.parse::<u32>().ok().filter(|_| !padded) else {
@@ -289,7 +261,8 @@ fn to_network(value: &Val<'_>) -> std::result::Result<Network, Error> {
 
 fn contains_ip<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let ip = match &args[1] {
-        Val::Str(text) => parse_ip(text).map_err(Error::new)?,
+        // A text that is no address is told like a value that is none.
+        Val::Str(text) => parse_ip(text).map_err(|_| Error::no_such_overload())?,
         value => address(value)?,
     };
     Ok(Val::Bool(network(&args[0])?.contains(ip)))

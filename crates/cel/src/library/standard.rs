@@ -194,8 +194,14 @@ const UINT: &str = "unsigned integer overflow";
 
 /// Returns the error for an operator whose first operand does not support it (`knows` is false), or whose second
 /// operand has a wrong type.
-fn unsupported(name: &'static str, knows: bool) -> Error {
-    if knows { Error::no_such_overload() } else { Error::new(name) }
+fn unsupported(name: &'static str, first: &Val<'_>, knows: bool) -> Error {
+    if knows || is_receiver(first) { Error::no_such_overload() } else { Error::new(name) }
+}
+
+/// Returns true for values that cel-go asks for a method of the function's name where it has no other implementation;
+/// their refusal tells no name.
+fn is_receiver(value: &Val<'_>) -> bool {
+    matches!(value, Val::Str(_) | Val::Timestamp(_) | Val::Duration(_))
 }
 
 fn not<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
@@ -226,9 +232,7 @@ pub(super) fn add<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
         }
         (Val::Bytes(a), Val::Bytes(b)) => Val::Bytes([&**a, &**b].concat().into()),
         (Val::List(a), Val::List(b)) => Val::List(crate::value::add_lists(meter, a.clone(), b.clone())?),
-        (Val::Duration(a), Val::Duration(b)) => {
-            Val::Duration(a.checked_add(*b).ok_or_else(|| overflow("duration overflow"))?)
-        }
+        (Val::Duration(a), Val::Duration(b)) => Val::Duration(a.checked_add(*b).ok_or_else(|| overflow(INT))?),
         (Val::Duration(nanos), Val::Timestamp(time)) | (Val::Timestamp(time), Val::Duration(nanos)) => {
             Val::Timestamp(time.plus(*nanos)?)
         }
@@ -244,7 +248,7 @@ pub(super) fn add<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
                     | Val::Duration(_)
                     | Val::Timestamp(_)
             );
-            return Err(unsupported("no such overload: _+_", knows));
+            return Err(unsupported("no such overload: _+_", a, knows));
         }
     })
 }
@@ -254,16 +258,14 @@ fn subtract<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
         (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_sub(*b).ok_or_else(|| overflow(INT))?),
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a.checked_sub(*b).ok_or_else(|| overflow(UINT))?),
         (Val::Double(a), Val::Double(b)) => Val::Double(a - b),
-        (Val::Duration(a), Val::Duration(b)) => {
-            Val::Duration(a.checked_sub(*b).ok_or_else(|| overflow("duration overflow"))?)
-        }
+        (Val::Duration(a), Val::Duration(b)) => Val::Duration(a.checked_sub(*b).ok_or_else(|| overflow(INT))?),
         (Val::Timestamp(time), Val::Duration(nanos)) => {
-            Val::Timestamp(time.plus(nanos.checked_neg().ok_or_else(|| overflow("duration overflow"))?)?)
+            Val::Timestamp(time.plus(nanos.checked_neg().ok_or_else(|| overflow(INT))?)?)
         }
         (Val::Timestamp(a), Val::Timestamp(b)) => Val::Duration(a.since(b)?),
         (a, _) => {
             let knows = matches!(a, Val::Int(_) | Val::Uint(_) | Val::Double(_) | Val::Duration(_) | Val::Timestamp(_));
-            return Err(unsupported("no such overload: _-_", knows));
+            return Err(unsupported("no such overload: _-_", a, knows));
         }
     })
 }
@@ -273,7 +275,7 @@ fn multiply<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
         (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_mul(*b).ok_or_else(|| overflow(INT))?),
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a.checked_mul(*b).ok_or_else(|| overflow(UINT))?),
         (Val::Double(a), Val::Double(b)) => Val::Double(a * b),
-        (a, _) => return Err(unsupported("no such overload: _*_", is_number(a))),
+        (a, _) => return Err(unsupported("no such overload: _*_", a, is_number(a))),
     })
 }
 
@@ -283,7 +285,7 @@ fn divide<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
         (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_div(*b).ok_or_else(|| overflow(INT))?),
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a / b),
         (Val::Double(a), Val::Double(b)) => Val::Double(a / b),
-        (a, _) => return Err(unsupported("no such overload: _/_", is_number(a))),
+        (a, _) => return Err(unsupported("no such overload: _/_", a, is_number(a))),
     })
 }
 
@@ -292,7 +294,7 @@ fn modulo<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
         (Val::Int(_), Val::Int(0)) | (Val::Uint(_), Val::Uint(0)) => return Err(Error::new("modulus by zero")),
         (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_rem(*b).ok_or_else(|| overflow(INT))?),
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a % b),
-        (a, _) => return Err(unsupported("no such overload: _%_", matches!(a, Val::Int(_) | Val::Uint(_)))),
+        (a, _) => return Err(unsupported("no such overload: _%_", a, matches!(a, Val::Int(_) | Val::Uint(_)))),
     })
 }
 
@@ -304,9 +306,8 @@ fn negate<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     match &args[0] {
         Val::Int(n) => n.checked_neg().map(Val::Int).ok_or_else(|| overflow(INT)),
         Val::Double(n) => Ok(Val::Double(-n)),
-        Val::Duration(n) => n.checked_neg().map(Val::Duration).ok_or_else(|| overflow("duration overflow")),
-        Val::Bool(_) => Err(Error::no_such_overload()),
-        _ => Err(Error::new("no such overload: -_")),
+        Val::Duration(n) => n.checked_neg().map(Val::Duration).ok_or_else(|| overflow(INT)),
+        value => Err(unsupported("no such overload: -_", value, matches!(value, Val::Bool(_)))),
     }
 }
 
@@ -357,7 +358,7 @@ fn size<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     match &args[0] {
         value @ (Val::Str(_) | Val::Bytes(_) | Val::List(_) | Val::Map(_)) => Ok(Val::Int(value.size() as i64)),
         Val::Opaque(value) if value.size().is_some() => Ok(Val::Int(args[0].size() as i64)),
-        _ => Err(Error::new("no such overload: size")),
+        value => Err(unsupported("no such overload: size", value, false)),
     }
 }
 
@@ -491,7 +492,9 @@ fn starts_with<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
 }
 
 fn matches_pattern<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let Val::Str(_) = &args[0] else { return Err(Error::new("no such overload: matches")) };
+    if !matches!(args[0], Val::Str(_)) {
+        return Err(unsupported("no such overload: matches", &args[0], false));
+    }
     let (text, pattern) = two_strings(args)?;
     // Compilation is the expensive part of patterns that are not constant.
     meter.work(1_000 + pattern.len() as u64 * 100)?;

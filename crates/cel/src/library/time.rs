@@ -1,12 +1,10 @@
 //! Accessors for timestamps and durations.
 
-use jiff::civil::DateTime;
-
 use super::Library;
 use crate::error::Error;
 use crate::functions::Decl;
 use crate::meter::Meter;
-use crate::value::Val;
+use crate::value::{Civil, Val};
 
 pub(super) fn library() -> Library {
     Library { functions: FUNCTIONS, types: &[] }
@@ -45,19 +43,19 @@ macro_rules! part {
 }
 
 const FUNCTIONS: &[Decl] = &[
-    part!("getFullYear", "year", |t| t.year().into()),
-    part!("getMonth", "month", |t| i64::from(t.month()) - 1),
-    part!("getDayOfYear", "day_of_year", |t| i64::from(t.day_of_year()) - 1),
-    part!("getDayOfMonth", "day_of_month", |t| i64::from(t.day()) - 1),
-    part!("getDate", "day_of_month_1_based", |t| t.day().into()),
-    part!("getDayOfWeek", "day_of_week", |t| t.weekday().to_sunday_zero_offset().into()),
-    part!("getHours", "hours", |t| t.hour().into(), "duration_to_hours", 3_600_000_000_000),
-    part!("getMinutes", "minutes", |t| t.minute().into(), "duration_to_minutes", 60_000_000_000),
-    part!("getSeconds", "seconds_tz", |t| t.second().into(), "duration_to_seconds", 1_000_000_000),
-    part!("getMilliseconds", "milliseconds", |t| t.millisecond().into(), "duration_to_milliseconds", 1_000_000),
+    part!("getFullYear", "year", |t| t.year()),
+    part!("getMonth", "month", |t| t.month() - 1),
+    part!("getDayOfYear", "day_of_year", |t| t.day_of_year()),
+    part!("getDayOfMonth", "day_of_month", |t| t.day() - 1),
+    part!("getDate", "day_of_month_1_based", |t| t.day()),
+    part!("getDayOfWeek", "day_of_week", |t| t.weekday()),
+    part!("getHours", "hours", |t| t.hour(), "duration_to_hours", 3_600_000_000_000),
+    part!("getMinutes", "minutes", |t| t.minute(), "duration_to_minutes", 60_000_000_000),
+    part!("getSeconds", "seconds_tz", |t| t.second(), "duration_to_seconds", 1_000_000_000),
+    part!("getMilliseconds", "milliseconds", |t| t.millisecond(), "duration_to_milliseconds", 1_000_000),
 ];
 
-fn of_time<'a>(args: &[Val<'a>], part: fn(DateTime) -> i64) -> Result<'a> {
+fn of_time<'a>(args: &[Val<'a>], part: fn(Civil) -> i64) -> Result<'a> {
     match args {
         [Val::Timestamp(time)] => Ok(Val::Int(part(time.civil("UTC")?))),
         [Val::Timestamp(time), Val::Str(zone)] => Ok(Val::Int(part(time.civil(zone)?))),

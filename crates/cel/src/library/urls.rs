@@ -69,16 +69,24 @@ pub(super) fn parse_request_uri(text: &str) -> std::result::Result<(), String> {
     if text.is_empty() {
         return Err(failed("empty url"));
     }
-    // A request's URL has no fragment: `#` is part of the path.
-    let unfragmented = text.replace('#', "%23");
-    let url = Url::parse(&unfragmented).map_err(|error| match error.strip_prefix("parse ") {
-        Some(_) => error.replace(&binnacle_meta::go_quote(&unfragmented), &binnacle_meta::go_quote(text)),
-        None => error,
-    })?;
-    if url.scheme.is_empty() && !text.starts_with('/') && text != "*" {
+    if relative(text) {
         return Err(failed("invalid URI for request"));
     }
-    Ok(())
+    // A request's URL has no fragment: `#` is part of the path.
+    let unfragmented = text.replace('#', "%23");
+    Url::parse(&unfragmented).map(drop).map_err(|error| match error.strip_prefix("parse ") {
+        Some(_) => error.replace(&binnacle_meta::go_quote(&unfragmented), &binnacle_meta::go_quote(text)),
+        None => error,
+    })
+}
+
+/// Returns true for a text without scheme that is no path from the root. This is found out before escapes are looked at, but
+/// after control characters and a missing scheme.
+fn relative(text: &str) -> bool {
+    let head = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b)).count();
+    let scheme = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.as_bytes().get(head) == Some(&b':');
+    let control = text.bytes().any(|b| b < b' ' || b == 0x7f);
+    !scheme && !control && !text.starts_with(['/', ':']) && text != "*"
 }
 
 fn url<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {

@@ -205,10 +205,16 @@ impl Recognizer<'_> {
                     }
                     T::Dot if bit(r.la(2)) & (FIELD | bit(T::Question)) != 0 => {
                         r.token(T::Dot, only(FIELD | bit(T::Question)))?;
+                        let mut unnamed = None;
                         if r.la(1) == T::Question {
                             r.token(T::Question, only(FIELD))?;
+                            let named = bit(r.la(1)) & FIELD != 0 || bit(r.la(2)) & FIELD != 0;
+                            unnamed = (!named).then_some(r.at);
                         }
                         r.field_name(or_end(MORE))?;
+                        if let Some(at) = unnamed {
+                            r.unnamed(at);
+                        }
                     }
                     T::Dot => return Err(Thrown::NoViable(r.at, r.at + 1)),
                     _ => return Ok(()),
@@ -219,6 +225,7 @@ impl Recognizer<'_> {
 
     fn field_name(&mut self, follow: Next) -> Rule {
         self.rule(follow, 238, |r| {
+            r.sync(FIELD)?;
             if bit(r.la(1)) & FIELD == 0 {
                 return Err(Thrown::NoViable(r.at, r.at));
             }

@@ -50,7 +50,7 @@ impl fmt::Display for Val<'_> {
 /// The limit on shown elements; lists and maps only occur in messages.
 const SHOWN: usize = 100;
 
-/// Formats a number like Go's `%g`: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
+/// Formats a number like Go's `FormatFloat` with `g`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 pub fn go_double(n: f64) -> String {
     if n.is_nan() {
         return "NaN".into();

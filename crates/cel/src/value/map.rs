@@ -42,6 +42,8 @@ pub(crate) enum Key {
     Bool(bool),
     Int(i64),
     Uint(u64),
+    /// The bits of a number that is no integer.
+    Double(u64),
     Str(Arc<str>),
 }
 
@@ -92,8 +94,10 @@ impl Key {
                     Self::Int(whole)
                 } else if *n as u64 as f64 == *n && *n < u64::MAX as f64 {
                     Self::Uint(*n as u64)
-                } else {
+                } else if n.is_nan() {
                     return None;
+                } else {
+                    Self::Double(n.to_bits())
                 }
             }
             Val::Str(Str::Shared(text)) => Self::Str(text.clone()),

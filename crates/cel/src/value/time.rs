@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use binnacle_meta::GoDuration;
 use binnacle_validation::scala_duration;
 use jiff::civil::Date;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::TimeZone;
 
 use crate::error::Error;
 
@@ -39,6 +39,15 @@ impl Timestamp {
 
     /// Parses RFC 3339 like Go's `time.Parse`; `None` for other text.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Error>> {
+        // The hour may have a single digit.
+        let padded;
+        let text = match text.as_bytes() {
+            [_, _, _, _, _, _, _, _, _, _, b'T', b'0'..=b'9', b':', ..] => {
+                padded = format!("{}0{}", &text[..11], &text[11..]);
+                &padded
+            }
+            _ => text,
+        };
         let bytes = text.as_bytes();
         let number = |from: usize, to: usize| -> Option<i64> {
             let digits = bytes.get(from..to)?;
@@ -68,7 +77,7 @@ impl Timestamp {
             b'Z' if bytes.len() == at + 1 => 0,
             sign @ (b'+' | b'-') if bytes.len() == at + 6 && is(at + 3, b':') => {
                 let (hours, minutes) = (number(at + 1, at + 3)?, number(at + 4, at + 6)?);
-                if hours > 24 || minutes > 59 {
+                if hours > 24 || minutes > 60 {
                     return None;
                 }
                 let seconds = (hours * 3600 + minutes * 60) as i32;
@@ -76,7 +85,7 @@ impl Timestamp {
             }
             _ => return None,
         };
-        let days = days_since_1970(date);
+        let days = days_of_civil(date.year().into(), date.month().into(), date.day().into());
         let seconds = days * 86_400 + hour * 3600 + minute * 60 + second - i64::from(offset);
         Some(Self::new(seconds, nanos).map(|time| Self { offset, ..time }))
     }
@@ -97,19 +106,20 @@ impl Timestamp {
     pub(crate) fn since(&self, other: &Self) -> Result<i64, Error> {
         let seconds = i128::from(self.seconds) - i128::from(other.seconds);
         let nanos = seconds * 1_000_000_000 + i128::from(self.nanos) - i128::from(other.nanos);
-        i64::try_from(nanos).map_err(|_| Error::new("timestamp overflow"))
+        i64::try_from(nanos).map_err(|_| Error::new("integer overflow"))
     }
 
     /// Returns date and time of day in a zone: its name, or an offset such as `-08:00`.
-    pub(crate) fn civil(&self, zone: &str) -> Result<jiff::civil::DateTime, Error> {
-        let instant = jiff::Timestamp::new(self.seconds, self.nanos).map_err(|_| Error::new("timestamp overflow"))?;
+    pub(crate) fn civil(&self, zone: &str) -> Result<Civil, Error> {
         let Some((hours, minutes)) = zone.split_once(':') else {
             let unknown = || Error::new(format!("unknown time zone {zone}"));
             let zone = match zone {
                 "" | "UTC" => TimeZone::UTC,
                 zone => TimeZone::get(zone).map_err(|_| unknown())?,
             };
-            return Ok(zone.to_datetime(instant));
+            // The last hours of the last year are beyond what jiff has, but not beyond its zones' rules.
+            let instant = jiff::Timestamp::new(self.seconds, self.nanos).unwrap_or(jiff::Timestamp::MAX);
+            return Ok(Civil::new(self, zone.to_offset(instant).seconds().into()));
         };
         let number = |text: &str| {
             let invalid =
@@ -119,9 +129,62 @@ impl Timestamp {
         let (h, m) = (number(hours)?, number(minutes)?);
         let minutes =
             if zone.starts_with('-') { h.saturating_mul(60) - m } else { h.saturating_mul(60).saturating_add(m) };
-        let shifted = self.seconds.saturating_add(minutes.saturating_mul(60));
-        let shifted = jiff::Timestamp::new(shifted, self.nanos).map_err(|_| Error::new("timestamp overflow"))?;
-        Ok(Offset::UTC.to_datetime(shifted))
+        Ok(Civil::new(self, minutes.saturating_mul(60)))
+    }
+}
+
+/// Date and time of day.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Civil {
+    /// Days since 1970.
+    days: i64,
+    seconds: i64,
+    nanos: i32,
+}
+
+impl Civil {
+    fn new(time: &Timestamp, offset: i64) -> Self {
+        let local = time.seconds.saturating_add(offset);
+        Self { days: local.div_euclid(86_400), seconds: local.rem_euclid(86_400), nanos: time.nanos }
+    }
+
+    pub(crate) fn year(&self) -> i64 {
+        civil_of_days(self.days).0
+    }
+
+    pub(crate) fn month(&self) -> i64 {
+        civil_of_days(self.days).1
+    }
+
+    pub(crate) fn day(&self) -> i64 {
+        civil_of_days(self.days).2
+    }
+
+    /// Counted from 0.
+    pub(crate) fn day_of_year(&self) -> i64 {
+        self.days - days_of_civil(self.year(), 1, 1)
+    }
+
+    /// Counted from Sunday, which is 0.
+    pub(crate) fn weekday(&self) -> i64 {
+        // The first day of 1970 was a Thursday.
+        self.days.saturating_add(4).rem_euclid(7)
+    }
+
+    pub(crate) fn hour(&self) -> i64 {
+        self.seconds / 3600
+    }
+
+    pub(crate) fn minute(&self) -> i64 {
+        self.seconds / 60 % 60
+    }
+
+    pub(crate) fn second(&self) -> i64 {
+        self.seconds % 60
+    }
+
+    pub(crate) fn millisecond(&self) -> i64 {
+        i64::from(self.nanos) / 1_000_000
     }
 }
 
@@ -164,9 +227,13 @@ impl fmt::Display for Timestamp {
     }
 }
 
-fn days_since_1970(date: Date) -> i64 {
-    let epoch = Date::constant(1970, 1, 1);
-    i64::from((date - epoch).get_days())
+/// Returns the number of days since 1970.
+fn days_of_civil(year: i64, month: i64, day: i64) -> i64 {
+    // Counted from March of year 0, so that leap days end a year.
+    let year = if month > 2 { year } else { year - 1 };
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    year.div_euclid(400) * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 /// Returns year, month and day from the number of days since 1970.

@@ -118,6 +118,12 @@ impl Recognizer<'_> {
         self.issues.add(self.source.location(token.start), format!("Syntax error: {message}"));
     }
 
+    /// Tells that a member that was recognized has no name.
+    pub(super) fn unnamed(&mut self, token: usize) {
+        let token = self.tokens[token.min(self.tokens.len() - 1)];
+        self.issues.add(self.source.location(token.start), "unsupported ident kind");
+    }
+
     pub(super) fn count_attempt(&mut self) -> Rule {
         self.attempts += 1;
         if self.attempts > MAX_ATTEMPTS {
