@@ -57,6 +57,8 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
     let uri = if escaped.is_empty() { format!("/{query}") } else { format!("{escaped}{query}") };
     *outgoing.uri_mut() = uri.parse().map_err(|_| Status::bad_request("invalid path"))?;
     *outgoing.headers_mut() = headers;
+    headers::announce_body(&mut outgoing);
+    let method = outgoing.method().clone();
     let answer = client::send(to.target, outgoing)
         .await
         .map_err(|error| Status::service_unavailable(format!("error trying to reach service: {error}")))?;
@@ -64,6 +66,7 @@ pub async fn forward(mut request: Request, to: Forward<'_>) -> Result<Response, 
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
+    headers::leave_length_open(&method, &mut response);
     Ok(match leads_on(response.headers()) {
         true => rewrite_links(response, links),
         false => response,

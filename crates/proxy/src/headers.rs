@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
-use binnacle_request::Request;
+use binnacle_request::{Body, Request, Response};
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    USER_AGENT,
 };
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Method, Uri};
+use http_body::Body as _;
 
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -126,6 +128,29 @@ pub(crate) fn strip_cors(headers: &mut HeaderMap) {
     }
 }
 
+/// Announces the body of a request as Go's client does: the length zero only with methods that are for bodies, and chunks
+/// where the library would leave out a body that it does not expect.
+pub(crate) fn announce_body(request: &mut http::Request<Body>) {
+    let is_empty = request.body().is_end_stream();
+    let sends = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
+    let headers = request.headers_mut();
+    if is_empty {
+        headers.remove(CONTENT_LENGTH);
+        if sends {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+    } else if !headers.contains_key(CONTENT_LENGTH) {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+}
+
+/// Leaves the length of an answer to HEAD open, unless the other server says it.
+pub(crate) fn leave_length_open(method: &Method, response: &mut Response) {
+    if *method == Method::HEAD && !response.headers().contains_key(CONTENT_LENGTH) {
+        *response.body_mut() = Body::of_unknown_length();
+    }
+}
+
 /// Adds Host, which HTTP/2 has in the URI, and the client's address.
 fn complete(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketAddr>) {
     if !headers.contains_key(HOST)
@@ -133,6 +158,11 @@ fn complete(headers: &mut HeaderMap, uri: &Uri, peer: Option<SocketAddr>) {
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
     {
         headers.insert(HOST, host);
+    }
+    // One agent, as Go's client sends it.
+    match headers.remove(USER_AGENT) {
+        Some(agent) if !agent.is_empty() => drop(headers.insert(USER_AGENT, agent)),
+        _ => {}
     }
     let Some(peer) = peer else { return };
     let mut chain: Vec<String> =
@@ -236,5 +266,34 @@ mod tests {
         let mut headers = map(&[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "2.2.2.2")]);
         complete(&mut headers, &"https://h:1/x".parse().unwrap(), peer);
         assert_eq!(headers, map(&[("x-forwarded-for", "1.1.1.1, 2.2.2.2, 10.0.0.9"), ("host", "h:1")]));
+        for (agents, want) in [(&["a", "b"][..], &[("user-agent", "a")][..]), (&[""], &[]), (&[], &[])] {
+            let mut headers = map(&agents.iter().map(|agent| ("user-agent", *agent)).collect::<Vec<_>>());
+            complete(&mut headers, &"/".parse().unwrap(), None);
+            assert_eq!(headers, map(want), "{agents:?}");
+        }
+    }
+
+    #[test]
+    fn how_bodies_are_announced() {
+        let chunks = || Body::stream(futures::stream::once(async { Ok::<_, std::io::Error>(bytes::Bytes::from("x")) }));
+        let length = |text| Some(("content-length", text));
+        let chunked = Some(("transfer-encoding", "chunked"));
+        for (method, body, told, want) in [
+            (Method::GET, Body::empty(), None, None),
+            (Method::GET, Body::empty(), length("0"), None),
+            (Method::DELETE, Body::empty(), length("0"), None),
+            (Method::POST, Body::empty(), None, length("0")),
+            (Method::POST, Body::full("x"), length("1"), length("1")),
+            (Method::GET, Body::full("x"), length("1"), length("1")),
+            (Method::GET, chunks(), None, chunked),
+            (Method::POST, chunks(), None, chunked),
+        ] {
+            let case = format!("{method} {told:?}");
+            let mut request = http::Request::new(body);
+            *request.method_mut() = method;
+            *request.headers_mut() = map(told.as_slice());
+            announce_body(&mut request);
+            assert_eq!(*request.headers(), map(want.as_slice()), "{case}");
+        }
     }
 }

@@ -180,7 +180,8 @@ impl Pool {
                 // The request was not sent.
                 Err((Some(unsent), _)) if is_kept => request = unsent,
                 Err((_, error)) => match copy {
-                    Some(copy) if is_kept => {
+                    // A response that cannot be read is no closed connection.
+                    Some(copy) if is_kept && !error.is_parse() => {
                         may_repeat = false;
                         request = copy;
                     }
@@ -201,7 +202,8 @@ impl Pool {
         let failed = |mut error: TrySendError<Request<Body>>| (error.take_message(), error.into_error());
         match connection {
             Connection::Stream(mut stream) => {
-                // HTTP/2 has scheme and authority instead of the Host header.
+                // HTTP/2 has scheme and authority instead of the Host header, and frames instead of encodings.
+                request.headers_mut().remove(http::header::TRANSFER_ENCODING);
                 complete_uri(&mut request, address);
                 let answer = stream.0.sender.try_send_request(request).await.map_err(failed)?;
                 Ok(answer.map(|body| PooledBody { body, kept: Some(Kept::Stream { _stream: stream }) }))
@@ -209,9 +211,11 @@ impl Pool {
             Connection::Single { mut connection, .. } => {
                 let answer = connection.sender.try_send_request(request).await.map_err(failed)?;
                 let upgrades = answer.status() == http::StatusCode::SWITCHING_PROTOCOLS;
+                // After an answer in HTTP/1.0, hyper would send all requests of this connection in that version.
+                let pool = (answer.version() == http::Version::HTTP_11).then(|| self.clone());
                 let kept = (!upgrades).then(|| Kept::Single {
                     connection: Some(connection),
-                    pool: self.clone(),
+                    pool,
                     address: address.to_owned(),
                 });
                 let mut answer = answer.map(|body| PooledBody { body, kept });
@@ -416,14 +420,21 @@ pub struct PooledBody {
 
 /// The connection that the body of a response arrives on.
 enum Kept {
-    Stream { _stream: Stream },
-    Single { connection: Option<Single>, pool: Arc<Pool>, address: String },
+    Stream {
+        _stream: Stream,
+    },
+    /// With the pool that the connection goes back to, if it can be used again.
+    Single {
+        connection: Option<Single>,
+        pool: Option<Arc<Pool>>,
+        address: String,
+    },
 }
 
 impl PooledBody {
     fn ended(&mut self) {
         if let Some(Kept::Single { connection, pool, address }) = self.kept.take()
-            && let Some(connection) = connection
+            && let (Some(connection), Some(pool)) = (connection, pool)
             && !connection.sender.is_closed()
         {
             let mut hosts = pool.hosts.lock();

@@ -56,6 +56,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     *outgoing.method_mut() = request.method;
     *outgoing.uri_mut() = uri;
     *outgoing.headers_mut() = headers;
+    headers::announce_body(&mut outgoing);
     let (method, asked) = (outgoing.method().clone(), outgoing.uri().clone());
     let url = || format!("https://{}{asked}", to.address);
     let mut span = trace::begin_request(&method, url, outgoing.headers_mut());
@@ -89,6 +90,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     *response.version_mut() = http::Version::HTTP_11;
     headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
+    headers::leave_length_open(&method, &mut response);
     Ok(match links {
         Some(links) => rewrite_links(response, links),
         None => response,

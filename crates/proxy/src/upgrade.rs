@@ -46,6 +46,8 @@ pub async fn pass_through(mut request: Request, target: &Target, path_and_query:
 pub(crate) async fn send(target: &Target, request: http::Request<Body>) -> Result<Answer, Status> {
     let answer = client::send(target, request).await.map_err(|error| match error {
         client::SendError::Dial(error) => Status::unknown(500, &format!("error dialing backend: {error}")),
+        // Go reads the answer of an upgrade by itself, and then no end of it is expected.
+        client::SendError::Broken(text) if text == "EOF" => Status::unknown(500, "unexpected EOF"),
         client::SendError::Broken(text) => Status::unknown(500, &text),
     })?;
     let code = answer.status();

@@ -74,6 +74,11 @@ impl Body {
         Self::new(StreamBody(Box::pin(stream.fuse())))
     }
 
+    /// A body without bytes whose length is unknown: for answers to HEAD that must not announce the length zero.
+    pub fn of_unknown_length() -> Self {
+        Self::stream(futures::stream::empty::<Result<Bytes, BoxError>>())
+    }
+
     /// Any other body, such as that of a connection or a wrapper around another body.
     pub fn new<B>(body: B) -> Self
     where

@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use binnacle_request::{Body, ConnectionInfo};
-use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
+use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -37,10 +38,12 @@ where
         // Boxed, as hyper moves the future several times before polling it.
         Box::pin(async move {
             let answering = connection.begin();
-            if let Some(refusal) = refuse(&request) {
+            if let Some(mut refusal) = refuse(&request) {
+                name_status(&mut refusal);
                 return Ok::<_, Infallible>(refusal.map(Outgoing::Text));
             }
             let mut response = handlers.serve(request.map(Body::new), info).await;
+            name_status(&mut response);
             // Closing an idle connection may meet the next request, which HTTP/1 cannot send again; one that the client has been
             // told of does not.
             let leaves = response.status() != StatusCode::SWITCHING_PROTOCOLS && handlers.chain.is_leaving();
@@ -89,12 +92,31 @@ fn refuse<B>(request: &Request<B>) -> Option<Response<Body>> {
             (StatusCode::BAD_REQUEST, "400 Bad Request: malformed Host header")
         }
         () if is_coded(headers) => (StatusCode::NOT_IMPLEMENTED, "Unsupported transfer encoding"),
+        () if expects_else(headers) => (StatusCode::EXPECTATION_FAILED, ""),
         () => return None,
     };
-    let mut response = plain_text(words);
+    let mut response = if words.is_empty() { Response::new(Body::empty()) } else { plain_text(words) };
     *response.status_mut() = code;
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     Some(response)
+}
+
+/// Sets the reason phrase where Go has an older one than the library.
+fn name_status<B>(response: &mut Response<B>) {
+    let phrase: &'static [u8] = match response.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => b"Request Entity Too Large",
+        StatusCode::RANGE_NOT_SATISFIABLE => b"Requested Range Not Satisfiable",
+        _ => return,
+    };
+    response.extensions_mut().insert(ReasonPhrase::from_static(phrase));
+}
+
+/// Returns true if the client expects something that is not `100-continue`.
+fn expects_else(headers: &HeaderMap) -> bool {
+    let known = |value: &HeaderValue| {
+        value.as_bytes().split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(b"100-continue"))
+    };
+    headers.get(EXPECT).is_some_and(|value| !value.is_empty() && !known(value))
 }
 
 /// Returns true if the body has a transfer coding other than `chunked`, or several.
@@ -136,6 +158,10 @@ mod tests {
             (one, "GET", &[("host", "")], None),
             (one, "GET", &[], missing),
             (one, "CONNECT", &[], None),
+            (one, "POST", &[("host", "a"), ("expect", "100-Continue")], None),
+            (one, "POST", &[("host", "a"), ("expect", "x, 100-continue")], None),
+            (one, "POST", &[("host", "a"), ("expect", "")], None),
+            (one, "POST", &[("host", "a"), ("expect", "200-ok")], said(417, "")),
             (old, "GET", &[], None),
             (one, "GET", &[("host", "a"), ("host", "a")], said(400, "400 Bad Request")),
             (one, "GET", &[("host", "a/b")], malformed),

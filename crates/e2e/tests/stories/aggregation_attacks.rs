@@ -23,6 +23,10 @@ fn behave(head: &str) -> Reply {
         "switch" => Reply::Answer(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".to_vec(),
         ),
+        "old" => Reply::Answer(
+            b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+                .to_vec(),
+        ),
         // Bodies are not read, so nothing may follow on this connection.
         _ => Reply::Last(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok".to_vec()),
     }
@@ -93,6 +97,9 @@ async fn requests_that_say_too_much() {
             200,
             "/twelve",
         ),
+        // A server that answers in HTTP/1.0 is asked in HTTP/1.1 again.
+        ("GET", format!("{THINGS}/old"), "\r\n", 200, "/old"),
+        ("GET", format!("{THINGS}/old"), "\r\n", 200, "/old"),
         // Upgrades.
         ("GET", format!("{THINGS}/switch"), upgrade, 101, "/switch"),
         // HTTP inside of the connection would have no identity but the caller's own.

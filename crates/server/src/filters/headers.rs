@@ -3,7 +3,7 @@
 use binnacle_meta::go_quote;
 use binnacle_request::{Body, Record, Response};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, STRICT_TRANSPORT_SECURITY, WARNING};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 use http_body::Body as _;
 
 pub(crate) static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -35,8 +35,10 @@ pub(crate) fn finish(mut response: Response, record: &Record, is_head: bool) -> 
     if is_head {
         // Also needed with HTTP/2, whose library ignores the method.
         let length = response.body().size_hint().exact();
-        *response.body_mut() = Body::empty();
-        if let Some(length) = length {
+        let has_length = length.is_some() || response.headers().contains_key(CONTENT_LENGTH);
+        // For an empty body, HTTP/1's library would announce the length zero.
+        *response.body_mut() = if has_length { Body::empty() } else { Body::of_unknown_length() };
+        if let Some(length) = length.filter(|_| response.status() != StatusCode::NO_CONTENT) {
             response.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
         }
     }
