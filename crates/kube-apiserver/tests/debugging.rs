@@ -5,11 +5,15 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use binnacle_testkit::https::{Answer, Client, Handshake};
-use binnacle_testkit::{Server, Surroundings, TempDir, program};
+use binnacle_testkit::{Hook, Server, Surroundings, TempDir, program, wait_until};
 use http_body_util::BodyExt;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 async fn put(client: &mut Client, path: &str, body: &str) -> Answer {
     client.send("PUT", path, &[], body.as_bytes()).await.unwrap()
@@ -344,4 +348,57 @@ fn systemd_is_told() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     until("STOPPING=1\n");
     assert!(child.wait().unwrap().success() && alive > 0);
+}
+
+/// A create that waits for a webhook is told with the time that this took, as long as the verbosity is 2.
+#[tokio::test]
+async fn slow_requests_are_logged_with_their_stages() {
+    let hook = Hook::start(|request| async move {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let review: Value = serde_json::from_slice(request.body()).unwrap();
+        let answer = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "response": {"uid": review["request"]["uid"], "allowed": true},
+        });
+        let response = http::Response::builder().header("content-type", "application/json");
+        response.body(answer.to_string().into_bytes()).unwrap()
+    })
+    .await;
+    let mut server = Server::start(&["--ephemeral", "-v=2"]);
+    let mut client = server.client().await;
+    let configuration = json!({
+        "metadata": {"name": "slow"},
+        "webhooks": [{
+            "name": "slow.example.test", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "clientConfig": {
+                "url": format!("https://{}/", hook.address), "caBundle": BASE64_STANDARD.encode(&hook.authority),
+            },
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        }],
+    });
+    let json = [("content-type", "application/json"), ("accept", "application/json")];
+    let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    assert_eq!(client.send("POST", hooks, &json, configuration.to_string()).await.unwrap().status, 201);
+    let mut names = 0;
+    let mut create = async |client: &mut Client| {
+        names += 1;
+        let body = json!({"metadata": {"name": format!("m{names}")}}).to_string();
+        let answer = client.send("POST", "/api/v1/namespaces/default/configmaps", &json, body).await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    };
+    wait_until("a slow request is logged", async || {
+        create(&mut client).await;
+        server.log().contains("Trace[").then_some(())
+    })
+    .await;
+    let log = server.log();
+    let traces = lines_of(&log, "Trace[");
+    assert!(traces[0].contains("\"Create\" accept:application/json,audit-id:"), "{traces:?}");
+    assert!(traces[0].contains(",namespace:default,resource:configmaps,scope:resource,"), "{traces:?}");
+    assert!(traces.iter().any(|line| line.contains(": ---\"validating-webhook\" 7")), "{traces:?}");
+    assert_eq!(put(&mut client, "/debug/flags/v", "1").await.status, 200);
+    let before = lines_of(&server.log(), "\"Create\" accept:").len();
+    create(&mut client).await;
+    server.terminate();
+    assert_eq!(lines_of(&server.log(), "\"Create\" accept:").len(), before);
 }

@@ -55,6 +55,7 @@ pub struct Facts {
     /// Set if the server gave up on the request: the part that did, as in metrics.
     pub given_up_by: Option<&'static str>,
     pub user_agent: Option<HeaderValue>,
+    pub accept: Option<HeaderValue>,
     pub peer: Option<SocketAddr>,
     /// Texts for `Warning` headers from before the handler.
     pub warnings: Vec<Text>,

@@ -25,6 +25,7 @@ mod meter;
 mod metrics;
 mod server;
 mod slis;
+mod slow;
 mod sniff;
 mod throttle;
 mod tls;

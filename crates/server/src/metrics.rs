@@ -23,6 +23,7 @@ use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, RequestKind};
+use crate::slow;
 use crate::version::{self, Build};
 
 /// The server's own families; other parts register theirs with [`Metrics::registry`].
@@ -338,6 +339,7 @@ impl Drop for LongRunning {
 impl RecordSink for Metrics {
     fn finished(&self, record: &Record, facts: &Facts) {
         access_log(record, facts);
+        slow::log(record, facts);
         traces::finish(record, facts);
         if let Some(observer) = self.observer.get() {
             observer.finished(record, facts);

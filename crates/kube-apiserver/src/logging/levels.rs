@@ -12,6 +12,9 @@ use tracing_subscriber::layer::Context;
 
 use crate::flags::Module;
 
+/// The target of events about slow requests, which klog has at verbosity 2.
+const SLOW: &str = "binnacle_slow";
+
 /// Kubernetes' levels are numbers: up to 2 for normal operation, 3 and 4 show each request, 6 and above are for
 /// debugging the server itself. Libraries are one level quieter.
 pub(crate) struct Levels {
@@ -50,7 +53,7 @@ impl Levels {
             Some(file) => modules.iter().find(|module| matches(&module.pattern, file)).map_or(global, |m| m.verbosity),
             None => global,
         };
-        *metadata.level() <= loudest(verbosity, own)
+        *metadata.level() <= loudest(verbosity, own) && (verbosity >= 2 || metadata.target() != SLOW)
     }
 
     fn highest(&self) -> u32 {

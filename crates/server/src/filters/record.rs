@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use binnacle_request::{Body, ConnectionInfo, Record, RecordSink};
 use http::Request;
-use http::header::USER_AGENT;
+use http::header::{ACCEPT, USER_AGENT};
 
 use super::headers::AUDIT_ID;
 
@@ -19,6 +19,7 @@ pub(crate) fn open<S: RecordSink + 'static>(
     let record = Record::open(request.method().clone(), Text::new(uri), audit_id, Some(sink.clone()));
     record.note(|facts| {
         facts.user_agent = request.headers().get(USER_AGENT).cloned();
+        facts.accept = request.headers().get(ACCEPT).cloned();
         facts.peer = connection.peer;
     });
     record

@@ -81,10 +81,9 @@ pub(crate) fn entered(record: &Record, filter: &'static str, began: SystemTime) 
     }
 }
 
-/// Begins the span of a resource handler.
-pub(crate) fn handling(record: &Record, info: &RequestInfo, parts: &Parts) {
-    let Some(trace) = record.trace().filter(|trace| trace.is_sampled() && info.is_resource_request) else { return };
-    let name = match info.verb.as_str() {
+/// Returns the name of the handler of a verb, as in Go.
+pub(crate) fn handler_name(verb: &str) -> Option<&'static str> {
+    Some(match verb {
         "get" => "Get",
         "list" => "List",
         "watch" => "WatchServer.HandleHTTP",
@@ -92,8 +91,14 @@ pub(crate) fn handling(record: &Record, info: &RequestInfo, parts: &Parts) {
         "update" => "Update",
         "patch" => "Patch",
         "delete" | "deletecollection" => "Delete",
-        _ => return,
-    };
+        _ => return None,
+    })
+}
+
+/// Begins the span of a resource handler.
+pub(crate) fn handling(record: &Record, info: &RequestInfo, parts: &Parts) {
+    let Some(trace) = record.trace().filter(|trace| trace.is_sampled() && info.is_resource_request) else { return };
+    let Some(name) = handler_name(&info.verb) else { return };
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut client = None;
     record.note(|facts| client = facts.peer);
