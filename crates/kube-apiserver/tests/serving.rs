@@ -29,7 +29,7 @@ async fn health() {
         ("/metrics/slis", "kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1"),
         (
             "/metrics",
-            "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"\",scope=\"\",subresource=\"/livez\"",
+            "apiserver_request_total{code=\"200\",component=\"\",dry_run=\"\",group=\"\",resource=\"\",scope=\"\",subresource=\"/livez\"",
         ),
     ] {
         let answer = client.get(path).await.unwrap();

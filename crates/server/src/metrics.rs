@@ -375,15 +375,15 @@ impl RecordSink for Metrics {
                 resource,
                 subresource,
                 scope,
-                COMPONENT,
+                component(info),
                 code,
                 system_client,
             ])
             .inc();
         self.request_duration
-            .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, COMPONENT])
+            .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, component(info)])
             .observe(seconds);
-        let labels = [verb, group, version, resource, subresource, scope, COMPONENT];
+        let labels = [verb, group, version, resource, subresource, scope, component(info)];
         // Watches last as long as clients keep them.
         if facts.dry_run.is_empty() && info.verb != "watch" {
             let elsewhere = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
@@ -448,11 +448,18 @@ fn access_log(record: &Record, facts: &Facts) {
 
 /// Returns the labels for group, version, resource and subresource.
 fn names(info: &RequestInfo) -> [&str; 4] {
-    if info.is_resource_request {
-        [&info.api_group, &info.api_version, &info.resource, &info.subresource]
-    } else {
-        ["", "", "", &info.path]
+    match info.path.as_str() {
+        _ if info.is_resource_request => [&info.api_group, &info.api_version, &info.resource, &info.subresource],
+        "/flagz" => ["", "", "flagz", ""],
+        "/statusz" => ["", "", "statusz", ""],
+        path => ["", "", "", path],
     }
+}
+
+/// Returns the label for the component, which Go leaves empty for health.
+fn component(info: &RequestInfo) -> &'static str {
+    let is_health = matches!(info.path.split('/').nth(1), Some("healthz" | "livez" | "readyz"));
+    if is_health && !info.is_resource_request { "" } else { COMPONENT }
 }
 
 /// Formats three digits without an allocation; zero (no answer had begun) is `0`.
@@ -518,8 +525,7 @@ fn feature_gates(gates: &Gates) -> Result<GaugeVec, prometheus::Error> {
 }
 
 /// Returns families in the text format of Prometheus.
-pub(crate) fn exposition(text: String, request: &Request) -> Response {
-    request.record.note(|facts| facts.served = true);
+pub(crate) fn exposition(text: String) -> Response {
     let mut response = plain_text(text);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
@@ -537,8 +543,8 @@ impl Link for MetricsLink {
         info.path == "/metrics"
     }
 
-    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move { exposition(self.metrics.text(&self.exposed), &request) })
+    fn handle(&self, _: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move { exposition(self.metrics.text(&self.exposed)) })
     }
 
     fn paths(&self) -> Vec<String> {
@@ -561,6 +567,21 @@ mod tests {
             ("/a?fieldValidation=Warn&fieldValidation=Warn", "invalid"),
         ] {
             assert_eq!(field_validation(uri), want, "{uri}");
+        }
+    }
+
+    #[test]
+    fn labels_of_paths() {
+        for (path, names_wanted, component_wanted) in [
+            ("/healthz", ["", "", "", "/healthz"], ""),
+            ("/readyz/ping", ["", "", "", "/readyz/ping"], ""),
+            ("/flagz", ["", "", "flagz", ""], COMPONENT),
+            ("/statusz", ["", "", "statusz", ""], COMPONENT),
+            ("/apis", ["", "", "", "/apis"], COMPONENT),
+            ("/api/v1/namespaces/a/pods/b/log", ["", "v1", "pods", "log"], COMPONENT),
+        ] {
+            let info = RequestInfo::parse(&http::Method::GET, path, &Query::default(), path).unwrap();
+            assert_eq!((names(&info), component(&info)), (names_wanted, component_wanted), "{path}");
         }
     }
 }

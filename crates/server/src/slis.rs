@@ -55,8 +55,8 @@ impl Link for HealthMetricsLink {
         info.path == PATH
     }
 
-    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move { exposition(self.metrics.text(&self.exposed), &request) })
+    fn handle(&self, _: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move { exposition(self.metrics.text(&self.exposed)) })
     }
 
     fn paths(&self) -> Vec<String> {
