@@ -91,6 +91,12 @@ pub(super) const GROUP: Group = Group {
             "File in kubeconfig format that names the server to which events are sent.",
         ),
         Flag::new(
+            "audit-webhook-batch-initial-backoff",
+            ValueKind::Value("duration"),
+            "10s",
+            "DEPRECATED: use --audit-webhook-initial-backoff.",
+        ),
+        Flag::new(
             "audit-webhook-initial-backoff",
             ValueKind::Value("duration"),
             "10s",
@@ -151,7 +157,11 @@ fn log(given: &Given, path: &str) -> Result<LogOptions, FlagError> {
 
 fn webhook(given: &Given, file: &str) -> Result<WebhookOptions, FlagError> {
     let (mode, batch, truncate) = common(given, "webhook")?;
+    let former = given.duration("audit-webhook-batch-initial-backoff")?;
     let initial_backoff = given.duration("audit-webhook-initial-backoff")?;
+    let is_former =
+        given.is_given("audit-webhook-batch-initial-backoff") && !given.is_given("audit-webhook-initial-backoff");
+    let initial_backoff = if is_former { former } else { initial_backoff };
     let spill = given.text("audit-webhook-spill-dir").map(|directory| spill(given, directory, mode)).transpose()?;
     Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None, spill })
 }
@@ -229,7 +239,7 @@ fn check_version(text: &str) -> Result<(), FlagError> {
         return Err(FlagError::new(format!("unexpected GroupVersion string: {text}")));
     }
     if text != "audit.k8s.io/v1" {
-        return Err(FlagError::new("invalid group version, allowed versions are [{\"audit.k8s.io\" \"v1\"}]"));
+        return Err(FlagError::new("invalid group version, allowed versions are [\"audit.k8s.io/v1\"]"));
     }
     Ok(())
 }

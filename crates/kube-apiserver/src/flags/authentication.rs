@@ -365,14 +365,19 @@ impl FromFlags for ServiceAccounts {
             check_signing_endpoint(endpoint, signing_key_file.is_some(), !key_files.is_empty())?;
         }
         if signing_key_file.is_some() && key_files.is_empty() {
-            return Err(FlagError::new("service-account-key-file is a required flag"));
+            return Err(FlagError::new(
+                "either `--service-account-key-file` or `--service-account-signing-endpoint` must be set",
+            ));
         }
         let jwks_uri = given.text("service-account-jwks-uri");
         if let Some(uri) = jwks_uri.filter(|uri| !uri.starts_with("https://")) {
             return Err(FlagError::new(format!("service-account-jwks-uri requires https scheme, parsed as: {uri}")));
         }
         let max_expiration = given.duration("service-account-max-token-expiration")?;
-        if !max_expiration.is_zero() && (max_expiration < HOUR || max_expiration > Duration::from_secs(1 << 32)) {
+        let is_negative = given.text("service-account-max-token-expiration").is_some_and(|text| text.starts_with('-'));
+        if is_negative
+            || !max_expiration.is_zero() && (max_expiration < HOUR || max_expiration > Duration::from_secs(1 << 32))
+        {
             let range = "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds";
             return Err(FlagError::new(range));
         }

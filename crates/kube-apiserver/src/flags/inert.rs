@@ -14,6 +14,12 @@ pub(super) const GROUP: Group = Group {
             "How long threads wait for locks is not measured; use perf on the process.",
         ),
         Flag::new(
+            "default-watch-cache-size",
+            ValueKind::Value("int"),
+            "100",
+            "Caches are sized by what they hold; kube-apiserver ignores this deprecated flag as well.",
+        ),
+        Flag::new(
             "permit-address-sharing",
             ValueKind::Bool,
             "",

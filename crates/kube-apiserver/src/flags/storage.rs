@@ -163,10 +163,12 @@ impl FromFlags for Storage {
                 "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
             ));
         }
+        // Ignored, but not whatever it says.
+        given.integer("default-watch-cache-size")?;
         let media_type = given.text("storage-media-type").unwrap_or(PROTOBUF);
         let media_type = media_type.parse().map_err(|()| {
             FlagError::new(format!(
-                "--storage-media-type {media_type:?} invalid, allowed values: application/json, application/yaml, {PROTOBUF}"
+                "--storage-media-type {media_type:?} invalid, allowed values: application/json, {PROTOBUF}, application/yaml"
             ))
         })?;
         let encryption_file =

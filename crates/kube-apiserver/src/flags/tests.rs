@@ -293,14 +293,25 @@ fn errors() {
         ),
         (
             &["--audit-log-path=x", "--audit-log-version=audit.k8s.io/v2"],
-            "invalid group version, allowed versions are [{\"audit.k8s.io\" \"v1\"}]",
+            "invalid group version, allowed versions are [\"audit.k8s.io/v1\"]",
         ),
         (&["--service-account-issuer="], "service-account-issuer should not be an empty string"),
         (
             &["--service-account-issuer=a", "--service-account-issuer=a"],
             "service-account-issuer \"a\" is already specified",
         ),
-        (&["--service-account-signing-key-file=a"], "service-account-key-file is a required flag"),
+        (
+            &["--service-account-signing-key-file=a"],
+            "either `--service-account-key-file` or `--service-account-signing-endpoint` must be set",
+        ),
+        (
+            &["--service-account-max-token-expiration=-1s"],
+            "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds",
+        ),
+        (
+            &["--default-watch-cache-size=x"],
+            "invalid argument \"x\" for \"--default-watch-cache-size\" flag: strconv.ParseInt: parsing \"x\": invalid syntax",
+        ),
         (
             &["--service-account-max-token-expiration=1m"],
             "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds",
@@ -373,7 +384,7 @@ fn errors() {
         ),
         (
             &["--storage-media-type=text/plain"],
-            "--storage-media-type \"text/plain\" invalid, allowed values: application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            "--storage-media-type \"text/plain\" invalid, allowed values: application/json, application/vnd.kubernetes.protobuf, application/yaml",
         ),
         (&["--watch-cache-sizes=pods"], "invalid value of watch cache size: pods"),
         (&["--watch-cache-sizes=pods#many"], "invalid size of watch cache size: pods#many"),
