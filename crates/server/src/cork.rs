@@ -17,6 +17,8 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
+use crate::gather::Gather;
+
 /// Bytes that gather before they are written without a flush.
 const ENOUGH: usize = 64 * 1024;
 /// The limit on bytes in TLS records that the socket has not accepted.
@@ -62,18 +64,34 @@ struct FlushState {
 }
 
 impl PendingFlush {
-    /// Polls a writer of the stream. If it becomes idle with a deferred flush, it is polled again and flushes when it
-    /// reads, so no bytes wait here forever.
-    pub(crate) async fn watch<F: Future>(&self, mut writer: Pin<&mut F>) -> F::Output {
+    /// Polls a writer of the stream. If it becomes idle with a deferred flush, it is polled again at once and flushes when
+    /// it reads, so no bytes wait here forever. While `shared` returns true, the writer is polled after other tasks, which
+    /// may have more to write.
+    pub(crate) async fn watch<F: Future>(&self, mut writer: Pin<&mut F>, shared: impl Fn() -> bool) -> F::Output {
+        let mut gather = Gather::new();
         poll_fn(|cx| {
-            let polled = writer.as_mut().poll(cx);
-            if polled.is_pending() && self.0.put_off.swap(false, Ordering::Relaxed) {
-                self.0.due.store(true, Ordering::Relaxed);
-                cx.waker().wake_by_ref();
-            }
-            polled
+            gather.poll(cx, shared(), |cx| {
+                let mut polled = writer.as_mut().poll(cx);
+                if polled.is_pending() && self.is_due() {
+                    polled = writer.as_mut().poll(cx);
+                    // Others may have made more meanwhile. They are not served for ever in one poll.
+                    if polled.is_pending() && self.is_due() {
+                        cx.waker().wake_by_ref();
+                    }
+                }
+                polled
+            })
         })
         .await
+    }
+
+    /// Returns true if a flush was deferred; the next read then flushes.
+    fn is_due(&self) -> bool {
+        let put_off = self.0.put_off.swap(false, Ordering::Relaxed);
+        if put_off {
+            self.0.due.store(true, Ordering::Relaxed);
+        }
+        put_off
     }
 }
 
@@ -331,7 +349,7 @@ mod tests {
             }));
             let mut read = [0; 9];
             tokio::select! {
-                () = pending_flush.watch(writer.as_mut()) => unreachable!(),
+                () = pending_flush.watch(writer.as_mut(), || true) => unreachable!(),
                 read = theirs.read_exact(&mut read) => read.map(|_| ()).unwrap(),
             }
             drop(writer);

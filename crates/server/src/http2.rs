@@ -83,7 +83,7 @@ where
         }
         Poll::Ready(Ok(()))
     }));
-    pending_flush.watch(running).await
+    pending_flush.watch(running, || connection.answers_several()).await
 }
 
 /// Detects clients that disconnected without closing the connection.

@@ -12,6 +12,7 @@ mod duration;
 mod filters;
 mod flow_dump;
 mod frames;
+mod gather;
 mod handlers;
 mod health;
 mod http1;

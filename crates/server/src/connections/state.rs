@@ -122,6 +122,11 @@ impl Connection {
         self.open.load(Ordering::Relaxed) > 0
     }
 
+    /// Returns true while more than one request is in progress.
+    pub(crate) fn answers_several(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 1
+    }
+
     pub(super) fn last_active(&self) -> u64 {
         self.active.load(Ordering::Relaxed)
     }
