@@ -69,9 +69,6 @@ pub struct ObjectType {
     pub name: Text,
     /// By the name in expressions, see [`escape`].
     pub fields: BTreeMap<Text, DeclField>,
-    /// True if members with the name of a keyword can also be accessed by it, not only by the escaped name
-    /// `__keyword__`.
-    pub keywords: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -114,7 +111,7 @@ impl DeclType {
             (name.clone(), DeclField { name, ty, required: false })
         };
         let fields = fields.into_iter().map(field).collect();
-        Self::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields, keywords: false })))
+        Self::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields })))
     }
 
     /// Returns the type of a message of the schema, as which expressions see objects of a built-in kind. Recursive
@@ -147,7 +144,7 @@ impl DeclType {
             fields.insert(escaped, DeclField { name: field.name.clone(), ty, required: field.required });
         }
         around.pop();
-        let object = ObjectType { name: message.name.clone(), fields, keywords: false };
+        let object = ObjectType { name: message.name.clone(), fields };
         Self::new(Shape::Object(Arc::new(object)))
     }
 
@@ -217,10 +214,13 @@ impl DeclType {
 impl ObjectType {
     /// Returns the field with a name in expressions.
     pub fn field(&self, name: &str) -> Option<&DeclField> {
-        self.fields.get(name).or_else(|| {
-            let keyword = self.keywords && is_keyword(name);
-            self.fields.get(format!("__{name}__").as_str()).filter(|_| keyword)
-        })
+        self.fields.get(name)
+    }
+
+    /// Returns the field with a name in expressions, where one with the name of a keyword can also be accessed by it,
+    /// not only by the escaped name `__keyword__`.
+    pub(crate) fn field_or_keyword(&self, name: &str) -> Option<&DeclField> {
+        self.field(name).or_else(|| is_keyword(name).then(|| self.field(&format!("__{name}__")))?)
     }
 
     /// Returns the field with a name in JSON.
@@ -289,6 +289,20 @@ pub fn escape(name: &str) -> Option<Text> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Environment, Version};
+
+    #[test]
+    fn members_with_the_name_of_a_keyword_need_no_escape_since_31() {
+        let ty = || DeclType::object("T", [("__namespace__", DeclType::new(Shape::String))]);
+        for (minor, expression, compiles) in [
+            (31, "self.namespace == self.__namespace__", true),
+            (30, "self.__namespace__ == ''", true),
+            (30, "self.namespace == ''", false),
+        ] {
+            let environment = Environment::new(Version::minor(minor)).with_data("self", &ty());
+            assert_eq!(environment.compile(expression).is_ok(), compiles, "{expression} in 1.{minor}");
+        }
+    }
 
     #[test]
     fn names_are_escaped() {

@@ -225,7 +225,8 @@ impl Environment {
     /// Returns the type of a field of an object type; the outer `None` means that the object type does not exist.
     pub(crate) fn field_of(&self, object: &str, field: &str) -> Option<Option<Type>> {
         if let Some(object) = self.objects.get(object) {
-            return Some(object.field(field).map(|field| field.ty.ty()));
+            let found = if self.version.at_least(31) { object.field_or_keyword(field) } else { object.field(field) };
+            return Some(found.map(|field| field.ty.ty()));
         }
         if !self.constructs(object) {
             return None;

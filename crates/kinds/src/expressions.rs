@@ -348,7 +348,7 @@ fn variables_type(variables: &[(Text, DeclType)]) -> DeclType {
         (name.clone(), field)
     };
     let fields = variables.iter().map(field).collect();
-    of(Shape::Object(Arc::new(ObjectType { name: "kubernetes.variables".into(), fields, keywords: false })))
+    of(Shape::Object(Arc::new(ObjectType { name: "kubernetes.variables".into(), fields })))
 }
 
 /// Returns the type of a variable from the type of its expression. Messages and library values are dynamic, so they are

@@ -58,7 +58,7 @@ fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclTy
 }
 
 pub(super) fn object(name: &str, fields: BTreeMap<Text, DeclField>) -> DeclType {
-    DeclType::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields, keywords: false })))
+    DeclType::new(Shape::Object(Arc::new(ObjectType { name: name.into(), fields })))
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl<'a> Map<'a> {
             Self::Tree(object, Some(ty)) => match &ty.shape {
                 Shape::Map { value, .. } => object.get(name).map(|v| Val::typed(v, value)).transpose(),
                 Shape::Object(decl) => {
-                    let Some(field) = decl.field(name) else { return Ok(None) };
+                    let Some(field) = decl.field_or_keyword(name) else { return Ok(None) };
                     // Null members of structs count as absent.
                     let value = object.get(&field.name).filter(|value| !value.is_null());
                     value.map(|value| Val::typed(value, &field.ty)).transpose()

@@ -55,6 +55,15 @@ fn failures() {
             vec!["x: Invalid value: \"object\": no such key: a evaluating rule: self.a == 1"],
         ),
         (
+            value!({"type": "object", "x-kubernetes-validations": [
+                {"rule": "!has(self.namespace) || self.namespace == self.__namespace__ && self.namespace.size() < 3"},
+            ], "properties": {"namespace": {"type": "string", "maxLength": 64}}}),
+            value!({"namespace": "default"}),
+            vec![
+                "x: Invalid value: failed rule: !has(self.namespace) || self.namespace == self.__namespace__ && self.namespace.size() < 3",
+            ],
+        ),
+        (
             value!({"x-kubernetes-int-or-string": true, "x-kubernetes-validations": [{"rule": "self.startsWith('a')"}]}),
             value!(1i64),
             vec![

@@ -104,7 +104,7 @@ fn object(schema: &Structural, name: Name<'_>) -> DeclType {
             fields.insert(escaped, DeclField { name: field.clone(), ty, required });
         }
     }
-    let object = ObjectType { name: name.text().into(), fields, keywords: false };
+    let object = ObjectType { name: name.text().into(), fields };
     DeclType { min_serialized_size: size, ..DeclType::new(Shape::Object(Arc::new(object))) }
 }
 
