@@ -5,6 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::Text;
 use binnacle_schema::{Field, ListType as FieldListType, Message, MessageRef, Ty, json};
 
+use crate::format::Format;
 use crate::structural::{Additional, ListType, MapType, SchemaType, Structural};
 
 /// Returns the message of a resource, for server-side apply and field managers. `object_meta` is the message of
@@ -75,7 +76,11 @@ impl View<'_> {
             Some(SchemaType::Boolean) => Ty::Bool,
             Some(SchemaType::Integer) => Ty::Int64,
             Some(SchemaType::Number) => Ty::Double,
-            Some(SchemaType::String) => Ty::String,
+            // With a format that kube-apiserver's conversion does not know as text, any scalar fits, as for times.
+            Some(SchemaType::String) => match format_of(schema) {
+                None | Some("" | "byte") => Ty::String,
+                Some(_) => Ty::Time,
+            },
             Some(SchemaType::Array) => match &schema.items {
                 Some(items) => Ty::List(Box::new(self.ty(items, preserve))),
                 None => Ty::List(Box::new(Ty::Json)),
@@ -96,6 +101,10 @@ impl View<'_> {
     fn shared(&self, schema: &Structural, preserve: bool) -> Ty {
         Ty::Message(MessageRef::Shared(Arc::new(self.structure(schema, schema.embedded, preserve))))
     }
+}
+
+fn format_of(schema: &Structural) -> Option<&str> {
+    schema.values.as_deref()?.format.as_deref().map(Format::as_str)
 }
 
 #[cfg(test)]
@@ -120,6 +129,8 @@ mod tests {
                     "inner": {"type": "object", "properties": {"a": {"type": "string"}}},
                 }},
                 "free": {"type": "object"},
+                "data": {"type": "string", "format": "byte"},
+                "since": {"type": "string", "format": "date-time"},
             }},
         }});
         let schema = Structural::parse(&schema, &Interner::new()).unwrap();
@@ -142,5 +153,7 @@ mod tests {
         // Unknown members are preserved in nested objects as well.
         assert!(open.get("inner").unwrap().ty.message().unwrap().others.is_some());
         assert!(matches!(spec.get("free").unwrap().ty, Ty::Map(_)));
+        assert!(matches!(spec.get("data").unwrap().ty, Ty::String));
+        assert!(matches!(spec.get("since").unwrap().ty, Ty::Time));
     }
 }
