@@ -9,8 +9,7 @@ use http::{Request, Response};
 use serde_json::{Value, json};
 
 const TOKENS: &str = "root,root,0,system:masters\nalice,alice,1,team\nbob,bob,2\n\
-                      node,system:node:n1,3,system:nodes\nother,system:node:n2,4,system:nodes\n\
-                      manager,system:kube-controller-manager,5\n";
+                      node,system:node:n1,3,system:nodes\nother,system:node:n2,4,system:nodes\n";
 
 /// A server with some tokens, started with further arguments.
 pub(crate) struct Rig {

@@ -30,7 +30,6 @@ mod config_file;
 mod controller;
 mod conversion_webhooks;
 mod coordinated_election;
-mod crowds;
 mod custom_resources;
 mod custom_resources_killed;
 mod dashboards;
