@@ -48,9 +48,8 @@ impl Scale<'_> {
         for mut entry in of_object {
             let Some(path) = self.path(&entry.api_version) else { continue };
             if let Some(path) = path.filter(|path| entry.set().has(path)) {
-                // The scale's version replaces that of the entry, which distinguishes updates.
-                let shown = Entry { api_version: SCALE.into(), ..entry.clone() };
-                match of_scale.iter().position(|other| other.is_same(&shown)) {
+                // As in kube-apiserver only an applier is found in the scale: updates are told apart by their version.
+                match of_scale.iter().position(|other| other.is_same(&entry)) {
                     Some(at) => _ = of_scale.remove(at),
                     None => entry.take(&single(&path), None),
                 }
@@ -64,9 +63,9 @@ impl Scale<'_> {
         for mut entry in of_scale {
             if entry.set().has(&in_scale) {
                 entry.time = times.iter().find(|other| other.is_same(&entry)).and_then(|other| other.time.clone());
+                entries.retain(|other: &Entry| !other.is_same(&entry));
                 entry.api_version = self.api_version.into();
                 entry.owned = Owned::Set(single(&path));
-                entries.retain(|other: &Entry| !other.is_same(&entry));
                 entries.push(entry);
             }
         }
@@ -148,6 +147,13 @@ mod tests {
             entry("s", "Update", "apps/v1", "scale", "", replicas),
             entry("u", "Update", "apps/v1", "", time, rest),
         ];
+        let updated = SCALE.to_object(
+            &[entry("u", "Update", "apps/v1", "", time, both)],
+            &[entry("u", "Update", "autoscaling/v1", "", time, replicas)],
+        );
+        let apart =
+            vec![entry("u", "Update", "apps/v1", "", "", replicas), entry("u", "Update", "apps/v1", "", time, rest)];
+        assert_eq!(updated, Some(Value::List(apart)), "an update that still owns the replicas becomes two entries");
         let got = stolen.as_ref().map(json::to_string);
         assert_eq!(stolen, Some(Value::List(want)), "somebody else scaled: {got:?}");
     }
