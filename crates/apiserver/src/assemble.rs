@@ -391,7 +391,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     }
     let issuer = &access.token_issuer.issuer;
     let keys_uri = flags.service_accounts.jwks_uri.clone();
-    let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port_address).to_string()));
+    let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&external_address(&config, port_address)));
     match OpenIdLink::new(issuer, &keys_uri, signing.keys.clone()) {
         Ok(link) => links.push(Arc::new(link)),
         Err(error) => tracing::info!("Skipping installation of OpenID discovery endpoints: {error}"),
