@@ -111,15 +111,7 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
             // The unexpected character is part of the message, and is skipped with the text before it.
             Scan::Bad(len) => {
                 let end = (at + len + 1).min(chars.len());
-                let mut text = String::new();
-                for c in &chars[at..end] {
-                    match c {
-                        '\t' => text.push_str("\\t"),
-                        '\n' => text.push_str("\\n"),
-                        '\r' => text.push_str("\\r"),
-                        c => text.push(*c),
-                    }
-                }
+                let text: String = chars[at..end].iter().collect();
                 issues.add(source.location(at), format!("Syntax error: token recognition error at: '{text}'"));
                 at = end;
             }

@@ -108,6 +108,8 @@ fn lists_and_sets() {
         ("[1, 2, 3].slice(1, 2)", "[2]"),
         ("[1].slice(0, 2)", "error: cannot slice(0, 2), list is length 1"),
         ("[[1], [2, 3]].flatten()", "[1, 2, 3]"),
+        ("[dyn(1), dyn([2])].flatten()", "[1, 2]"),
+        ("dyn(1).flatten()", "error: no such overload: int.flatten()"),
         ("[3, 1, 2].sort()", "[1, 2, 3]"),
         ("['ccc', 'a', 'bb'].sortBy(x, x.size())", "[a, bb, ccc]"),
         ("lists.range(3).reverse()", "[2, 1, 0]"),

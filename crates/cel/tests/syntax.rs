@@ -69,6 +69,15 @@ fn syntax() {
             &expecting("1:6: Syntax error: mismatched input '<EOF>'"),
         ],
     );
+    // A line break in a string is told as it is.
+    check(
+        "x.y('\nz')",
+        &[
+            "1:5: Syntax error: token recognition error at: ''\n'",
+            "2:2: Syntax error: token recognition error at: '')'",
+            "2:4: Syntax error: missing ')' at '<EOF>'",
+        ],
+    );
 }
 
 #[test]

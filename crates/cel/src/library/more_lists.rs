@@ -15,11 +15,13 @@ type Result<'a> = std::result::Result<Val<'a>, Error>;
 
 const FUNCTIONS: &[Decl] = &[
     Decl::each("slice", &[("list_slice", "list(T).(int, int) -> list(T)", Some(slice))]),
-    Decl::each(
+    // Elements that are no lists are kept, whatever the signature says.
+    Decl::all(
         "flatten",
+        flatten,
         &[
-            ("list_flatten", "list(list(T)).() -> list(T)", Some(flatten)),
-            ("list_flatten_int", "list(dyn).(int) -> list(dyn)", Some(flatten)),
+            ("list_flatten", "list(list(T)).() -> list(T)", None),
+            ("list_flatten_int", "list(dyn).(int) -> list(dyn)", None),
         ],
     ),
     Decl::all(
@@ -84,6 +86,10 @@ fn slice<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
 }
 
 fn flatten<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
+    if !matches!(args[0], Val::List(_)) {
+        let depth = args.get(1).map(Val::type_name).unwrap_or_default();
+        return Err(Error::new(format!("no such overload: {}.flatten({depth})", args[0].type_name())));
+    }
     let depth = match args.get(1) {
         Some(Val::Int(depth)) if *depth < 0 => return Err(Error::new("level must be non-negative")),
         Some(Val::Int(depth)) => *depth,
