@@ -18,25 +18,32 @@ pub(crate) struct CustomColumns {
 struct Column {
     /// `integer`, `number`, `boolean`, `string` or `date`.
     ty: Text,
-    /// `None` for an invalid path: the column stays empty.
-    path: Option<JsonPath>,
+    path: JsonPath,
 }
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 impl CustomColumns {
-    /// Returns the columns of `additionalPrinterColumns`, or a column with the age if there are none.
+    /// Returns the columns of `additionalPrinterColumns` before the first with an invalid path, or a column with the age
+    /// if none are given.
     pub(crate) fn new(columns: &[Value]) -> Self {
         let description = |field| binnacle_descriptions::field(OBJECT_META, field).unwrap_or("");
         let age = [value!({
             "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
             "description": (description("creationTimestamp"))
         })];
-        let columns = if columns.is_empty() { &age } else { columns };
+        let given = if columns.is_empty() { &age } else { columns };
+        let columns: Vec<Column> = given
+            .iter()
+            .map_while(|column| {
+                let path = JsonPath::parse(column.str_at(&["jsonPath"]))?;
+                Some(Column { ty: column.str_at(&["type"]).into(), path })
+            })
+            .collect();
         let mut definitions = vec![value!({
             "name": "Name", "type": "string", "format": "name", "description": (description("name")), "priority": 0i64
         })];
-        definitions.extend(columns.iter().map(|column| {
+        definitions.extend(given.iter().take(columns.len()).map(|column| {
             let text = |name| column.str_at(&[name]);
             // As in kube-apiserver, the default description has the path.
             let description = match text("description") {
@@ -48,11 +55,7 @@ impl CustomColumns {
                 "description": description, "priority": (column.int_at(&["priority"]).unwrap_or(0))
             })
         }));
-        let read = |column: &Value| Column {
-            ty: column.str_at(&["type"]).into(),
-            path: JsonPath::parse(column.str_at(&["jsonPath"])),
-        };
-        Self { definitions: Value::List(definitions), columns: columns.iter().map(read).collect() }
+        Self { definitions: Value::List(definitions), columns }
     }
 }
 
@@ -64,7 +67,7 @@ impl Columns for CustomColumns {
     fn cells(&self, object: &Value, now: SystemTime) -> Vec<Value> {
         let mut cells = vec![Value::from(object.str_at(&["metadata", "name"]))];
         cells.extend(self.columns.iter().map(|column| {
-            let found = column.path.as_ref().and_then(|path| path.find(object).first().copied());
+            let found = column.path.find(object).first().copied();
             found.map_or(Value::Null, |value| cell(&column.ty, value, now.into()))
         }));
         cells
@@ -111,6 +114,10 @@ mod tests {
         }});
         let want = value!(["a", 3i64, 1.0f64, true, "{\"x\":[1]}", "<invalid>", null]);
         assert_eq!(Value::List(columns.cells(&object, SystemTime::now())), want);
+        let invalid = value!({"name": "bad", "type": "string", "jsonPath": ".spec.a["});
+        let columns_before = CustomColumns::new(&[column("i", "integer"), invalid, column("s", "string")]);
+        assert_eq!(columns_before.definitions().as_list().unwrap().len(), 2);
+        assert_eq!(Value::List(columns_before.cells(&object, SystemTime::now())), value!(["a", 3i64]));
         let wrong = value!({"metadata": {"name": "a"}, "spec": {"i": "x", "n": "x", "b": 1i64, "s": 5i64, "d": 1i64}});
         let want = value!(["a", null, null, null, "5", null, null]);
         assert_eq!(Value::List(columns.cells(&wrong, SystemTime::now())), want);

@@ -305,13 +305,15 @@ mod tests {
             (".spec.bools[?(@.n<=true)].n", "[]"),
             ("..type", r#"["Ready","Old"]"#),
             (".nowhere.at.all", "[]"),
+            (".spec.size}", "[3]"),
+            (".spec.size} words", "[3]"),
         ] {
             let read = JsonPath::parse(path).unwrap_or_else(|| panic!("{path}"));
             let found = Value::List(read.find(&object).into_iter().cloned().collect());
             assert_eq!(json::to_string(&found), want, "{path}");
         }
         let deep = format!("{}@.a{}", "[?(".repeat(40), ")]".repeat(40));
-        for path in [".a[", ".a[b]", ".a[\"b\"]", ".a[?(@.b", ".a[?(@.b)", "....a", ".a}", &deep] {
+        for path in [".a[", ".a[b]", ".a[\"b\"]", ".a[?(@.b", ".a[?(@.b)", "....a", ".{a}", ".a}{", &deep] {
             assert_eq!(JsonPath::parse(path), None, "{path}");
         }
     }

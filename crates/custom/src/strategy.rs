@@ -8,6 +8,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_scheme::{Strategy, StrategyContext, spec_generation};
 use binnacle_structural::ScalePaths;
 use binnacle_structural::resource::{Part, keeps_rules_from_running};
+use binnacle_structural::rules::Judgement;
 use binnacle_validation::{metadata, names};
 
 use crate::definition::Scale;
@@ -39,10 +40,10 @@ impl CustomStrategy {
     }
 
     /// Validates an object. `blocked` is true if errors in its metadata prevent the evaluation of its rules.
-    fn judge(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> FieldErrors {
+    fn judge(&self, object: &Value, old: Option<&Value>, part: Part, blocked: bool) -> Judgement {
         let mut found = self.type_errors(object);
         if !found.is_empty() {
-            return self.schema.resource().judge(object, old, Part::OtherType, found).errors;
+            return self.schema.resource().judge(object, old, Part::OtherType, found);
         }
         if let Some(scale) = &self.scale {
             let paths = ScalePaths {
@@ -57,8 +58,8 @@ impl CustomStrategy {
         }
         let schema = self.schema.resource();
         match blocked {
-            true => schema.judge_blocked(object, old, part, found).errors,
-            false => schema.judge(object, old, part, found).errors,
+            true => schema.judge_blocked(object, old, part, found),
+            false => schema.judge(object, old, part, found),
         }
     }
 
@@ -119,22 +120,35 @@ impl Strategy for CustomStrategy {
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let blocked = self.schema.resource().rules().is_some() && self.is_blocked(situation, object);
-        self.judge(object, None, Part::Whole, blocked)
+        self.judge(object, None, Part::Whole, blocked).errors
     }
 
-    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        self.judge(object, Some(old), Part::Whole, false)
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        self.validate_change("", situation, object, old, &mut Vec::new())
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        _: &StrategyContext<'_>,
+        situation: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
+        self.validate_change(subresource, situation, object, old, &mut Vec::new())
+    }
+
+    fn validate_change(
+        &self,
+        subresource: &str,
+        _: &StrategyContext<'_>,
+        object: &Value,
+        old: &Value,
+        tolerated: &mut Vec<String>,
+    ) -> FieldErrors {
         let part = if subresource == "status" { Part::Status } else { Part::Whole };
-        self.judge(object, Some(old), part, false)
+        let judgement = self.judge(object, Some(old), part, false);
+        tolerated.extend(judgement.warnings);
+        judgement.errors
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -55,7 +55,8 @@ impl Resource {
             }
             for (object, version) in missing {
                 let text = json::to_string(&object);
-                let converted = self.converted(object, &version).await?;
+                // As in kube-apiserver, fields that the other version does not know stay, and leave no managers.
+                let converted = self.converted_as_is(object, &version).await?;
                 context.elsewhere.0.lock().known.push((text, version, converted));
             }
         }

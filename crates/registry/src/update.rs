@@ -307,11 +307,9 @@ impl Resource {
             _ => {}
         }
         domains(&mut errors);
-        let found = if subresource.is_empty() {
-            strategy.validate_update(&situation, object, old)
-        } else {
-            strategy.validate_subresource(subresource, &situation, object, old)
-        };
+        let mut tolerated = Vec::new();
+        let found = strategy.validate_change(subresource, &situation, object, old, &mut tolerated);
+        tolerated.into_iter().for_each(|text| context.warn(text));
         let review = Review { context, subresource, object, old: Some(old) };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {

@@ -129,6 +129,23 @@ pub trait Strategy: Send + Sync + 'static {
         FieldErrors::new()
     }
 
+    /// [`Strategy::validate_update`], or [`Strategy::validate_subresource`] if `subresource` is not empty. Errors that the
+    /// old object has, too, may be tolerated; `tolerated` gets their texts, which become `Warning` headers.
+    fn validate_change(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &Value,
+        old: &Value,
+        tolerated: &mut Vec<String>,
+    ) -> FieldErrors {
+        let _ = tolerated;
+        match subresource {
+            "" => self.validate_update(situation, object, old),
+            _ => self.validate_subresource(subresource, situation, object, old),
+        }
+    }
+
     /// Returns texts for `Warning` headers; `old` is `None` on create.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let _ = (object, old);

@@ -74,14 +74,16 @@ pub fn object_meta(
         }
         metadata
     };
+    // Go decodes the members in the order of their names, in which it reports unknown fields, or the first error.
+    let sorted = || {
+        let mut sorted = tree.clone();
+        canonical::sort_free_form(&mut sorted);
+        decode::value(sorted, coercion.object_meta)
+    };
     let error = match decode::value(tree.clone(), coercion.object_meta) {
-        Ok(decoded) => return Ok(tell(decoded)),
-        // Go decodes the members in the order of their names, and reports the first error.
-        Err(error) => {
-            let mut sorted = tree.clone();
-            canonical::sort_free_form(&mut sorted);
-            decode::value(sorted, coercion.object_meta).err().unwrap_or(error)
-        }
+        Ok(decoded) if decoded.findings.is_empty() => return Ok(tell(decoded)),
+        Ok(decoded) => return Ok(tell(sorted().unwrap_or(decoded))),
+        Err(error) => sorted().err().unwrap_or(error),
     };
     let Some(members) = tree.as_object().filter(|_| coercion.drop_malformed) else { return Err(error) };
     // Each member on its own: malformed ones are dropped, the others stay.

@@ -63,25 +63,28 @@ fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldP
         let members = schema.list_map_keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
         Value::Object(members.collect::<Object>())
     };
-    for i in repeated(items.iter().map(key)) {
+    // A single key is compared as a value, several as JSON, where 1.0 is 1.
+    let duplicates = match &schema.list_map_keys[..] {
+        [name] => repeated_texts(items.iter().map(|item| item.get(name).map_or_else(String::new, identity))),
+        _ => repeated(items.iter().map(key)),
+    };
+    for i in duplicates {
         errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), shown(&key(&items[i]))));
     }
 }
 
 /// Returns the indexes at which values occur for the second time.
 pub(crate) fn repeated(values: impl ExactSizeIterator<Item = Value>) -> Vec<usize> {
+    repeated_texts(values.map(|value| identity(&value)))
+}
+
+fn repeated_texts(texts: impl ExactSizeIterator<Item = String>) -> Vec<usize> {
     let mut found = Vec::new();
-    if values.len() < 2 {
+    if texts.len() < 2 {
         return found;
     }
-    let mut times: HashMap<String, usize> = HashMap::with_capacity(values.len());
-    for (i, mut value) in values.enumerate() {
-        canonical::sort_free_form(&mut value);
-        let text = match &value {
-            // As text, a float could look like an integer, which it does not equal.
-            Value::Float(n) => format!("float {n:?}"),
-            value => json::to_string(value),
-        };
+    let mut times: HashMap<String, usize> = HashMap::with_capacity(texts.len());
+    for (i, text) in texts.enumerate() {
         let times = times.entry(text).or_default();
         *times += 1;
         if *times == 2 {
@@ -89,6 +92,20 @@ pub(crate) fn repeated(values: impl ExactSizeIterator<Item = Value>) -> Vec<usiz
         }
     }
     found
+}
+
+/// Returns a text that only equal values share. It is not empty.
+fn identity(value: &Value) -> String {
+    match value {
+        // As text, a float could look like an integer, which it does not equal.
+        Value::Float(n) => format!("float {n:?}"),
+        Value::Object(_) | Value::List(_) => {
+            let mut value = value.clone();
+            canonical::sort_free_form(&mut value);
+            json::to_string(&value)
+        }
+        value => json::to_string(value),
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +147,9 @@ mod tests {
                 value!({"two": [{"k": "x", "l": 1i64}, {"k": "x"}, {"l": 1i64, "k": "x"}]}),
                 vec!["two[2]: Duplicate value: {\"k\":\"x\",\"l\":1}"],
             ),
+            (value!({"one": [{"k": 1i64}, {"k": 1.0}, {"k": 1.0}]}), vec!["one[2]: Duplicate value: {\"k\":1}"]),
+            (value!({"two": [{"k": 1i64}, {"k": 1.0}]}), vec!["two[1]: Duplicate value: {\"k\":1}"]),
+            (value!({"one": [{"k": null}, {}, {"k": null}]}), vec!["one[2]: Duplicate value: {\"k\":null}"]),
             (value!({"map": {"a/b": [1i64, 1i64]}}), vec!["map[a/b][1]: Duplicate value: 1"]),
         ] {
             let mut errors = FieldErrors::new();

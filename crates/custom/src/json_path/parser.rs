@@ -29,6 +29,12 @@ impl<'t> Parser<'t> {
         }
         let mut parser = Parser { rest: text, depth, nodes: Vec::new() };
         while !parser.rest.is_empty() {
+            // Go reads a column's path as a template `{path}`, of which the first expression counts.
+            if depth == 0
+                && let Some(rest) = parser.rest.strip_prefix('}')
+            {
+                return (!rest.contains('{')).then_some(parser.nodes);
+            }
             parser.step()?;
         }
         Some(parser.nodes)

@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersio
 use binnacle_patch::apply;
 use binnacle_registry::{Context, Match, Resource, UpdateOptions, object};
 use binnacle_request::Response;
-use binnacle_schema::{Message, Object, Value, decode, json};
+use binnacle_schema::{Limits, Message, Object, Value, decode, json};
 use binnacle_scheme::{ScaleFields, Verb};
 
 use super::patch::patch_type;
@@ -37,6 +37,12 @@ async fn get(call: Call) -> Answer {
     let output = call.output(false)?;
     let context = call.read_context();
     let stored = call.resource.get_object(&context, call.name(), Match::Consistent).await?;
+    if let Some(fields) = &call.resource.collection.kind.scale
+        && at(&stored.object, &fields.spec_replicas).is_none()
+    {
+        let path = fields.spec_replicas.join(".");
+        return Err(Status::internal(format!("the spec replicas field \".{path}\" does not exist")));
+    }
     respond_scale(&call, output, &stored.object)
 }
 
@@ -49,7 +55,11 @@ async fn update(mut call: Call) -> Answer {
     let kinds = resource.collection.kinds();
     let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND, kinds };
     let encoding = call.input()?;
-    let (scale, _) = body::typed(&context, &expected, message(&resource)?, encoding, &bytes, params.validation)?;
+    let decoded = body::typed(&context, &expected, message(&resource)?, encoding, &bytes, params.validation);
+    if decoded.is_err() && resource.collection.kind.custom.is_some() && is_another_type(&bytes) {
+        return Err(Status::bad_request(ANOTHER_TYPE));
+    }
+    let (scale, _) = decoded?;
     audit::note_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &call.resource, &context)?;
     write(call, context, output, &params, &mut |_, present, update| {
@@ -58,6 +68,18 @@ async fn update(mut call: Call) -> Answer {
         Ok(wanted)
     })
     .await
+}
+
+/// The error of kube-apiserver for the scale of a custom resource of another kind or version: the scheme that has scales
+/// is not the one that converts custom resources.
+const ANOTHER_TYPE: &str =
+    "no kind is registered for the type v1.Scale in scheme \"pkg/apiserver/customresource_handler.go:781\"";
+
+/// Returns true for JSON that names another kind or version than that of scales.
+fn is_another_type(body: &[u8]) -> bool {
+    json::type_meta(body, &Limits::default()).is_ok_and(|meta| {
+        (!meta.kind.is_empty() && meta.kind != KIND) || (!meta.api_version.is_empty() && meta.api_version != SCALE)
+    })
 }
 
 async fn patch(mut call: Call) -> Answer {
@@ -70,6 +92,7 @@ async fn patch(mut call: Call) -> Answer {
     let context = call.context(params.options());
     let (name, resource) = (call.name().to_owned(), Arc::clone(&call.resource));
     let message = message(&resource)?;
+    let is_custom = resource.collection.kind.custom.is_some();
     let config = match kind {
         PatchType::Apply(format) => Some(Configuration::parse(format, &bytes, &params)?),
         _ => None,
@@ -85,7 +108,7 @@ async fn patch(mut call: Call) -> Answer {
     let validation = params.validation;
     write(call, context, output, &params, &mut |context, present, update| {
         let wanted = match &config {
-            Some(config) => apply_configuration(context, config, &present, update)?,
+            Some(config) => apply_configuration(context, config, &present, update, is_custom)?,
             None => {
                 let patch = Patch::parse(kind, &bytes, validation)?;
                 let mut wanted = patch.apply(context, &expected, &|| present.clone())?.value;
@@ -100,15 +123,30 @@ async fn patch(mut call: Call) -> Answer {
 }
 
 /// Applies a configuration to a scale.
+///
+/// kube-apiserver fails to convert the scales of custom resources here, so only an apply that does not change the scale
+/// succeeds, if the scale has managers.
 fn apply_configuration(
     context: &Context,
     config: &Configuration,
     present: &Value,
     update: &apply::Update<'_>,
+    is_custom: bool,
 ) -> Result<Value, Status> {
     config.check(&GroupVersionKind::new(GROUP, VERSION, KIND))?;
+    let not_converted = |what: String| {
+        let why = "request to convert CR to an invalid group/version: autoscaling/v1";
+        Status::unknown(500, &format!("{what} to proper version: {why}"))
+    };
+    if is_custom && present.list_at(&["metadata", "managedFields"]).is_empty() {
+        let live = "failed to convert live object (/; autoscaling/v1, Kind=Scale)";
+        return Err(not_converted(format!("failed to create manager for existing fields: {live}")));
+    }
     let request = apply::Apply { update: *update, force: config.force, versions: &OneVersion(update.message) };
     let applied = apply::apply(&request, Some(present), &config.value).map_err(|error| refused(&error))?;
+    if is_custom && applied.changed {
+        return Err(not_converted(format!("failed to convert new object ({})", apply::described(&config.value))));
+    }
     let decoded =
         decode::value(applied.object, update.message).map_err(|error| Status::unknown(500, &error.to_string()))?;
     config.judge_duplicates(context)?;
@@ -168,6 +206,9 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             let uid = object::uid(&wanted);
             if !uid.is_empty() && uid != object::uid(live) {
                 let found = object::uid(live);
+                if scale.is_some() {
+                    return Err(resource.uid_conflict(&context, &name, uid, found));
+                }
                 let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
                 let described = &resource.description;
                 let resource = GroupResource::new(described.group.clone(), format!("{}/scale", described.plural));
@@ -186,7 +227,12 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             Ok(object.into())
         })
         .await?;
-    respond_scale(&call, output, &updated.stored.object)
+    let mut object = updated.stored.object;
+    // The schema may not have the replicas, which are pruned when the object is read again.
+    if let Some(custom) = &resource.collection.kind.custom {
+        custom.fit(&mut object).map_err(|why| Status::unknown(500, &why))?;
+    }
+    respond_scale(&call, output, &object)
 }
 
 /// Returns the path of the replicas, if any, in each version of the workload's kind.
@@ -336,14 +382,7 @@ fn selector(workload: &Value) -> String {
 }
 
 fn respond_scale(call: &Call, output: Output, workload: &Value) -> Result<Response, Status> {
-    let fields = call.resource.collection.kind.scale.as_ref();
-    if let Some(fields) = fields
-        && at(workload, &fields.spec_replicas).is_none()
-    {
-        let path = fields.spec_replicas.join(".");
-        return Err(Status::internal(format!("the spec replicas field \".{path}\" does not exist")));
-    }
-    let scale = scale_of(fields, workload)?;
+    let scale = scale_of(call.resource.collection.kind.scale.as_ref(), workload)?;
     let columns = ScaleColumns { is_custom: call.resource.collection.kind.custom.is_some() };
     let include = call.include(output)?;
     unstored::respond(output, include, 200, scale, message(&call.resource)?, Some(&columns))
