@@ -19,6 +19,12 @@ pub(crate) fn internal(definition: &str, value: Option<&Value>) -> Value {
     }
 }
 
+/// Returns the internal form of a member of a definition's structs.
+pub(crate) fn member(definition: &str, name: &str, value: &Value) -> Value {
+    let field = tables::message(definition).and_then(|message| message.fields.iter().find(|field| field.name == name));
+    field.map_or_else(|| value.clone(), |field| internal_member(Some(value), field))
+}
+
 /// Returns true for definitions whose Go types have JSON tags, so that they are shown as in the API.
 fn is_api_type(message: &Message) -> bool {
     message.name.starts_with("io.k8s.apimachinery")

@@ -1,13 +1,13 @@
 //! The syntax of Go's regular expressions, with Go's syntax errors.
 
+mod unicode;
+
 use std::fmt;
 
 const REPEAT_MAX: i64 = 1000;
 const DEPTH_MAX: usize = 1000;
 
 /// Checks a regular expression; the error is the text of Go's `regexp.Compile`.
-///
-/// Names of Unicode scripts are not checked: any word is accepted.
 pub fn check(pattern: &str) -> Result<(), String> {
     Parser { whole: pattern, rest: pattern, groups: vec![Group::default()] }.parse().map_err(|error| error.to_string())
 }
@@ -255,13 +255,7 @@ impl<'a> Parser<'a> {
             _ => &before[2..before.len() - self.rest.len()],
         };
         name = name.strip_prefix('^').unwrap_or(name);
-        const CATEGORIES: &str = " C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps \
-            S Sc Sk Sm So Z Zl Zp Zs ";
-        let is_script = name.len() > 2
-            && name.starts_with(|c: char| c.is_ascii_uppercase())
-            && name.chars().all(|c| c == '_' || c.is_ascii_alphabetic());
-        let is_category = !name.is_empty() && CATEGORIES.split(' ').any(|category| category == name);
-        if !is_script && !is_category {
+        if !unicode::is_class(name) {
             return Err(Error { problem: INVALID_CHAR_RANGE, at: before_end(before, self.rest) });
         }
         Ok(true)
@@ -398,7 +392,7 @@ mod tests {
             "a{,2}",
             "{",
             "x{2",
-            r"\d\D\pL\p{Greek}\P{^Lu}",
+            r"\d\D\pL\p{Greek}\P{^Lu}\p{old italic}\p{letter}",
             r"[[:alpha:]\d\-a-]",
             r"[]a]",
             r"[^]a]",

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
+use binnacle_schema::{Value, json};
 use binnacle_validation::metadata::shown;
 use binnacle_validation::repeated;
 
@@ -11,7 +11,9 @@ use super::open_api::Rules;
 use super::schema::{item, property};
 use super::structural::wrong_type;
 use crate::checks::{one_of, present, texts};
+use crate::internal;
 
+const SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
@@ -80,7 +82,8 @@ fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             }
             Some(items) => {
                 let detail = "must only have a single schema if x-kubernetes-list-type is map";
-                errors.push(FieldError::invalid(&items_path, shown(Some(items)), detail));
+                let shown = ErrorValue::raw(json::to_string(&internal::member(SCHEMA, "items", items)));
+                errors.push(FieldError::invalid(&items_path, shown, detail));
             }
         }
         return;

@@ -193,10 +193,11 @@ fn stored_versions(object: &Value, errors: &mut FieldErrors) {
         return;
     }
     let versions = object.list_at(&["spec", "versions"]);
-    let all: HashSet<&str> = names.iter().filter_map(Value::as_str).collect();
-    for version in errors.while_room(versions.iter().filter(|version| version.bool_at(&["storage"]))) {
+    // As in kube-apiserver, a second version of the same name is not found.
+    let mut left: HashSet<&str> = names.iter().filter_map(Value::as_str).collect();
+    for version in errors.while_room(versions.iter()) {
         let name = version.str_at(&["name"]);
-        if !all.contains(name) {
+        if !left.remove(name) && version.bool_at(&["storage"]) {
             let detail = format!("must have the storage version {name}");
             errors.push(FieldError::invalid(&path, shown(stored), detail));
         }
