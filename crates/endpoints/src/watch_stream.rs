@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use binnacle_meta::Status;
@@ -88,7 +88,10 @@ struct Running {
     end: Pin<Box<Sleep>>,
     bookmark: Pin<Box<Sleep>>,
     deadline: Instant,
-    shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
+    shutdown: Shutdown,
+    fired: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// The task that timers and shutdown wake. They are not told the same one again with every event.
+    waits: Option<Waker>,
     told: Revision,
     finished: bool,
 }
@@ -107,11 +110,29 @@ impl Running {
             end: Box::pin(tokio::time::sleep_until(deadline)),
             bookmark: Box::pin(tokio::time::sleep_until(next_bookmark(now, deadline))),
             deadline,
-            shutdown: Box::pin(stream.shutdown.fired()),
+            fired: Box::pin(stream.shutdown.fired()),
+            shutdown: stream.shutdown,
+            waits: None,
             told: Revision(0),
             watcher,
             finished: false,
         }
+    }
+
+    /// Resolves at the end of the watch. The task is woken then, and for the next bookmark.
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.waits.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return if self.shutdown.is_fired() || self.end.is_elapsed() { Poll::Ready(()) } else { Poll::Pending };
+        }
+        if self.fired.as_mut().poll(cx).is_ready() || self.end.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let rests = !self.bookmarks || self.bookmark.as_mut().poll(cx).is_pending();
+        // A timer notes nobody whose turn is over.
+        if rests && tokio::task::coop::has_budget_remaining() {
+            self.waits = Some(cx.waker().clone());
+        }
+        Poll::Pending
     }
 
     /// Records the time until the initial events were sent.
@@ -179,14 +200,14 @@ impl futures::Stream for Running {
             if this.finished {
                 return Poll::Ready(None);
             }
-            if this.shutdown.as_mut().poll(cx).is_ready() || this.end.as_mut().poll(cx).is_ready() {
+            if this.poll_ended(cx).is_ready() {
                 this.finished = true;
                 return Poll::Ready(None);
             }
             let mut batch = Vec::new();
             match this.watcher.poll_batch(cx, BATCH, &mut batch) {
                 Poll::Ready(Ok(())) => {
-                    this.taken.extend(batch);
+                    this.taken = batch.into();
                     continue;
                 }
                 Poll::Ready(Err(WatchError::Dismissed)) => {
@@ -201,9 +222,10 @@ impl futures::Stream for Running {
                 }
                 Poll::Pending => {}
             }
-            if this.bookmarks && this.bookmark.as_mut().poll(cx).is_ready() {
+            if this.bookmarks && this.bookmark.is_elapsed() {
                 let now = Instant::now();
                 this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
+                this.waits = None;
                 let progress = this.watcher.progress();
                 // As in kube-apiserver, a bookmark may repeat the last sent revision, but not that of the watch's
                 // start.

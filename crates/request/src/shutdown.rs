@@ -33,7 +33,9 @@ impl Shutdown {
     }
 
     pub fn is_fired(&self) -> bool {
-        *self.0.borrow()
+        // The value changes once, and no copy of the receiver takes note of that. Watches ask with each event, so nothing is
+        // locked while the trigger exists.
+        self.0.has_changed().unwrap_or_else(|_| *self.0.borrow())
     }
 
     /// Resolves when the server stops; never, if the trigger was dropped without firing.
@@ -59,6 +61,8 @@ mod tests {
         trigger.fire();
         early.await.unwrap();
         shutdown.fired().await;
-        assert!(shutdown.is_fired());
+        assert!(shutdown.is_fired() && shutdown.clone().is_fired());
+        drop(trigger);
+        assert!(shutdown.is_fired() && !Shutdown::never().is_fired());
     }
 }

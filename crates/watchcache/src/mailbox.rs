@@ -17,6 +17,8 @@ use crate::snapshot::Cursor;
 const MAX_QUEUE: usize = 1024;
 /// The maximum memory of waiting events, unless there is only one.
 const MAX_QUEUE_BYTES: usize = 8 << 20;
+/// The number of events for which an idle watch keeps room.
+const KEPT: usize = 4;
 
 /// The hub's part of a watch.
 #[derive(Debug)]
@@ -169,7 +171,7 @@ impl Mailbox {
 // === impl Queue ===
 
 impl Queue {
-    /// Takes the next event. An idle watch keeps no buffer.
+    /// Takes the next event. An idle watch keeps no buffer but a very small one.
     pub(crate) fn pop(&mut self) -> Option<(Change, Arc<Event>)> {
         let (change, event) = self.events.pop_front()?;
         self.bytes = self.bytes.saturating_sub(event.held());
@@ -180,7 +182,12 @@ impl Queue {
     }
 
     fn clear(&mut self) {
-        self.events = VecDeque::new();
+        // Events of a quiet resource come one by one, and each would cost an allocation.
+        if self.events.capacity() > KEPT {
+            self.events = VecDeque::new();
+        } else {
+            self.events.clear();
+        }
         self.bytes = 0;
     }
 }
