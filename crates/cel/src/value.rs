@@ -200,7 +200,6 @@ impl<'a> Val<'a> {
         self.ty().name().into()
     }
 
-    /// Returns the type at run time, without parameters.
     /// Returns the name that Go has for a value that selects no member of any other, `None` for one that may.
     pub(crate) fn not_a_qualifier(&self) -> Option<&'static str> {
         Some(match self {
@@ -219,6 +218,7 @@ impl<'a> Val<'a> {
         })
     }
 
+    /// Returns the type at run time, without parameters.
     pub(crate) fn ty(&self) -> Type {
         match self {
             Self::Null => Type::Null,

@@ -22,7 +22,7 @@ pub fn parse_addr(text: &str) -> Result<(IpAddr, Option<&str>), String> {
     })
 }
 
-/// What is wrong, and the rest of the text from there on, if that is told.
+/// The problem, and the rest of the text from there on, if that is told.
 struct Problem<'a>(&'static str, &'a str);
 
 fn v4(text: &str) -> Result<[u8; 4], Problem<'_>> {

@@ -79,6 +79,12 @@ pub(super) const GROUP: Group = Group {
             "File with the audit policy: which requests are recorded, and how much of them. Without it, none are.",
         ),
         Flag::new("audit-webhook-batch-buffer-size", ValueKind::Value("int"), "10000", BUFFER_SIZE),
+        Flag::new(
+            "audit-webhook-batch-initial-backoff",
+            ValueKind::Value("duration"),
+            "10s",
+            "DEPRECATED: use --audit-webhook-initial-backoff.",
+        ),
         Flag::new("audit-webhook-batch-max-size", ValueKind::Value("int"), "400", MAX_SIZE),
         Flag::new("audit-webhook-batch-max-wait", ValueKind::Value("duration"), "30s", MAX_WAIT),
         Flag::new("audit-webhook-batch-throttle-burst", ValueKind::Value("int"), "15", BURST),
@@ -89,12 +95,6 @@ pub(super) const GROUP: Group = Group {
             ValueKind::Value("string"),
             "",
             "File in kubeconfig format that names the server to which events are sent.",
-        ),
-        Flag::new(
-            "audit-webhook-batch-initial-backoff",
-            ValueKind::Value("duration"),
-            "10s",
-            "DEPRECATED: use --audit-webhook-initial-backoff.",
         ),
         Flag::new(
             "audit-webhook-initial-backoff",
