@@ -59,12 +59,12 @@ complete -c kube-apiserver -l audit-log-truncate-max-event-size -d 'Bytes of an 
 complete -c kube-apiserver -l audit-log-version -d 'Group and version of events.' -r -f
 complete -c kube-apiserver -l audit-policy-file -d 'File with the audit policy: which requests are recorded, and how much of them. Without it, none are.' -r -F
 complete -c kube-apiserver -l audit-webhook-batch-buffer-size -d 'Events that wait in a queue at most; further ones are lost and counted. For batch mode.' -r -f
+complete -c kube-apiserver -l audit-webhook-batch-initial-backoff -d 'DEPRECATED: use --audit-webhook-initial-backoff.' -r -f
 complete -c kube-apiserver -l audit-webhook-batch-max-size -d 'Events in a batch at most. For batch mode.' -r -f
 complete -c kube-apiserver -l audit-webhook-batch-max-wait -d 'How long the first event of a batch waits for others. For batch mode.' -r -f
 complete -c kube-apiserver -l audit-webhook-batch-throttle-burst -d 'Batches that may leave at once when none have for a while. For batch mode.' -r -f
 complete -c kube-apiserver -l audit-webhook-batch-throttle-qps -d 'Batches per second on average. For batch mode.' -r -f
 complete -c kube-apiserver -l audit-webhook-config-file -d 'File in kubeconfig format that names the server to which events are sent.' -r -F
-complete -c kube-apiserver -l audit-webhook-batch-initial-backoff -d 'DEPRECATED: use --audit-webhook-initial-backoff.' -r -f
 complete -c kube-apiserver -l audit-webhook-initial-backoff -d 'How long to wait before a failed call is tried again for the first time.' -r -f
 complete -c kube-apiserver -l audit-webhook-mode -d 'Whether requests wait for their events: batch (they do not), blocking (they do), blocking-strict (they do, and are refused when their arrival cannot be recorded).' -r -f
 complete -c kube-apiserver -l audit-webhook-spill-dir -d 'Directory for events that --audit-webhook-batch-buffer-size has no room for, and for batches that the webhook refuses; they are sent later, also after a restart. Without it they are lost. For batch mode.' -r -f -a "(__fish_complete_directories)"
@@ -150,6 +150,7 @@ complete -c kube-apiserver -l proxy-client-cert-file -d 'File with the certifica
 complete -c kube-apiserver -l proxy-client-key-file -d 'File with the private key that belongs to --proxy-client-cert-file.' -r -F
 complete -c kube-apiserver -l service-cluster-ip-range -d 'Range from which services get their addresses; two of different families, separated by a comma, for dual-stack.' -r -f
 complete -c kube-apiserver -l service-node-port-range -d 'Ports for services of type NodePort, both ends included.' -r -f
+complete -c kube-apiserver -l default-watch-cache-size -d 'Caches are sized by what they hold; kube-apiserver ignores this deprecated flag as well.' -r -f
 complete -c kube-apiserver -l config -d 'File with flags in YAML: their names are its keys. Flags of the command line win. A changed --v or --vmodule in it is in force at once; what else differs from the running server is shown at /configz.' -r -f
 complete -c kube-apiserver -l version -d 'Print the version and quit.' -r
 complete -c kube-apiserver -l emulation-forward-compatible -d 'With --emulated-version: also serve those later versions of a resource that the emulated release does not know, where it knows another version that is not alpha.'
@@ -181,7 +182,6 @@ complete -c kube-apiserver -l allow-privileged -d 'Whether containers may be pri
 complete -c kube-apiserver -l enable-aggregator-routing -d 'Whether services of aggregated APIs and of webhooks are reached at one of their endpoints rather than at their cluster IP.'
 complete -c kube-apiserver -l enable-logs-handler -d 'DEPRECATED: Serve the files of /var/log at /logs.'
 complete -c kube-apiserver -l contention-profiling -d 'How long threads wait for locks is not measured; use perf on the process.'
-complete -c kube-apiserver -l default-watch-cache-size -d 'Caches are sized by what they hold; kube-apiserver ignores this deprecated flag as well.' -r -f
 complete -c kube-apiserver -l permit-address-sharing -d 'SO_REUSEADDR is always set, which is what this asks for.'
 complete -c kube-apiserver -l check-config -d 'Read all flags and the files that they name, print everything that is wrong with them, and quit. Connects to nobody and writes nothing.'
 complete -c kube-apiserver -s h -l help -d 'help for kube-apiserver'
