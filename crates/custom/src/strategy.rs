@@ -182,19 +182,27 @@ fn finalizer_warnings(finalizer: &str) -> Vec<String> {
 
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
+/// Compares all members but the metadata. A number that is given as `2.0` differs from a stored `2`, as in Go, where one
+/// is read as a float and the other as an integer.
 fn same_content(object: &Value, old: &Value) -> bool {
-    let content = |value: &Value| -> Object {
-        let members = value.as_object().into_iter().flat_map(Object::iter);
-        members.filter(|(name, _)| *name != "metadata").map(|(name, value)| (name.clone(), value.clone())).collect()
-    };
-    let (mut object, mut old) = (Value::Object(content(object)), Value::Object(content(old)));
-    binnacle_schema::canonical::sort_free_form(&mut object);
-    binnacle_schema::canonical::sort_free_form(&mut old);
-    binnacle_schema::json::to_string(&object) == binnacle_schema::json::to_string(&old)
+    let members = |value: &Value| value.as_object().map_or(0, |members| members.iter().filter(counts).count());
+    members(object) == members(old)
+        && object
+            .as_object()
+            .into_iter()
+            .flat_map(Object::iter)
+            .filter(counts)
+            .all(|(name, value)| old.get(name) == Some(value))
+}
+
+fn counts((name, _): &(&Text, &Value)) -> bool {
+    *name != "metadata"
 }
 
 #[cfg(test)]
 mod tests {
+    use binnacle_schema::value;
+
     use super::*;
 
     #[test]
@@ -210,5 +218,22 @@ mod tests {
             assert_eq!(finalizer_warnings(finalizer), want);
         }
         assert_eq!(finalizer_warnings("a b/c").len(), 1);
+    }
+
+    #[test]
+    fn content_is_all_but_the_metadata() {
+        let object = value!({"metadata": {"name": "a"}, "spec": {"n": 2i64, "m": {"a": 1i64, "b": []}}});
+        for (other, want) in [
+            (value!({"spec": {"m": {"b": [], "a": 1i64}, "n": 2i64}, "metadata": {"name": "b"}}), true),
+            (value!({"spec": {"n": 2i64, "m": {"a": 1i64, "b": []}}}), true),
+            (value!({"spec": {"n": 2.0f64, "m": {"a": 1i64, "b": []}}}), false),
+            (value!({"spec": {"n": 2i64, "m": {"a": 1i64, "b": null}}}), false),
+            (value!({"spec": {"n": 2i64, "m": {"a": 1i64}}}), false),
+            (value!({"spec": {"n": 2i64, "m": {"a": 1i64, "b": []}}, "status": {}}), false),
+            (value!({"status": {}}), false),
+        ] {
+            assert_eq!(same_content(&object, &other), want, "{other:?}");
+            assert_eq!(same_content(&other, &object), want, "{other:?}");
+        }
     }
 }
