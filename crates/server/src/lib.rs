@@ -51,6 +51,7 @@ pub use metrics::process::ProcessUsage;
 pub use metrics::{InFlightCounts, Metrics, MetricsLink};
 pub use server::{Server, Stopping};
 pub use slis::{HealthMetrics, HealthMetricsLink};
+pub use slow::SLOW_REQUESTS;
 pub use tls::{
     CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles, TlsSettings,
 };

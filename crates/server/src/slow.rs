@@ -12,8 +12,8 @@ use crate::filters::traces::handler_name;
 
 /// Requests that are handled in less time are not logged.
 const THRESHOLD: Duration = Duration::from_millis(500);
-/// The target that the log knows as verbosity 2.
-const TARGET: &str = "binnacle_slow";
+/// The target of events about slow requests, which klog has at verbosity 2.
+pub const SLOW_REQUESTS: &str = "binnacle_slow";
 /// Stages before the handler, which is what the time limit is for.
 const BEFORE: [Part; 4] = [Part::Authentication, Part::Authorization, Part::Impersonation, Part::QueueWait];
 /// The length up to which a client's text is shown.
@@ -23,10 +23,10 @@ const MAX_TEXT: usize = 1024;
 pub(crate) fn log(record: &Record, facts: &Facts) {
     let handled = record.started().elapsed().saturating_sub(BEFORE.into_iter().map(|part| record.latency(part)).sum());
     if handled >= THRESHOLD
-        && tracing::enabled!(target: TARGET, tracing::Level::INFO)
+        && tracing::enabled!(target: SLOW_REQUESTS, tracing::Level::INFO)
         && let Some(text) = told(record, facts, handled)
     {
-        tracing::info!(target: TARGET, "{text}");
+        tracing::info!(target: SLOW_REQUESTS, "{text}");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use binnacle_server::SLOW_REQUESTS;
 use parking_lot::RwLock;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
@@ -11,9 +12,6 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use crate::flags::Module;
-
-/// The target of events about slow requests, which klog has at verbosity 2.
-const SLOW: &str = "binnacle_slow";
 
 /// Kubernetes' levels are numbers: up to 2 for normal operation, 3 and 4 show each request, 6 and above are for
 /// debugging the server itself. Libraries are one level quieter.
@@ -53,7 +51,7 @@ impl Levels {
             Some(file) => modules.iter().find(|module| matches(&module.pattern, file)).map_or(global, |m| m.verbosity),
             None => global,
         };
-        *metadata.level() <= loudest(verbosity, own) && (verbosity >= 2 || metadata.target() != SLOW)
+        *metadata.level() <= loudest(verbosity, own) && (verbosity >= 2 || metadata.target() != SLOW_REQUESTS)
     }
 
     fn highest(&self) -> u32 {
