@@ -65,6 +65,7 @@ mod migration;
 mod namespaces;
 mod nodes;
 mod operator;
+mod overload;
 mod peers;
 mod prometheus;
 mod protobuf_client;

@@ -1,0 +1,230 @@
+//! More requests than the server may serve at once: each user's share is kept, and the rest is refused in time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_testkit::https::{Answer, Client, Handshake};
+use binnacle_testkit::{Hook, Server, wait_until};
+use http::{Request, Response};
+use serde_json::{Value, json};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const NODES: &str = "/api/v1/nodes";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces";
+const GROUP: &str = "crowd";
+
+/// A connection of somebody as whom the administrator acts.
+struct Somebody {
+    client: Client,
+    name: String,
+    group: &'static str,
+}
+
+impl Somebody {
+    async fn new(server: &Server, handshake: &Handshake, name: &str, group: &'static str) -> Self {
+        Self { client: server.connect(handshake).await, name: name.to_owned(), group }
+    }
+
+    async fn send(&mut self, method: &str, path: &str, body: &Value) -> Answer {
+        let mut headers = vec![("content-type", "application/json"), ("impersonate-user", self.name.as_str())];
+        for group in [self.group, "system:authenticated"] {
+            headers.push(("impersonate-group", group));
+        }
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.client.send(method, path, &headers, body).await.unwrap()
+    }
+}
+
+async fn make(client: &mut Client, path: &str, object: &Value) {
+    let answer = client.send("POST", path, &[("content-type", "application/json")], object.to_string()).await.unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.body);
+}
+
+/// Lets the crowd do everything with config maps.
+async fn allow_the_crowd(server: &Server, client: &mut Client, handshake: &Handshake) {
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let rules = json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"]}]);
+    make(client, &format!("{rbac}/clusterroles"), &json!({"metadata": {"name": "crowd"}, "rules": rules})).await;
+    let binding = json!({
+        "metadata": {"name": "crowd"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "crowd"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUP}],
+    });
+    make(client, &format!("{rbac}/clusterrolebindings"), &binding).await;
+    let mut one = Somebody::new(server, handshake, "crowd-0", GROUP).await;
+    wait_until("the permission to count", async || {
+        (one.send("GET", &format!("{MAPS}?limit=1"), &Value::Null).await.status == 200).then_some(())
+    })
+    .await;
+}
+
+/// Renews the lease of a node and that of the scheduler; returns how long each took.
+async fn beat(node: &mut Somebody, scheduler: &mut Somebody, number: usize) -> [Duration; 2] {
+    let lease =
+        |name: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": name, "leaseTransitions": number}});
+    let mut took = [Duration::ZERO; 2];
+    let who = [(&mut *node, "kube-node-lease", "n1"), (&mut *scheduler, "kube-system", "kube-scheduler")];
+    for (n, (somebody, namespace, name)) in who.into_iter().enumerate() {
+        let began = Instant::now();
+        let path = format!("{LEASES}/{namespace}/leases");
+        let answer = match number {
+            0 => somebody.send("POST", &path, &lease(name)).await,
+            _ => somebody.send("PUT", &format!("{path}/{name}"), &lease(name)).await,
+        };
+        assert!(matches!(answer.status, 200 | 201), "{name}, beat {number}: {} {}", answer.status, answer.body);
+        took[n] = began.elapsed();
+    }
+    took
+}
+
+async fn beating(server: &Server, client: &mut Client, handshake: &Handshake) -> (Somebody, Somebody) {
+    make(client, NODES, &json!({"metadata": {"name": "n1"}})).await;
+    // Nobody but the server makes the namespace.
+    wait_until("the namespace of leases", async || {
+        (client.get("/api/v1/namespaces/kube-node-lease").await.unwrap().status == 200).then_some(())
+    })
+    .await;
+    let node = Somebody::new(server, handshake, "system:node:n1", "system:nodes").await;
+    (node, Somebody::new(server, handshake, "system:kube-scheduler", "system:authenticated").await)
+}
+
+/// Returns the value of the first line of a metric with these labels.
+async fn counted(client: &mut Client, metric: &str, labels: &[&str]) -> f64 {
+    let text = client.get("/metrics").await.unwrap().body;
+    let found = text.lines().filter(|line| line.starts_with(metric) && labels.iter().all(|label| line.contains(label)));
+    found.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
+}
+
+/// Hundreds of clients list everything again and again, each with an identity of its own; the node and the scheduler
+/// do not notice. `BINNACLE_LISTERS` and `BINNACLE_BEATS` say how many, for the figures in docs/measured.md.
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_are_renewed_beside_a_crowd_that_lists() {
+    let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let (listers, beats): (usize, usize) = (number("BINNACLE_LISTERS", 100), number("BINNACLE_BEATS", 30));
+    let server = Server::start(&["--ephemeral", "--max-requests-inflight=8", "--max-mutating-requests-inflight=4"]);
+    let handshake = server.admin();
+    let mut client = server.connect(&handshake).await;
+    allow_the_crowd(&server, &mut client, &handshake).await;
+    for n in 0..300 {
+        let map = json!({"metadata": {"name": format!("map-{n}")}, "data": {"text": "x".repeat(4000)}});
+        make(&mut client, MAPS, &map).await;
+    }
+    let (mut node, mut scheduler) = beating(&server, &mut client, &handshake).await;
+    beat(&mut node, &mut scheduler, 0).await;
+    let ended = Arc::new(AtomicBool::new(false));
+    let mut crowd = JoinSet::new();
+    for n in 0..listers {
+        let (ended, mut one) = (ended.clone(), Somebody::new(&server, &handshake, &format!("crowd-{n}"), GROUP).await);
+        crowd.spawn(async move {
+            let mut lists = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let answer = one.send("GET", MAPS, &Value::Null).await;
+                assert!(matches!(answer.status, 200 | 429), "{} {}", answer.status, answer.body);
+                lists += usize::from(answer.status == 200);
+            }
+            lists
+        });
+    }
+    let waiting = "apiserver_flowcontrol_current_inqueue_requests";
+    wait_until("the crowd to wait", async || {
+        (counted(&mut client, waiting, &["flow_schema=\"global-default\""]).await > 0.0).then_some(())
+    })
+    .await;
+    let mut took = Vec::new();
+    for number in 1..=beats {
+        took.extend(beat(&mut node, &mut scheduler, number).await);
+    }
+    ended.store(true, Ordering::Relaxed);
+    let lists: usize = crowd.join_all().await.into_iter().sum();
+    took.sort_unstable();
+    let at = |part: usize| took[(took.len() - 1) * part / 100];
+    println!(
+        "{listers} clients listed {lists} times; leases were renewed in {:?} (median), {:?} (p99)",
+        at(50),
+        at(99)
+    );
+    let rejected = "apiserver_flowcontrol_rejected_requests_total";
+    for level in ["node-high", "leader-election"] {
+        assert_eq!(counted(&mut client, rejected, &[&format!("priority_level=\"{level}\"")]).await, 0.0, "{level}");
+    }
+}
+
+/// Many times as much as the server may do at once: what does not fit into the queue of the flow is refused with the
+/// time to wait, what is in it is done, and the others' requests are served meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_much_is_refused_in_time() {
+    const REQUESTS: usize = 500;
+    let server = Server::start(&["--ephemeral", "--max-requests-inflight=40", "--max-mutating-requests-inflight=20"]);
+    let handshake = server.admin();
+    let mut client = server.connect(&handshake).await;
+    allow_the_crowd(&server, &mut client, &handshake).await;
+    let (mut node, mut scheduler) = beating(&server, &mut client, &handshake).await;
+    beat(&mut node, &mut scheduler, 0).await;
+    let slow = Hook::start(|request: Request<Vec<u8>>| async move {
+        let review: Value = serde_json::from_slice(request.body()).unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let response = json!({"uid": review["request"]["uid"], "allowed": true});
+        let answer = json!({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response});
+        Response::new(answer.to_string().into_bytes())
+    })
+    .await;
+    let webhook = json!({
+        "name": "slow.hooks.test", "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+        "clientConfig": {"url": slow.url(), "caBundle": BASE64_STANDARD.encode(&slow.authority)},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+    });
+    let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    make(&mut client, hooks, &json!({"metadata": {"name": "slow"}, "webhooks": [webhook]})).await;
+    let resident = |name: &str| -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+    };
+    let before = resident("VmRSS:");
+    let gate = Arc::new(Barrier::new(REQUESTS));
+    let mut crowd = JoinSet::new();
+    for n in 0..REQUESTS {
+        let mut one = Somebody::new(&server, &handshake, "crowd-0", GROUP).await;
+        let gate = gate.clone();
+        crowd.spawn(async move {
+            let map = json!({"metadata": {"name": format!("map-{n}")}, "data": {"text": "x".repeat(100_000)}});
+            gate.wait().await;
+            one.send("POST", MAPS, &map).await
+        });
+    }
+    let waiting = "apiserver_flowcontrol_current_inqueue_requests";
+    wait_until("the crowd to wait", async || {
+        (counted(&mut client, waiting, &["flow_schema=\"global-default\""]).await > 0.0).then_some(())
+    })
+    .await;
+    for number in 1..=5 {
+        beat(&mut node, &mut scheduler, number).await;
+    }
+    let still = counted(&mut client, waiting, &["flow_schema=\"global-default\""]).await;
+    assert!(still > 0.0, "leases were renewed only after the crowd");
+    let answers = crowd.join_all().await;
+    let (served, refused): (Vec<&Answer>, Vec<&Answer>) = answers.iter().partition(|answer| answer.status == 201);
+    for answer in &refused {
+        assert_eq!((answer.status, answer.header("retry-after")), (429, "1"), "{}", answer.body);
+    }
+    println!(
+        "{} of {REQUESTS} were served, resident {before} MB before, {} MB at most",
+        served.len(),
+        resident("VmHWM:")
+    );
+    // A flow has six queues of fifty, and its seats.
+    assert!(!refused.is_empty() && served.len() >= 300, "{} served, {} refused", served.len(), refused.len());
+    let rejected = "apiserver_flowcontrol_rejected_requests_total";
+    let of_level = ["flow_schema=\"global-default\"", "reason=\"queue-full\""];
+    assert_eq!(counted(&mut client, rejected, &of_level).await, refused.len() as f64);
+    // What waits has not been read: bodies stay in the kernel's buffers.
+    assert!(resident("VmHWM:") < before + 200, "{} MB, {before} MB before", resident("VmHWM:"));
+    let kept: Value = serde_json::from_str(&client.get(&format!("{MAPS}?limit=1")).await.unwrap().body).unwrap();
+    let all = 1 + usize::try_from(kept["metadata"]["remainingItemCount"].as_u64().unwrap()).unwrap();
+    assert!((served.len()..=served.len() + 1).contains(&all), "{all} are kept, {} were told of", served.len());
+}
