@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_custom::{Definition, Names, names};
+use binnacle_custom::names::{self, Taken};
+use binnacle_custom::{Definition, Names};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_metrics::WorkQueue;
 use binnacle_registry::Stored;
@@ -52,7 +53,8 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
         let queue = work.config.queue("crd_naming_condition_controller");
         let finalizer = work.config.queue("crd_finalizer");
         let (parts, pending) = (Parts::new(&resource), Pending::default());
-        let mut keeper = Keeper { work: &work, serving, parts, known: BTreeMap::new(), pending, finalizer };
+        let (known, postponed) = (BTreeMap::new(), Some(BTreeSet::new()));
+        let mut keeper = Keeper { work: &work, serving, parts, known, pending, finalizer, postponed };
         let mut failed: BTreeSet<Text> = BTreeSet::new();
         let mut retry: Option<Duration> = None;
         loop {
@@ -73,17 +75,9 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                 () = shutdown.fired() => return,
             };
             names.append(&mut failed);
-            let waiting = queue.add_all(names.len());
-            for (name, item) in names.into_iter().zip(waiting) {
-                let _item = item.begin();
-                match keeper.settle(&name).await {
-                    Ok(true) => continue,
-                    Ok(false) => {}
-                    Err(status) => {
-                        tracing::warn!(definition = %name, error = status.message(), "a definition will be looked at again");
-                    }
-                }
-                failed.insert(name);
+            keeper.settle_each(names, &queue, &mut failed).await;
+            if let Some(postponed) = keeper.postponed.take() {
+                keeper.settle_each(postponed, &queue, &mut failed).await;
             }
             keeper.publish_pending();
             queue.retry(failed.len());
@@ -101,13 +95,40 @@ struct Keeper<'w> {
     work: &'w Work,
     serving: Arc<CustomResources>,
     parts: Parts,
-    /// The last seen state of all definitions: by group, then by name.
-    known: BTreeMap<Text, BTreeMap<Text, Known>>,
+    /// The last seen state of all definitions, by group.
+    known: BTreeMap<Text, Group>,
     /// Definitions that this pass serves, but whose status needs no change: their resources get into the catalog at
     /// its end.
     pending: Pending,
     /// Metrics of definitions whose objects are deleted.
     finalizer: WorkQueue,
+    /// Until all definitions were seen, those that lack a name: others that have it may not be seen yet.
+    postponed: Option<BTreeSet<Text>>,
+}
+
+/// The definitions of a group.
+#[derive(Default)]
+struct Group {
+    /// By name.
+    definitions: BTreeMap<Text, Known>,
+    /// The names that they were granted.
+    taken: Taken,
+}
+
+impl Group {
+    fn insert(&mut self, name: &Text, known: Known) {
+        self.taken.add(&known.accepted);
+        if let Some(before) = self.definitions.insert(name.clone(), known) {
+            self.taken.remove(&before.accepted);
+        }
+    }
+
+    /// Returns false if there is none of the name.
+    fn remove(&mut self, name: &str) -> bool {
+        let gone = self.definitions.remove(name);
+        gone.iter().for_each(|known| self.taken.remove(&known.accepted));
+        gone.is_some()
+    }
 }
 
 /// The remembered part of a definition; the rest is read again.
@@ -138,7 +159,23 @@ impl Keeper<'_> {
     /// Returns the names of all existing and known definitions.
     async fn everything(&self) -> Result<BTreeSet<Text>, Status> {
         let there = self.objects()?.names("").await?;
-        Ok(there.into_iter().chain(self.known.values().flat_map(BTreeMap::keys).cloned()).collect())
+        Ok(there.into_iter().chain(self.known.values().flat_map(|group| group.definitions.keys()).cloned()).collect())
+    }
+
+    /// Applies definitions; adds those to `failed` that must be processed again.
+    async fn settle_each(&mut self, names: BTreeSet<Text>, queue: &WorkQueue, failed: &mut BTreeSet<Text>) {
+        let waiting = queue.add_all(names.len());
+        for (name, item) in names.into_iter().zip(waiting) {
+            let _item = item.begin();
+            match self.settle(&name).await {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(status) => {
+                    tracing::warn!(definition = %name, error = status.message(), "a definition will be looked at again");
+                }
+            }
+            failed.insert(name);
+        }
     }
 
     /// Applies one definition. Returns false if it must be processed again.
@@ -147,8 +184,8 @@ impl Keeper<'_> {
         let Some(entry) = objects.entry("", name).await? else {
             let group = Text::from(group_of(name));
             let Some(others) = self.known.get_mut(&group) else { return Ok(true) };
-            if others.remove(name).is_some() {
-                if others.is_empty() {
+            if others.remove(name) {
+                if others.definitions.is_empty() {
                     self.known.remove(&group);
                 }
                 self.publish_pending();
@@ -179,7 +216,8 @@ impl Keeper<'_> {
     }
 
     async fn settle_group(&mut self, group: &str) -> Result<(), Status> {
-        let waiting = self.known.get(group).into_iter().flatten().filter(|(_, known)| known.waits);
+        let known = self.known.get(group).into_iter().flat_map(|group| &group.definitions);
+        let waiting = known.filter(|(_, known)| known.waits);
         let waiting: Vec<Text> = waiting.map(|(name, _)| name.clone()).collect();
         let objects = self.objects()?;
         for name in waiting {
@@ -198,7 +236,7 @@ impl Keeper<'_> {
     }
 
     fn known(&self, name: &str) -> Option<&Known> {
-        self.known.get(group_of(name))?.get(name)
+        self.known.get(group_of(name))?.definitions.get(name)
     }
 
     fn remember(&mut self, definition: &Definition, has_names: bool, generation: i64, settled: Option<Revision>) {
@@ -210,15 +248,24 @@ impl Keeper<'_> {
             settled,
         };
         let group = Text::from(group_of(&definition.name));
-        self.known.entry(group).or_default().insert(definition.name.clone(), known);
+        self.known.entry(group).or_default().insert(&definition.name, known);
     }
 
     /// Accepts the names of a definition, of which `part` is a part, serves it, and writes its status.
     async fn judge(&mut self, objects: &Objects, entry: &Arc<Entry>, part: Value) -> Result<(), Status> {
         let mut asked = Definition::part(&part, self.parts.origin(entry));
-        let others = self.known.get(group_of(&asked.name)).into_iter().flat_map(BTreeMap::values);
-        let others = others.filter(|other| other.uid != asked.uid).map(|other| &other.accepted);
-        let judgement = names::judge(&asked, others);
+        if let Some(postponed) = &mut self.postponed
+            && !asked.is("NamesAccepted")
+        {
+            postponed.insert(asked.name.clone());
+            self.remember(&asked, false, UNSEEN, None);
+            return Ok(());
+        }
+        let none = Taken::default();
+        let taken = self.known.get(group_of(&asked.name)).map_or(&none, |group| &group.taken);
+        // A definition of the same name that is gone has left its names to this one.
+        let own = self.known(&asked.name).map(|known| &known.accepted);
+        let judgement = names::judge(&asked, taken, own);
         let rules = self.serving.rules;
         let established = asked.is("Established")
             || judgement.conflict.is_none() && !(rules.invalid_bundle)(asked.webhook_authorities());

@@ -1,6 +1,6 @@
 //! The names that a definition is granted: those that no other definition of its group has.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use binnacle_meta::Text;
 
@@ -15,41 +15,79 @@ pub struct Judgement {
     pub conflict: Option<(&'static str, String)>,
 }
 
-/// Decides on the names of a definition; `others` are those of the group's other definitions. Free names are accepted
-/// even if other names conflict. The last conflict is reported.
-pub fn judge<'d>(definition: &Definition, others: impl IntoIterator<Item = &'d Names>) -> Judgement {
-    let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
-    for other in others {
-        let Names { plural, singular, kind, list_kind, short_names, .. } = other;
-        resources.extend([plural, singular].into_iter().chain(short_names).map(Text::as_str));
-        kinds.extend([kind.as_str(), list_kind.as_str()]);
+/// The names that definitions of one group have, with how often each is used.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Plural, singular and short names.
+    resources: HashMap<Text, usize>,
+    /// Kinds of objects and lists.
+    kinds: HashMap<Text, usize>,
+}
+
+impl Taken {
+    pub fn add(&mut self, names: &Names) {
+        resources(names).for_each(|name| *self.resources.entry(name.clone()).or_default() += 1);
+        kinds(names).for_each(|name| *self.kinds.entry(name.clone()).or_default() += 1);
     }
+
+    /// Takes back what [`Taken::add`] did with the same names.
+    pub fn remove(&mut self, names: &Names) {
+        resources(names).for_each(|name| take_one(&mut self.resources, name));
+        kinds(names).for_each(|name| take_one(&mut self.kinds, name));
+    }
+}
+
+fn take_one(counts: &mut HashMap<Text, usize>, name: &Text) {
+    if let Some(count) = counts.get_mut(name) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(name);
+        }
+    }
+}
+
+fn resources(names: &Names) -> impl Iterator<Item = &Text> {
+    [&names.plural, &names.singular].into_iter().chain(&names.short_names)
+}
+
+fn kinds(names: &Names) -> impl Iterator<Item = &Text> {
+    [&names.kind, &names.list_kind].into_iter()
+}
+
+/// Decides on the names of a definition; `taken` are those of its group, among them what the definition has itself,
+/// `own`. Free names are accepted even if other names conflict. The last conflict is reported.
+pub fn judge(definition: &Definition, taken: &Taken, own: Option<&Names>) -> Judgement {
+    let uses = |counts: &HashMap<Text, usize>, name: &Text, own: usize| counts.get(name).is_some_and(|all| *all > own);
+    let own_uses = |name: &Text| own.map_or(0, |own| resources(own).filter(|other| *other == name).count());
+    let is_resource = |name: &Text| uses(&taken.resources, name, own_uses(name));
+    let own_uses = |name: &Text| own.map_or(0, |own| kinds(own).filter(|other| *other == name).count());
+    let is_kind = |name: &Text| uses(&taken.kinds, name, own_uses(name));
     let (wanted, had) = (&definition.names, &definition.accepted);
     let mut accepted = had.clone();
     let mut conflict = None;
-    let taken = |name: &Text, had: &str, used: &HashSet<&str>| {
-        (*name != had && used.contains(name.as_str())).then(|| format!("{name:?} is already in use"))
+    let refused = |name: &Text, had: &str, used: &dyn Fn(&Text) -> bool| {
+        (*name != had && used(name)).then(|| format!("{name:?} is already in use"))
     };
-    match taken(&wanted.plural, &had.plural, &resources) {
+    match refused(&wanted.plural, &had.plural, &is_resource) {
         Some(why) => conflict = Some(("PluralConflict", why)),
         None => accepted.plural = wanted.plural.clone(),
     }
-    match taken(&wanted.singular, &had.singular, &resources) {
+    match refused(&wanted.singular, &had.singular, &is_resource) {
         Some(why) => conflict = Some(("SingularConflict", why)),
         None => accepted.singular = wanted.singular.clone(),
     }
     let fresh = wanted.short_names.iter().filter(|name| !had.short_names.contains(name));
-    let short: Vec<String> = fresh.filter_map(|name| taken(name, "", &resources)).collect();
+    let short: Vec<String> = fresh.filter_map(|name| refused(name, "", &is_resource)).collect();
     match &short[..] {
         [] => accepted.short_names = wanted.short_names.clone(),
         [why] => conflict = Some(("ShortNamesConflict", why.clone())),
         several => conflict = Some(("ShortNamesConflict", format!("[{}]", several.join(", ")))),
     }
-    match taken(&wanted.kind, &had.kind, &kinds) {
+    match refused(&wanted.kind, &had.kind, &is_kind) {
         Some(why) => conflict = Some(("KindConflict", why)),
         None => accepted.kind = wanted.kind.clone(),
     }
-    match taken(&wanted.list_kind, &had.list_kind, &kinds) {
+    match refused(&wanted.list_kind, &had.list_kind, &is_kind) {
         Some(why) => conflict = Some(("ListKindConflict", why)),
         None => accepted.list_kind = wanted.list_kind.clone(),
     }
@@ -77,6 +115,8 @@ mod tests {
     #[test]
     fn names_of_others_are_taken() {
         let other = definition("widgets", "Widget", "w", true);
+        let mut taken = Taken::default();
+        taken.add(&other.accepted);
         for (plural, kind, short, want) in [
             ("gadgets", "Gadget", "g", None),
             ("widgets", "Gadget", "g", Some(("SingularConflict", "\"widget\" is already in use"))),
@@ -84,14 +124,22 @@ mod tests {
             ("gadgets", "Widget", "g", Some(("ListKindConflict", "\"WidgetList\" is already in use"))),
             ("gadgets", "WidgetList", "g", Some(("KindConflict", "\"WidgetList\" is already in use"))),
         ] {
-            let got = judge(&definition(plural, kind, short, false), [&other.accepted]);
+            let got = judge(&definition(plural, kind, short, false), &taken, None);
             let want = want.map(|(reason, message)| (reason, message.to_owned()));
             assert_eq!(got.conflict, want, "{plural} {kind} {short}");
             // A free name is accepted nevertheless.
             assert_eq!(got.accepted.plural == plural, plural != "widgets");
         }
         // A definition keeps its own names.
-        assert_eq!(judge(&other, []).conflict, None);
-        assert_eq!(judge(&other, []).accepted, other.names);
+        let own = judge(&other, &taken, Some(&other.accepted));
+        assert_eq!((own.conflict, own.accepted), (None, other.names.clone()));
+        // Also in another role.
+        let mut turned = definition("widget", "WidgetList", "widgets", false);
+        turned.names.list_kind = "Widget".into();
+        assert_eq!(judge(&turned, &taken, Some(&other.accepted)).conflict, None);
+        assert!(judge(&turned, &taken, None).conflict.is_some());
+        taken.remove(&other.accepted);
+        assert_eq!(judge(&turned, &taken, None).conflict, None);
+        assert!(taken.resources.is_empty() && taken.kinds.is_empty());
     }
 }

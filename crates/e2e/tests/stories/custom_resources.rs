@@ -161,3 +161,43 @@ fn with_version(kubectl: &Kubectl, mut definition: Value) -> Value {
     definition["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"].clone();
     definition
 }
+
+/// A definition that was refused a name does not get it by a restart, only when its holder is gone.
+#[test]
+fn names_stay_with_their_definition() {
+    let mut server = Server::durable();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let named = |plural: &str| {
+        let mut definition = definition();
+        definition["metadata"]["name"] = json!(format!("{plural}.shop.test"));
+        definition["spec"]["names"] = json!({"plural": plural, "kind": "Widget"});
+        definition.to_string()
+    };
+    kubectl.ok_with(&["create", "-f", "-"], &named("widgets"));
+    kubectl.ok(&["wait", "--for=condition=Established", "crd/widgets.shop.test", "--timeout=30s"]);
+    // It is looked at before the other one.
+    kubectl.ok_with(&["create", "-f", "-"], &named("gadgets"));
+    let refused = || {
+        let gadgets = kubectl.json(&["get", "crd", "gadgets.shop.test"]);
+        let conditions = gadgets["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.into_iter().find(|condition| condition["type"] == "NamesAccepted")?;
+        (found["status"] == "False").then(|| (found, gadgets["status"]["acceptedNames"].clone()))
+    };
+    let before = wait_until_blocking("its names to be refused", refused);
+    assert_eq!(before.0["message"], "\"WidgetList\" is already in use");
+    server.restart();
+    // A later one is judged after all that were there.
+    let mut later = serde_json::from_str::<Value>(&named("tools")).unwrap();
+    later["spec"]["names"]["kind"] = json!("Tool");
+    kubectl.ok_with(&["create", "-f", "-"], &later.to_string());
+    kubectl.ok(&["wait", "--for=condition=Established", "crd/tools.shop.test", "--timeout=30s"]);
+    assert_eq!(refused(), Some(before));
+
+    // Who makes the holder anew at once has its names again.
+    for _ in 0..10 {
+        kubectl.ok_with(&["replace", "--force", "-f", "-"], &named("tools").replace("Widget", "Tool"));
+        kubectl.ok(&["wait", "--for=condition=NamesAccepted", "crd/tools.shop.test", "--timeout=30s"]);
+    }
+    kubectl.ok(&["delete", "crd", "widgets.shop.test"]);
+    kubectl.ok(&["wait", "--for=condition=Established", "crd/gadgets.shop.test", "--timeout=30s"]);
+}
