@@ -1,6 +1,7 @@
 //! Registration of metric families. Each part of the server has its own families, all in one registry.
 
 mod exposed;
+mod protobuf;
 mod summary;
 mod text;
 mod workqueue;
@@ -9,6 +10,7 @@ use prometheus::Registry;
 use prometheus::core::Collector;
 
 pub use exposed::{Exposed, ExposedOptions, pair};
+pub use protobuf::delimited;
 pub use summary::{Summary, SummaryVec};
 pub use text::text;
 pub use workqueue::{QueuedItem, WorkItem, WorkQueue, WorkQueues};

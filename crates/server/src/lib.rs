@@ -9,6 +9,7 @@ mod cork;
 mod date;
 mod debug;
 mod duration;
+mod exposition;
 mod filters;
 mod flow_dump;
 mod frames;

@@ -12,13 +12,13 @@ use binnacle_metrics::{Exposed, keep};
 use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Link, Query, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
-use http::header::CONTENT_TYPE;
+use prometheus::proto::MetricFamily;
 use prometheus::{
     Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     exponential_buckets, linear_buckets,
 };
 
-use crate::answer::plain_text;
+use crate::exposition::exposition;
 use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
@@ -308,12 +308,12 @@ impl Metrics {
         })
     }
 
-    /// Returns all families in the text format.
-    fn text(&self, exposed: &Exposed) -> String {
+    /// Returns all families.
+    fn families(&self, exposed: &Exposed) -> Vec<MetricFamily> {
         for (kind, label) in [(RequestKind::ReadOnly, "readOnly"), (RequestKind::Mutating, "mutating")] {
             self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
-        binnacle_metrics::text(&exposed.families(self.registry.gather()))
+        exposed.families(self.registry.gather())
     }
 }
 
@@ -524,14 +524,6 @@ fn feature_gates(gates: &Gates) -> Result<GaugeVec, prometheus::Error> {
     Ok(gauge)
 }
 
-/// Returns families in the text format of Prometheus.
-pub(crate) fn exposition(text: String) -> Response {
-    let mut response = plain_text(text);
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
-}
-
 /// Serves `/metrics`.
 pub struct MetricsLink {
     pub metrics: Arc<Metrics>,
@@ -543,8 +535,8 @@ impl Link for MetricsLink {
         info.path == "/metrics"
     }
 
-    fn handle(&self, _: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move { exposition(self.metrics.text(&self.exposed)) })
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move { exposition(self.metrics.families(&self.exposed), &request.headers).await })
     }
 
     fn paths(&self) -> Vec<String> {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use binnacle_metrics::{Exposed, keep};
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Opts, Registry};
 
-use crate::metrics::exposition;
+use crate::exposition::exposition;
 use crate::metrics::process::{START_TIME, START_TIME_HELP, start_time};
 
 const PATH: &str = "/metrics/slis";
@@ -39,8 +40,8 @@ impl HealthMetrics {
         self.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
     }
 
-    fn text(&self, exposed: &Exposed) -> String {
-        binnacle_metrics::text(&exposed.enabled(self.registry.gather()))
+    fn families(&self, exposed: &Exposed) -> Vec<MetricFamily> {
+        exposed.enabled(self.registry.gather())
     }
 }
 
@@ -55,8 +56,8 @@ impl Link for HealthMetricsLink {
         info.path == PATH
     }
 
-    fn handle(&self, _: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move { exposition(self.metrics.text(&self.exposed)) })
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move { exposition(self.metrics.families(&self.exposed), &request.headers).await })
     }
 
     fn paths(&self) -> Vec<String> {
@@ -76,7 +77,7 @@ mod tests {
         {
             metrics.observe(endpoint, name, well);
         }
-        let text = metrics.text(&Exposed::default());
+        let text = binnacle_metrics::text(&metrics.families(&Exposed::default()));
         for line in [
             "# TYPE kubernetes_healthcheck gauge",
             "# TYPE kubernetes_healthchecks_total counter",

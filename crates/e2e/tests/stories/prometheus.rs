@@ -23,7 +23,7 @@ impl Drop for Prometheus {
 
 impl Prometheus {
     /// Starts it, if it is installed.
-    fn start(temp: &TempDir, server: &Server, rules: &str) -> Option<Self> {
+    fn start(temp: &TempDir, server: &Server, rules: &str, more: &[&str]) -> Option<Self> {
         if Command::new("prometheus").arg("--version").output().is_err() {
             println!("skipped: prometheus is not installed");
             return None;
@@ -48,6 +48,7 @@ impl Prometheus {
             .arg(format!("--config.file={config}"))
             .arg(format!("--storage.tsdb.path={}", temp.join("tsdb")))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .args(more)
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
@@ -102,13 +103,17 @@ async fn load(client: &mut Client) {
     assert_eq!(client.send("POST", maps, &kind, map).await.unwrap().status, 201);
 }
 
+/// Starts a server that knows the token of Prometheus.
+fn monitored(temp: &TempDir) -> Server {
+    let tokens = temp.file("tokens.csv", "metrics-token,prometheus,prometheus,system:monitoring\n");
+    Server::start(&[&format!("--data-dir={}", temp.join("data")), &format!("--token-auth-file={tokens}")])
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_have_answers() {
     let temp = TempDir::new();
-    let tokens = temp.file("tokens.csv", "metrics-token,prometheus,prometheus,system:monitoring\n");
-    let (data, tokens) = (format!("--data-dir={}", temp.join("data")), format!("--token-auth-file={tokens}"));
-    let server = tokio::task::block_in_place(|| Server::start(&[&data, &tokens]));
-    let Some(prometheus) = Prometheus::start(&temp, &server, RULES) else { return };
+    let server = tokio::task::block_in_place(|| monitored(&temp));
+    let Some(prometheus) = Prometheus::start(&temp, &server, RULES, &[]) else { return };
     let mut client = server.client().await;
     let hook = json!({
         "metadata": {"name": "nobody"},
@@ -152,4 +157,41 @@ async fn questions_have_answers() {
     let targets = prometheus.get("/api/v1/targets").await.unwrap();
     let target = &targets["data"]["activeTargets"][0];
     assert_eq!((&target["health"], &target["lastError"]), (&json!("up"), &json!("")), "{target}");
+}
+
+/// A Prometheus that wants native histograms asks for protobuf first, and reads the others from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn protobuf_is_read() {
+    let temp = TempDir::new();
+    let server = tokio::task::block_in_place(|| monitored(&temp));
+    let mut client = server.client().await;
+    let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+    let headers = [("accept", accept), ("accept-encoding", "gzip")];
+    let answer = client.open("GET", "/metrics", &headers, "").await.unwrap();
+    assert_eq!(
+        (answer.headers()["content-type"].to_str().unwrap(), answer.headers()["content-encoding"].to_str().unwrap()),
+        (
+            "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited; \
+             escaping=underscores",
+            "gzip"
+        )
+    );
+    assert!(answer.headers().contains_key("process-start-time-unix"));
+    drop(answer);
+    let Some(prometheus) = Prometheus::start(&temp, &server, "groups: []", &["--enable-feature=native-histograms"])
+    else {
+        return;
+    };
+    for expression in [
+        "up{job=\"apiserver\"} == 1",
+        "sum(apiserver_request_total) > 0",
+        "process_start_time_seconds > 0",
+        "histogram_quantile(0.99, sum by (le) (apiserver_request_duration_seconds_bucket)) > 0",
+    ] {
+        let values = wait_until(expression, async || {
+            load(&mut client).await;
+            prometheus.query(expression).await.filter(|values| !values.is_empty())
+        });
+        assert!(values.await.iter().all(|value| *value > 0.0), "{expression}");
+    }
 }

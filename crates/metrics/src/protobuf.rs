@@ -1,0 +1,194 @@
+//! Families in Prometheus' protobuf format (`io.prometheus.client`), each with its length before it.
+
+use prometheus::proto;
+use prost::Message;
+
+#[derive(Clone, PartialEq, Message)]
+struct MetricFamily {
+    #[prost(string, optional, tag = "1")]
+    name: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    help: Option<String>,
+    #[prost(enumeration = "MetricType", optional, tag = "3")]
+    kind: Option<i32>,
+    #[prost(message, repeated, tag = "4")]
+    metrics: Vec<Metric>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+enum MetricType {
+    Counter = 0,
+    Gauge = 1,
+    Summary = 2,
+    Untyped = 3,
+    Histogram = 4,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Metric {
+    #[prost(message, repeated, tag = "1")]
+    labels: Vec<LabelPair>,
+    #[prost(message, optional, tag = "2")]
+    gauge: Option<Number>,
+    #[prost(message, optional, tag = "3")]
+    counter: Option<Number>,
+    #[prost(message, optional, tag = "4")]
+    summary: Option<Summary>,
+    #[prost(message, optional, tag = "7")]
+    histogram: Option<Histogram>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LabelPair {
+    #[prost(string, optional, tag = "1")]
+    name: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    value: Option<String>,
+}
+
+/// A `Gauge` or a `Counter`.
+#[derive(Clone, PartialEq, Message)]
+struct Number {
+    #[prost(double, optional, tag = "1")]
+    value: Option<f64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Summary {
+    #[prost(uint64, optional, tag = "1")]
+    count: Option<u64>,
+    #[prost(double, optional, tag = "2")]
+    sum: Option<f64>,
+    #[prost(message, repeated, tag = "3")]
+    quantiles: Vec<Quantile>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Quantile {
+    #[prost(double, optional, tag = "1")]
+    quantile: Option<f64>,
+    #[prost(double, optional, tag = "2")]
+    value: Option<f64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Histogram {
+    #[prost(uint64, optional, tag = "1")]
+    count: Option<u64>,
+    #[prost(double, optional, tag = "2")]
+    sum: Option<f64>,
+    #[prost(message, repeated, tag = "3")]
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Bucket {
+    #[prost(uint64, optional, tag = "1")]
+    cumulative_count: Option<u64>,
+    #[prost(double, optional, tag = "2")]
+    upper_bound: Option<f64>,
+}
+
+/// Encodes the families for a client that asks for `encoding=delimited`.
+pub fn delimited(families: &[proto::MetricFamily]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for family in families {
+        bytes.extend(message(family).encode_length_delimited_to_vec());
+    }
+    bytes
+}
+
+fn message(family: &proto::MetricFamily) -> MetricFamily {
+    let kind = match family.get_field_type() {
+        proto::MetricType::COUNTER => MetricType::Counter,
+        proto::MetricType::GAUGE => MetricType::Gauge,
+        proto::MetricType::HISTOGRAM => MetricType::Histogram,
+        proto::MetricType::SUMMARY => MetricType::Summary,
+        proto::MetricType::UNTYPED => MetricType::Untyped,
+    };
+    MetricFamily {
+        name: Some(family.name().to_owned()),
+        help: Some(family.help().to_owned()),
+        kind: Some(kind as i32),
+        metrics: family.get_metric().iter().map(|told| metric(told, kind)).collect(),
+    }
+}
+
+fn metric(told: &proto::Metric, kind: MetricType) -> Metric {
+    let label = |label: &proto::LabelPair| LabelPair {
+        name: Some(label.name().to_owned()),
+        value: Some(label.value().to_owned()),
+    };
+    let mut metric = Metric { labels: told.get_label().iter().map(label).collect(), ..Metric::default() };
+    match kind {
+        MetricType::Counter => metric.counter = Some(Number { value: Some(told.get_counter().get_value()) }),
+        MetricType::Gauge => metric.gauge = Some(Number { value: Some(told.get_gauge().get_value()) }),
+        // The server has no metrics without a type.
+        MetricType::Untyped => {}
+        MetricType::Summary => metric.summary = Some(summary(told.get_summary())),
+        MetricType::Histogram => metric.histogram = Some(histogram(told.get_histogram())),
+    }
+    metric
+}
+
+fn summary(told: &proto::Summary) -> Summary {
+    let quantile =
+        |quantile: &proto::Quantile| Quantile { quantile: Some(quantile.quantile()), value: Some(quantile.value()) };
+    Summary {
+        count: Some(told.sample_count()),
+        sum: Some(told.sample_sum()),
+        quantiles: told.get_quantile().iter().map(quantile).collect(),
+    }
+}
+
+/// The bucket without a bound is not sent: it has all.
+fn histogram(told: &proto::Histogram) -> Histogram {
+    let buckets = told.get_bucket().iter().filter(|bucket| bucket.upper_bound() != f64::INFINITY);
+    let bucket = |bucket: &proto::Bucket| Bucket {
+        cumulative_count: Some(bucket.cumulative_count()),
+        upper_bound: Some(bucket.upper_bound()),
+    };
+    Histogram {
+        count: Some(told.get_sample_count()),
+        sum: Some(told.get_sample_sum()),
+        buckets: buckets.map(bucket).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry};
+
+    use super::*;
+
+    #[test]
+    fn families_one_after_the_other() {
+        let registry = Registry::new();
+        let counters = IntCounterVec::new(Opts::new("a_total", "Of a."), &["l"]).unwrap();
+        counters.with_label_values(&["x"]).inc_by(3);
+        registry.register(Box::new(counters)).unwrap();
+        let gauge = IntGauge::new("b", "Of b.").unwrap();
+        gauge.set(0);
+        registry.register(Box::new(gauge)).unwrap();
+        let times = Histogram::with_opts(HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0])).unwrap();
+        [0.5, 1.5, 9.0].iter().for_each(|value| times.observe(*value));
+        registry.register(Box::new(times)).unwrap();
+        let bytes = delimited(&registry.gather());
+        // A length, then fields by number and wire type.
+        assert_eq!(bytes[..11], [39, 0x0a, 7, b'a', b'_', b't', b'o', b't', b'a', b'l', 0x12]);
+        let mut rest = &bytes[..];
+        let mut read = || MetricFamily::decode_length_delimited(&mut rest).unwrap();
+        let (counters, gauge, times) = (read(), read(), read());
+        assert!(rest.is_empty());
+        assert_eq!((counters.name.as_deref(), counters.kind), (Some("a_total"), Some(0)));
+        assert_eq!(counters.metrics[0].labels[0].value.as_deref(), Some("x"));
+        assert_eq!(counters.metrics[0].counter, Some(Number { value: Some(3.0) }));
+        // A zero is there, too.
+        assert_eq!((gauge.kind, &gauge.metrics[0].gauge), (Some(1), &Some(Number { value: Some(0.0) })));
+        let times = times.metrics[0].histogram.as_ref().unwrap();
+        let buckets: Vec<_> = times.buckets.iter().map(|b| (b.upper_bound, b.cumulative_count)).collect();
+        assert_eq!(buckets, [(Some(1.0), Some(1)), (Some(2.0), Some(2))]);
+        assert_eq!((times.count, times.sum), (Some(3), Some(11.0)));
+    }
+}

@@ -1,0 +1,168 @@
+//! Families of metrics as a client wants them: Prometheus' text or protobuf, compressed or not, by the rules of
+//! client_golang's handler, which kube-apiserver uses.
+
+use std::io::Write;
+
+use binnacle_meta::accept_clauses;
+use binnacle_request::Response;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use prometheus::proto::MetricFamily;
+
+use crate::answer::error_text;
+use crate::metrics::process::start_time;
+
+/// The start of the process in seconds since 1970, by which collectors know counters that began again.
+const START: HeaderName = HeaderName::from_static("process-start-time-unix");
+/// Names that a client may ask for when a name has other characters than letters; no family has such a name.
+const ESCAPING: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
+/// As for other answers: higher levels are hardly better.
+const LEVEL: u32 = 1;
+
+/// Returns the families in the form that the headers of the request ask for.
+pub(crate) async fn exposition(families: Vec<MetricFamily>, headers: &HeaderMap) -> Response {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (form, escaping) = negotiate(header(ACCEPT));
+    let gzip = wants_gzip(headers);
+    // With thousands of definitions it is megabytes.
+    let made = tokio::task::spawn_blocking(move || {
+        let bytes = match form {
+            Form::Text => binnacle_metrics::text(&families).into_bytes(),
+            Form::Delimited => binnacle_metrics::delimited(&families),
+        };
+        if gzip { compressed(&bytes) } else { Ok(bytes) }
+    });
+    let bytes = match made.await {
+        Ok(Ok(bytes)) => bytes,
+        // Neither can happen: memory takes everything, and nothing in it panics.
+        Ok(Err(error)) => return failed(&error),
+        Err(error) => return failed(&error),
+    };
+    let mut response = Response::new(bytes.into());
+    let headers = response.headers_mut();
+    let kind = match form {
+        Form::Text => "text/plain; version=0.0.4; charset=utf-8",
+        Form::Delimited => {
+            "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+        }
+    };
+    if let Ok(kind) = HeaderValue::try_from(format!("{kind}; escaping={escaping}")) {
+        headers.insert(CONTENT_TYPE, kind);
+    }
+    if gzip {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    if let Some(seconds) = start_time() {
+        #[expect(clippy::cast_possible_truncation, reason = "it is some seconds since 1970")]
+        headers.insert(START, HeaderValue::from(seconds as i64));
+    }
+    response
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Response {
+    let text = format!("An error has occurred while serving metrics:\n\n{error}");
+    error_text(StatusCode::INTERNAL_SERVER_ERROR, text)
+}
+
+fn compressed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Delimited,
+}
+
+/// Returns the form for an Accept header, and the name of the escaping. The first clause that names a form decides.
+fn negotiate(accept: &str) -> (Form, &'static str) {
+    let mut escaping = "underscores";
+    for clause in accept_clauses(accept) {
+        let wanted = clause.parameter("escaping").unwrap_or_default();
+        escaping = ESCAPING.into_iter().find(|known| *known == wanted).unwrap_or(escaping);
+        let is = |name, value| clause.parameter(name) == Some(value);
+        match (clause.main, clause.sub) {
+            ("application", "vnd.google.protobuf")
+                if is("proto", "io.prometheus.client.MetricFamily") && is("encoding", "delimited") =>
+            {
+                return (Form::Delimited, escaping);
+            }
+            ("text", "plain") if matches!(clause.parameter("version"), None | Some("0.0.4")) => break,
+            _ => {}
+        }
+    }
+    (Form::Text, escaping)
+}
+
+/// Returns true if gzip has the highest quality; where it has the same as `identity` or `*`, these win.
+fn wants_gzip(headers: &HeaderMap) -> bool {
+    let mut best = (-1.0, false);
+    let told: Vec<(&str, f32)> =
+        headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).flat_map(codings).collect();
+    for offered in ["identity", "gzip"] {
+        for &(coding, quality) in &told {
+            if quality > best.0 && (coding == "*" || coding == offered) {
+                best = (quality, offered == "gzip");
+            }
+        }
+    }
+    best.1 && best.0 > 0.0
+}
+
+/// Returns the codings of a header with their qualities, up to the first malformed one.
+fn codings(header: &str) -> impl Iterator<Item = (&str, f32)> {
+    header.split(',').map_while(|part| {
+        let (coding, quality) = match part.split_once(';') {
+            None => (part.trim(), 1.0),
+            Some((coding, rest)) => (coding.trim(), rest.trim().strip_prefix("q=")?.trim().parse().ok()?),
+        };
+        (!coding.is_empty() && (0.0..=1.0).contains(&quality)).then_some((coding, quality))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms() {
+        const PROTOBUF: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=";
+        for (accept, want) in [
+            (String::new(), (Form::Text, "underscores")),
+            ("*/*".to_owned(), (Form::Text, "underscores")),
+            ("text/plain;version=0.0.4;escaping=allow-utf-8".to_owned(), (Form::Text, "allow-utf-8")),
+            ("text/plain;escaping=other".to_owned(), (Form::Text, "underscores")),
+            (format!("{PROTOBUF}delimited"), (Form::Delimited, "underscores")),
+            (format!("{PROTOBUF}delimited;q=0.3,text/plain;version=0.0.4;q=0.5"), (Form::Text, "underscores")),
+            (format!("text/plain;version=1.0.0,{PROTOBUF}delimited;q=0.5"), (Form::Delimited, "underscores")),
+            (format!("application/openmetrics-text;escaping=dots,{PROTOBUF}delimited"), (Form::Delimited, "dots")),
+            (format!("{PROTOBUF}compact-text"), (Form::Text, "underscores")),
+            ("application/vnd.google.protobuf".to_owned(), (Form::Text, "underscores")),
+        ] {
+            assert_eq!(negotiate(&accept), want, "{accept}");
+        }
+    }
+
+    #[test]
+    fn encodings() {
+        for (header, want) in [
+            ("", false),
+            ("gzip", true),
+            ("zstd, gzip", true),
+            ("gzip, identity", false),
+            ("gzip, identity;q=0.5", true),
+            ("*", false),
+            ("*;q=0.5, gzip", true),
+            ("gzip;q=0", false),
+            ("gzip;q=x, gzip", false),
+            ("identity;q=0, gzip;q=0.1", true),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(header))]);
+            assert_eq!(wants_gzip(&headers), want, "{header}");
+        }
+    }
+}
