@@ -11,4 +11,4 @@ mod version;
 pub use features::Features;
 pub use gates::{GateError, Gates};
 pub use table::{Spec, Stage};
-pub use version::{Version, VersionError, compatible_version, emulated_version};
+pub use version::{Version, VersionError, versions};

@@ -41,10 +41,13 @@ pub enum VersionError {
     Duplicate(String, Version, Version),
     #[error("component not registered: {0}")]
     Component(String),
-    #[error("emulation version {0} is not between [{1}, {2}]")]
+    // Go compares with the version of the program, and writes its patch version, which counts as 0.
+    #[error("emulation version {0} is not between [{1}, {2}.0]")]
     Range(Version, Version, Version),
     #[error("minCompatibilityVersion version {0} is not between [{1}, {2}]")]
     Compatibility(Version, Version, Version),
+    #[error("[{0}, {1}]")]
+    Both(Box<VersionError>, Box<VersionError>),
 }
 
 impl FromStr for Version {
@@ -69,23 +72,22 @@ fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| canonical && text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Returns the version in `--emulated-version`: `1.35` or `kube=1.35`; the binary's own if absent.
-pub fn emulated_version(values: &[&str]) -> Result<Version, VersionError> {
-    let version = asked(values)?.unwrap_or(Version::BINARY);
-    if !(Version::FLOOR..=Version::BINARY).contains(&version) {
-        return Err(VersionError::Range(version, Version::FLOOR, Version::BINARY));
+/// Returns the version in the values of `--emulated-version`, such as `1.35` or `kube=1.35`, by default the binary's own;
+/// and that of `--min-compatibility-version`, the oldest version of other servers that must be able to read what this
+/// server writes, by default the one before the emulated one.
+pub fn versions(emulated: &[&str], compatible: &[&str]) -> Result<(Version, Version), VersionError> {
+    let emulated = asked(emulated)?.unwrap_or(Version::BINARY);
+    let compatible = asked(compatible)?.unwrap_or_else(|| emulated.previous().max(Version::FLOOR));
+    let is_known = (Version::FLOOR..=Version::BINARY).contains(&emulated);
+    let is_compatible = (Version::FLOOR..=emulated).contains(&compatible);
+    let range = || VersionError::Range(emulated, Version::FLOOR, Version::BINARY);
+    let compatibility = || VersionError::Compatibility(compatible, Version::FLOOR, emulated);
+    match (is_known, is_compatible) {
+        (true, true) => Ok((emulated, compatible)),
+        (false, true) => Err(range()),
+        (true, false) => Err(compatibility()),
+        (false, false) => Err(VersionError::Both(Box::new(range()), Box::new(compatibility()))),
     }
-    Ok(version)
-}
-
-/// Returns the oldest version of other servers that must be able to read what this server writes, from
-/// `--min-compatibility-version`; the version before the emulated one if absent.
-pub fn compatible_version(values: &[&str], emulated: Version) -> Result<Version, VersionError> {
-    let version = asked(values)?.unwrap_or_else(|| emulated.previous().max(Version::FLOOR));
-    if !(Version::FLOOR..=emulated).contains(&version) {
-        return Err(VersionError::Compatibility(version, Version::FLOOR, emulated));
-    }
-    Ok(version)
 }
 
 /// Returns the version of the component `kube` in the values of a flag.
@@ -113,38 +115,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compatibility() {
-        let emulated = |minor| Version { major: 1, minor };
-        for (values, minor, want) in [
-            (&[][..], 36, Ok("1.35")),
-            (&[], 33, Ok("1.33")),
-            (&["1.36"], 36, Ok("1.36")),
-            (&["kube=1.33"], 36, Ok("1.33")),
-            (&["1.30"], 36, Err("minCompatibilityVersion version 1.30 is not between [1.33, 1.36]")),
-            (&["1.35"], 34, Err("minCompatibilityVersion version 1.35 is not between [1.33, 1.34]")),
-            (&["x"], 36, Err("could not parse \"x\" as version")),
+    fn ranges() {
+        for (emulated, compatible, want) in [
+            (&[][..], &[][..], Ok(("1.36", "1.35"))),
+            (&["1.35"], &[], Ok(("1.35", "1.34"))),
+            (&["kube=v1.33.0"], &[], Ok(("1.33", "1.33"))),
+            (&[], &["1.36"], Ok(("1.36", "1.36"))),
+            (&[], &["kube=1.33"], Ok(("1.36", "1.33"))),
+            (&[], &["1.30"], Err("minCompatibilityVersion version 1.30 is not between [1.33, 1.36]")),
+            (&["1.34"], &["1.35"], Err("minCompatibilityVersion version 1.35 is not between [1.33, 1.34]")),
+            (&[], &["x"], Err("could not parse \"x\" as version")),
+            (&["1.37"], &[], Err("emulation version 1.37 is not between [1.33, 1.36.0]")),
+            (
+                &["1.32"],
+                &[],
+                Err("[emulation version 1.32 is not between [1.33, 1.36.0], \
+                     minCompatibilityVersion version 1.33 is not between [1.33, 1.32]]"),
+            ),
+            (&["1.35", "kube=1.34"], &[], Err("duplicate version flag, kube=1.35 and kube=1.34")),
+            (&["wardle=1.35"], &[], Err("component not registered: wardle")),
+            (&["1.35.2"], &[], Err("patch version not allowed, got: kube=1.35.2")),
+            (&["x"], &[], Err("could not parse \"x\" as version")),
+            (&["1"], &[], Err("illegal version string \"1\"")),
         ] {
-            let got = compatible_version(values, emulated(minor)).map(|version| version.to_string());
-            assert_eq!(got.map_err(|e| e.to_string()), want.map(str::to_owned).map_err(str::to_owned), "{values:?}");
-        }
-    }
-
-    #[test]
-    fn emulation() {
-        for (values, want) in [
-            (&[][..], Ok("1.36")),
-            (&["1.35"], Ok("1.35")),
-            (&["kube=v1.33.0"], Ok("1.33")),
-            (&["1.32"], Err("emulation version 1.32 is not between [1.33, 1.36]")),
-            (&["1.37"], Err("emulation version 1.37 is not between [1.33, 1.36]")),
-            (&["1.35", "kube=1.34"], Err("duplicate version flag, kube=1.35 and kube=1.34")),
-            (&["wardle=1.35"], Err("component not registered: wardle")),
-            (&["1.35.2"], Err("patch version not allowed, got: kube=1.35.2")),
-            (&["x"], Err("could not parse \"x\" as version")),
-            (&["1"], Err("illegal version string \"1\"")),
-        ] {
-            let got = emulated_version(values).map(|version| version.to_string()).map_err(|error| error.to_string());
-            assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{values:?}");
+            let got = versions(emulated, compatible).map(|(a, b)| (a.to_string(), b.to_string()));
+            let want = want.map(|(a, b): (&str, &str)| (a.to_owned(), b.to_owned())).map_err(str::to_owned);
+            assert_eq!(got.map_err(|error| error.to_string()), want, "{emulated:?} {compatible:?}");
         }
     }
 }

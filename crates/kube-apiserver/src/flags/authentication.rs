@@ -7,6 +7,7 @@ use binnacle_apiserver::settings::{Authentication, Issuers, Oidc, RequestHeader,
 use binnacle_authn::config::{ClaimMappings, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression};
 use binnacle_jwt::Algorithm;
 use binnacle_meta::go_quote;
+use binnacle_validation::url::Url;
 
 use super::FromFlags;
 use super::parse::Given;
@@ -347,16 +348,23 @@ impl FromFlags for ServiceAccounts {
         const HOUR: Duration = Duration::from_secs(3600);
         let owned = |name| given.all(name).into_iter().map(str::to_owned).collect::<Vec<_>>();
         let issuers = owned("service-account-issuer");
-        if issuers.iter().any(String::is_empty) {
-            return Err(FlagError::new("service-account-issuer should not be an empty string"));
-        }
-        let mut distinct = issuers.clone();
-        distinct.sort();
-        distinct.dedup();
-        if distinct.len() < issuers.len() {
-            let twice = issuers.iter().enumerate().find(|(at, issuer)| issuers[..*at].contains(issuer));
-            let twice = twice.map_or("", |(_, issuer)| issuer.as_str());
-            return Err(FlagError::new(format!("service-account-issuer {twice:?} is already specified")));
+        for (at, issuer) in issuers.iter().enumerate() {
+            if issuer.contains(':')
+                && let Err(why) = Url::parse(issuer)
+            {
+                let shown = go_quote(issuer);
+                let text = format!("service-account-issuer {shown} contained a ':' but was not a valid URL: {why}");
+                return Err(FlagError::new(text));
+            }
+            if issuer.is_empty() {
+                return Err(FlagError::new("service-account-issuer should not be an empty string"));
+            }
+            if issuers[..at].contains(issuer) {
+                return Err(FlagError::new(format!(
+                    "service-account-issuer {} is already specified",
+                    go_quote(issuer)
+                )));
+            }
         }
         let (key_files, signing_key_file) =
             (owned("service-account-key-file"), given.text("service-account-signing-key-file").map(PathBuf::from));
@@ -370,8 +378,15 @@ impl FromFlags for ServiceAccounts {
             ));
         }
         let jwks_uri = given.text("service-account-jwks-uri");
-        if let Some(uri) = jwks_uri.filter(|uri| !uri.starts_with("https://")) {
-            return Err(FlagError::new(format!("service-account-jwks-uri requires https scheme, parsed as: {uri}")));
+        if let Some(uri) = jwks_uri {
+            let parsed = Url::parse(uri);
+            let parsed =
+                parsed.map_err(|why| FlagError::new(format!("service-account-jwks-uri must be a valid URL: {why}")))?;
+            if parsed.scheme != "https" {
+                return Err(FlagError::new(format!(
+                    "service-account-jwks-uri requires https scheme, parsed as: {uri}"
+                )));
+            }
         }
         let max_expiration = given.duration("service-account-max-token-expiration")?;
         let is_negative = given.text("service-account-max-token-expiration").is_some_and(|text| text.starts_with('-'));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use binnacle_apiserver::settings::Generic;
-use binnacle_features::{Gates, Version, compatible_version, emulated_version};
+use binnacle_features::{Gates, Version, versions};
 use binnacle_server::Cors;
 
 use super::FromFlags;
@@ -175,9 +175,8 @@ impl FromFlags for Generic {
         }
         let min_request_timeout = not_negative("min-request-timeout")?;
         let failed = |error: &dyn std::fmt::Display| FlagError::new(error.to_string());
-        let emulated = emulated_version(&given.all("emulated-version")).map_err(|error| failed(&error))?;
-        let compatible = compatible_version(&given.all("min-compatibility-version"), emulated);
-        let compatible = compatible.map_err(|error| failed(&error))?;
+        let asked = versions(&given.all("emulated-version"), &given.all("min-compatibility-version"));
+        let (emulated, compatible) = asked.map_err(|error| failed(&error))?;
         let gates = Gates::parse(&given.all("feature-gates"), emulated, compatible).map_err(|error| failed(&error))?;
         let forward = |name: &str, option: &str| match given.flag(name)? {
             true if emulated == Version::BINARY => Err(FlagError::new(format!(

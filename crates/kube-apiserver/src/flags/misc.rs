@@ -133,8 +133,6 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// The maximum number of address bits in a service range.
-const MAX_SERVICE_BITS: u8 = 20;
 /// The minimum: the kubernetes service needs an address, and the first and the last one are reserved.
 const MIN_SERVICE_BITS: u8 = 3;
 
@@ -250,18 +248,12 @@ fn service_ranges(text: &str) -> Result<Vec<Cidr>, FlagError> {
             "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family",
         ));
     }
-    for ((range, suffix), place) in ranges.iter().zip(["", "[1]"]).zip(["primary", "secondary"]) {
+    for (range, place) in ranges.iter().zip(["primary", "secondary"]) {
         let bits = range.bits();
         if bits - range.prefix < MIN_SERVICE_BITS {
             return Err(FlagError::new(format!(
                 "error determining service IP ranges for {place} service cidr: the service cluster IP range must be at least 8 \
                  IP addresses"
-            )));
-        }
-        if bits - range.prefix > MAX_SERVICE_BITS {
-            return Err(FlagError::new(format!(
-                "specified --service-cluster-ip-range{suffix} is too large; for {bits}-bit addresses, the mask must be >= {}",
-                bits - MAX_SERVICE_BITS
             )));
         }
     }

@@ -118,7 +118,7 @@ impl FromFlags for Serving {
             }
         };
         let streams = given.integer("http2-max-streams-per-connection")?;
-        let named = given.all("tls-sni-cert-key").into_iter().filter(|text| !text.is_empty());
+        let named = given.all("tls-sni-cert-key").into_iter();
         let named =
             named.map(|text| named_certificate(text).map_err(|why| given.invalid("tls-sni-cert-key", text, why)));
         let sharing = given.flag("permit-port-sharing")?;
