@@ -4,8 +4,10 @@ mod apis;
 mod check;
 mod client_access;
 mod debugging;
+mod failure;
 mod health;
 mod manifests;
+mod named;
 mod peers;
 mod policies;
 mod untold;
@@ -59,8 +61,10 @@ use self::apis::{Access, built_in};
 pub(crate) use self::check::check_files;
 pub(crate) use self::client_access::Told;
 use self::client_access::{ClientAccess, read_text, serving_pair};
+pub(crate) use self::failure::{StartFailure, not_registered};
 use self::health::Checked;
 use self::manifests::AdmissionManifests;
+use self::named::Named;
 use self::policies::AdmissionPolicies;
 use self::untold::Untold;
 use self::webhooks::AdmissionWebhooks;
@@ -82,75 +86,6 @@ use crate::signing::{External, Signing, SigningError};
 use crate::stand_in::{self, StandInError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
-
-/// An error that keeps the server from starting.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StartFailure {
-    #[error(transparent)]
-    Authentication(#[from] AuthenticationError),
-    #[error(transparent)]
-    Issuers(#[from] IssuersError),
-    #[error("cannot use the server's own authority: {0}")]
-    OwnAuthority(#[from] AuthoritiesError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error(transparent)]
-    Audit(#[from] binnacle_audit::OptionsError),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
-    #[error(transparent)]
-    Store(#[from] OpenError),
-    #[error("cannot read the store: {0}")]
-    StoreRead(StoreError),
-    #[error("a migration into this store was not finished: let 'binnacle migrate' go on before the store is served")]
-    UnfinishedMigration,
-    #[error(transparent)]
-    Etcd(#[from] ConnectError),
-    #[error(transparent)]
-    StandIn(#[from] StandInError),
-    #[error(transparent)]
-    Encryption(#[from] ConfigError),
-    #[error(transparent)]
-    Pki(#[from] PkiError),
-    #[error("cannot write {path}: {error}")]
-    Write { path: String, error: std::io::Error },
-    #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
-    NoPlace,
-    #[error(transparent)]
-    Authorization(#[from] AuthorizationError),
-    #[error("unable to reach kubelets: {0}")]
-    Kubelets(#[from] binnacle_kubelet::ConfigError),
-    #[error("unable to use the proxy client certificate: {0}")]
-    ProxyClient(binnacle_proxy::IdentityError),
-    #[error("error building peer proxy handler, {0}")]
-    Peers(String),
-    #[error(transparent)]
-    TracingConfig(#[from] binnacle_traces::ConfigError),
-    #[error(transparent)]
-    Tracing(#[from] binnacle_traces::ExporterError),
-    #[error(transparent)]
-    Egress(#[from] EgressError),
-    #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
-    NoRegistration,
-    #[error("failed to apply admission: {0}")]
-    Admission(#[from] AdmissionConfigError),
-    #[error("failed to apply admission: {0}")]
-    Manifests(#[from] binnacle_admission_manifests::LoadError),
-    #[error("cannot register metrics: {0}")]
-    Metrics(String),
-    #[error("cannot start the runtime of the listener: {0}")]
-    Runtime(std::io::Error),
-    #[error(transparent)]
-    Signing(#[from] SigningError),
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-}
-
-pub(crate) fn not_registered(error: impl std::fmt::Display) -> StartFailure {
-    StartFailure::Metrics(error.to_string())
-}
 
 /// The build that `/version` shows.
 const BUILD: Build = Build {
@@ -480,51 +415,6 @@ fn load_plugin_options(config: &Settings, features: &Arc<Features>) -> Result<Pl
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     Ok(plugins)
-}
-
-/// Data read from the files in flags, before anything is changed that could be left behind.
-struct Named {
-    authentication: authentication::Named,
-    issuers: NamedIssuers,
-    /// The certificate and key, with the text of the certificate file.
-    tls: Option<(DefaultCertificate, String)>,
-    authorization: Prepared,
-    kubelets: Kubelets,
-    /// The client certificate for servers of aggregated APIs.
-    proxy_client: Option<Arc<dyn ResolvesClientCert>>,
-    tracing: Option<TracingConfig>,
-}
-
-impl Named {
-    fn load(config: &Settings, egress: &Egress) -> Result<Self, StartFailure> {
-        let authentication = authentication::Named::load(&config.authentication, egress)?;
-        let issuers = NamedIssuers::load(&config.authentication)?;
-        let kept = config.serving.cert_dir.as_deref().map(serving_pair);
-        let kept = kept.filter(|files| files.certificate.exists() && files.key.exists());
-        let tls = match config.serving.tls_files.clone().or(kept) {
-            None => None,
-            Some(files) => {
-                // A certificate and a key that do not match must be refused before anything is written.
-                let named = config.serving.named.clone();
-                Tls::new(&config.serving.tls, DefaultCertificate::Files(files.clone()), named, Vec::new())?;
-                let text = read_text(&files.certificate)?;
-                Some((DefaultCertificate::Files(files), text))
-            }
-        };
-        let authorization = Prepared::load(&config.authorization)?;
-        let way =
-            Way { bytes_per_second: config.misc.connection_bytes_per_second, dialer: egress.dialer(Network::Cluster) };
-        let kubelets = Kubelets::new(&config.misc.kubelet)?.by(way);
-        let proxy_client = match &config.misc.proxy_client {
-            Some((certificate, key)) => {
-                Some(ClientIdentity::load(certificate, key).map_err(StartFailure::ProxyClient)?)
-            }
-            None => None,
-        };
-        let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
-        let tracing = config.debugging.tracing_config.as_deref().map(TracingConfig::load).transpose()?;
-        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client, tracing })
-    }
 }
 
 /// Opens the directory for persistent files, if there are any.

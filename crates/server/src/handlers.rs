@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::answer::error_text;
-use crate::chain::Tracked;
+use crate::tracked::Tracked;
 use crate::{Chain, health};
 
 /// The chain and its runtime.

@@ -31,10 +31,11 @@ mod slow;
 mod sniff;
 mod throttle;
 mod tls;
+mod tracked;
 mod version;
 
 pub use answer::{FailureWriter, json_failure, plain_text};
-pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
+pub use chain::{Chain, ChainConfig, ChainOptions};
 pub use connections::ConnectionLimits;
 pub use debug::{
     ConfigPage, DebugFlag, DebugFlagsLink, DebugSocket, DebugTextLink, HeapProfile, LogsLink, PprofLink, ZPagesLink,
@@ -56,4 +57,5 @@ pub use slow::SLOW_REQUESTS;
 pub use tls::{
     CertificateFiles, Certificates, DefaultCertificate, NamedCertificate, Tls, TlsError, TlsFiles, TlsSettings,
 };
+pub use tracked::Tracked;
 pub use version::{Build, KUBERNETES_VERSION, VersionLink};

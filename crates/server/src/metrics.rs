@@ -1,5 +1,6 @@
 //! The metric families that this server fills, under kube-apiserver's names, and `/metrics`.
 
+mod labels;
 pub(crate) mod process;
 
 use std::sync::{Arc, OnceLock};
@@ -10,14 +11,16 @@ use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Gates;
 use binnacle_metrics::{Exposed, keep};
 use binnacle_request::latency::Part;
-use binnacle_request::{BoxFuture, Facts, Link, Query, Record, RecordSink, Request, RequestInfo, Response, User};
-use http::HeaderValue;
+use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
 use prometheus::proto::MetricFamily;
 use prometheus::{
     Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     exponential_buckets, linear_buckets,
 };
 
+use self::labels::{
+    COMPONENT, code_label, component, compressed, field_validation, names, system_client, verb_with_body,
+};
 use crate::exposition::exposition;
 use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
@@ -61,7 +64,6 @@ const DURATION_BUCKETS: [f64; 23] = [
 const LABELS: [&str; 7] = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
 const LABELS_WITH_DRY_RUN: [&str; 8] =
     ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
-const COMPONENT: &str = "apiserver";
 
 impl Metrics {
     /// Returns metrics without build information.
@@ -403,32 +405,6 @@ impl RecordSink for Metrics {
     }
 }
 
-/// Returns the verb label of requests whose bodies are read as a whole.
-fn verb_with_body(info: &RequestInfo) -> Option<&'static str> {
-    match info.verb.as_str() {
-        _ if !info.is_resource_request => None,
-        "create" => Some("create"),
-        "update" => Some("update"),
-        "patch" => Some("patch"),
-        "delete" => Some("delete"),
-        "deletecollection" => Some("delete_collection"),
-        _ => None,
-    }
-}
-
-/// Returns the value of `fieldValidation` in a path and query; others than the three known values are invalid.
-fn field_validation(uri: &str) -> &'static str {
-    let query = Query::parse(uri.split_once('?').map_or("", |(_, query)| query));
-    let mut values = query.get_all("fieldValidation");
-    match (values.next(), values.next()) {
-        (None | Some(""), None) => "",
-        (Some("Ignore"), None) => "Ignore",
-        (Some("Warn"), None) => "Warn",
-        (Some("Strict"), None) => "Strict",
-        _ => "invalid",
-    }
-}
-
 /// Writes the line that kube-apiserver logs for each request at `--v=3` and above.
 fn access_log(record: &Record, facts: &Facts) {
     tracing::debug!(
@@ -444,55 +420,6 @@ fn access_log(record: &Record, facts: &Facts) {
         resp = facts.status,
         "HTTP"
     );
-}
-
-/// Returns the labels for group, version, resource and subresource.
-fn names(info: &RequestInfo) -> [&str; 4] {
-    match info.path.as_str() {
-        _ if info.is_resource_request => [&info.api_group, &info.api_version, &info.resource, &info.subresource],
-        "/flagz" => ["", "", "flagz", ""],
-        "/statusz" => ["", "", "statusz", ""],
-        path => ["", "", "", path],
-    }
-}
-
-/// Returns the label for the component, which Go leaves empty for health.
-fn component(info: &RequestInfo) -> &'static str {
-    let is_health = matches!(info.path.split('/').nth(1), Some("healthz" | "livez" | "readyz"));
-    if is_health && !info.is_resource_request { "" } else { COMPONENT }
-}
-
-/// Formats three digits without an allocation; zero (no answer had begun) is `0`.
-fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
-    if !(100..1000).contains(&code) {
-        return "0";
-    }
-    *digits = [(code / 100) as u8 + b'0', (code / 10 % 10) as u8 + b'0', (code % 10) as u8 + b'0'];
-    std::str::from_utf8(digits).unwrap_or("0")
-}
-
-/// Returns the label of the control plane's own clients; all others share one.
-fn system_client(agent: &HeaderValue) -> &'static str {
-    match agent.to_str().ok().and_then(|agent| agent.split_once('/')).map(|(name, _)| name) {
-        Some("kube-apiserver") => "kube-apiserver",
-        Some("kube-controller-manager") => "kube-controller-manager",
-        Some("kube-scheduler") => "kube-scheduler",
-        Some("cluster-policy-controller") => "cluster-policy-controller",
-        _ => "",
-    }
-}
-
-/// Returns one of a few categories instead of a user name: metrics must neither grow with users nor reveal them.
-fn compressed(name: &str) -> &'static str {
-    match name {
-        "admin" => "admin",
-        "client" => "client",
-        "kube_proxy" => "kube_proxy",
-        "kubelet" => "kubelet",
-        "system:serviceaccount:kube-system:default" => "system:serviceaccount:kube-system:default",
-        name if name.contains('@') => "email_id",
-        _ => "other",
-    }
 }
 
 fn build_info(build: &Build) -> Result<Gauge, prometheus::Error> {
@@ -541,39 +468,5 @@ impl Link for MetricsLink {
 
     fn paths(&self) -> Vec<String> {
         vec!["/metrics".to_owned()]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_of_field_validation() {
-        for (uri, want) in [
-            ("/a?fieldValidation=Strict", "Strict"),
-            ("/a?fieldManager=x&fieldValidation=Warn", "Warn"),
-            ("/a?fieldValidation=", ""),
-            ("/fieldValidation", ""),
-            ("/a?fieldValidation=strict", "invalid"),
-            ("/a?fieldValidation=Warn&fieldValidation=Warn", "invalid"),
-        ] {
-            assert_eq!(field_validation(uri), want, "{uri}");
-        }
-    }
-
-    #[test]
-    fn labels_of_paths() {
-        for (path, names_wanted, component_wanted) in [
-            ("/healthz", ["", "", "", "/healthz"], ""),
-            ("/readyz/ping", ["", "", "", "/readyz/ping"], ""),
-            ("/flagz", ["", "", "flagz", ""], COMPONENT),
-            ("/statusz", ["", "", "statusz", ""], COMPONENT),
-            ("/apis", ["", "", "", "/apis"], COMPONENT),
-            ("/api/v1/namespaces/a/pods/b/log", ["", "v1", "pods", "log"], COMPONENT),
-        ] {
-            let info = RequestInfo::parse(&http::Method::GET, path, &Query::default(), path).unwrap();
-            assert_eq!((names(&info), component(&info)), (names_wanted, component_wanted), "{path}");
-        }
     }
 }

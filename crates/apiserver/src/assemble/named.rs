@@ -1,0 +1,62 @@
+//! The files that settings name, read before anything is written.
+
+use std::sync::Arc;
+
+use binnacle_egress::{Egress, Network};
+use binnacle_kubelet::Kubelets;
+use binnacle_proxy::{ClientIdentity, Way};
+use binnacle_server::{DefaultCertificate, Tls};
+use binnacle_traces::TracingConfig;
+use rustls::client::ResolvesClientCert;
+
+use super::StartFailure;
+use super::client_access::{read_text, serving_pair};
+use crate::authentication;
+use crate::authorization::Prepared;
+use crate::issuers::NamedIssuers;
+use crate::settings::Settings;
+
+/// Data read from the files in flags, before anything is changed that could be left behind.
+pub(super) struct Named {
+    pub(super) authentication: authentication::Named,
+    pub(super) issuers: NamedIssuers,
+    /// The certificate and key, with the text of the certificate file.
+    pub(super) tls: Option<(DefaultCertificate, String)>,
+    pub(super) authorization: Prepared,
+    pub(super) kubelets: Kubelets,
+    /// The client certificate for servers of aggregated APIs.
+    pub(super) proxy_client: Option<Arc<dyn ResolvesClientCert>>,
+    pub(super) tracing: Option<TracingConfig>,
+}
+
+impl Named {
+    pub(super) fn load(config: &Settings, egress: &Egress) -> Result<Self, StartFailure> {
+        let authentication = authentication::Named::load(&config.authentication, egress)?;
+        let issuers = NamedIssuers::load(&config.authentication)?;
+        let kept = config.serving.cert_dir.as_deref().map(serving_pair);
+        let kept = kept.filter(|files| files.certificate.exists() && files.key.exists());
+        let tls = match config.serving.tls_files.clone().or(kept) {
+            None => None,
+            Some(files) => {
+                // A certificate and a key that do not match must be refused before anything is written.
+                let named = config.serving.named.clone();
+                Tls::new(&config.serving.tls, DefaultCertificate::Files(files.clone()), named, Vec::new())?;
+                let text = read_text(&files.certificate)?;
+                Some((DefaultCertificate::Files(files), text))
+            }
+        };
+        let authorization = Prepared::load(&config.authorization)?;
+        let way =
+            Way { bytes_per_second: config.misc.connection_bytes_per_second, dialer: egress.dialer(Network::Cluster) };
+        let kubelets = Kubelets::new(&config.misc.kubelet)?.by(way);
+        let proxy_client = match &config.misc.proxy_client {
+            Some((certificate, key)) => {
+                Some(ClientIdentity::load(certificate, key).map_err(StartFailure::ProxyClient)?)
+            }
+            None => None,
+        };
+        let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
+        let tracing = config.debugging.tracing_config.as_deref().map(TracingConfig::load).transpose()?;
+        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client, tracing })
+    }
+}
