@@ -3,11 +3,10 @@
 use std::time::SystemTime;
 
 use binnacle_columns::{Now, age};
+use binnacle_json_path::JsonPath;
 use binnacle_meta::{Text, Time};
 use binnacle_schema::{Value, json, value};
 use binnacle_scheme::Columns;
-
-use crate::json_path::JsonPath;
 
 /// The columns of one version.
 pub(crate) struct CustomColumns {
@@ -36,7 +35,7 @@ impl CustomColumns {
         let columns: Vec<Column> = given
             .iter()
             .map_while(|column| {
-                let path = JsonPath::parse(column.str_at(&["jsonPath"]))?;
+                let path = JsonPath::parse(column.str_at(&["jsonPath"])).ok()?;
                 Some(Column { ty: column.str_at(&["type"]).into(), path })
             })
             .collect();

@@ -7,7 +7,6 @@
 
 mod columns;
 mod definition;
-mod json_path;
 pub mod names;
 mod published;
 mod schema;
@@ -17,7 +16,6 @@ mod strategy;
 mod types;
 
 pub use definition::{Definition, Names, Version};
-pub use json_path::JsonPath;
 pub use schemas::Schemas;
 pub use source::{SchemaOrigin, SchemaReader, SchemaSource};
 pub use types::{CustomKinds, types};

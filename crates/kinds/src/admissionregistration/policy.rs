@@ -1,6 +1,7 @@
 //! ValidatingAdmissionPolicy and MutatingAdmissionPolicy: rules of admission in CEL.
 
-use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_json_path::JsonPath;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, conditions};
 
@@ -88,7 +89,7 @@ impl Strategy for ValidatingAdmissionPolicy {
             errors.while_room(items(member(status, "typeChecking"), "expressionWarnings", &path.child("typeChecking")))
         {
             checks::required(&at.child("warning"), warning.str_at(&["warning"]), &mut errors);
-            checks::required(&at.child("fieldRef"), warning.str_at(&["fieldRef"]).trim(), &mut errors);
+            field_ref(warning.str_at(&["fieldRef"]).trim(), &at.child("fieldRef"), &mut errors);
         }
         conditions::conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);
         errors
@@ -108,6 +109,14 @@ impl Strategy for ValidatingAdmissionPolicy {
 
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         reserved_name_warnings(object)
+    }
+}
+
+/// Validates the path that a warning of type checking is about. Nobody follows it, so it only has to be one.
+fn field_ref(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    checks::required(path, text, errors);
+    if let Err(error) = JsonPath::parse(text) {
+        errors.push(FieldError::invalid(path, text, format!("invalid JSONPath: {error}")));
     }
 }
 
