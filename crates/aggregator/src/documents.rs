@@ -1,18 +1,21 @@
 //! The discovery documents of other servers, which are read periodically.
 
+mod forms;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use binnacle_discovery::{DiscoveredGroup, DiscoveredVersion};
-use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_discovery::DiscoveredGroup;
+use binnacle_meta::Text;
 use binnacle_request::User;
-use binnacle_scheme::{RemoteResource, RemoteSubresource};
+use binnacle_scheme::RemoteResource;
 use http::header::{CONTENT_TYPE, ETAG};
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
+use self::forms::parse_legacy;
+pub(crate) use self::forms::{is_aggregated, parse_aggregated};
 use crate::aggregator::Inner;
 use crate::fetch::{Question, aggregator_user, fetch, shown};
 use crate::registered::Registry;
@@ -198,166 +201,10 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
     parse_legacy(&answer.body).map(Arc::from)
 }
 
-/// Returns true for the media type of the aggregated form, in either version.
-pub(crate) fn is_aggregated(media_type: &str) -> bool {
-    let mut parts = media_type.split(';').map(str::trim);
-    let parameters: Vec<&str> = match parts.next() {
-        Some("application/json") => parts.collect(),
-        _ => return false,
-    };
-    let has = |wanted: &str| parameters.contains(&wanted);
-    has("g=apidiscovery.k8s.io") && has("as=APIGroupDiscoveryList") && (has("v=v2") || has("v=v2beta1"))
-}
-
-pub(crate) fn parse_aggregated(body: &[u8]) -> Result<Vec<DiscoveredGroup>, String> {
-    let list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let groups = list["items"].as_array().into_iter().flatten().map(|group| {
-        let versions = group["versions"].as_array().into_iter().flatten().map(|version| DiscoveredVersion {
-            version: text(&version["version"]),
-            is_stale: version["freshness"] == "Stale",
-            resources: version["resources"].as_array().into_iter().flatten().map(aggregated_resource).collect(),
-        });
-        DiscoveredGroup { name: text(&group["metadata"]["name"]), versions: versions.collect() }
-    });
-    Ok(groups.collect())
-}
-
 fn by_version(groups: Vec<DiscoveredGroup>) -> VersionResources {
     let mut versions = VersionResources::new();
     for group in groups {
         versions.extend(group.versions.into_iter().map(|found| ((group.name.clone(), found.version), found.resources)));
     }
     versions
-}
-
-fn aggregated_resource(resource: &Value) -> RemoteResource {
-    let subresources = resource["subresources"].as_array().into_iter().flatten();
-    RemoteResource {
-        plural: text(&resource["resource"]),
-        singular: text(&resource["singularResource"]),
-        kind: kind(&resource["responseKind"]),
-        namespaced: resource["scope"] == "Namespaced",
-        verbs: texts(&resource["verbs"]).into(),
-        short_names: texts(&resource["shortNames"]),
-        categories: texts(&resource["categories"]),
-        subresources: subresources.map(aggregated_subresource).collect(),
-        storage_version_hash: Text::default(),
-    }
-}
-
-fn aggregated_subresource(subresource: &Value) -> RemoteSubresource {
-    let accepted = subresource["acceptedTypes"].as_array().into_iter().flatten();
-    RemoteSubresource {
-        name: text(&subresource["subresource"]),
-        kind: kind(&subresource["responseKind"]),
-        accepted: accepted.map(kind).collect(),
-        verbs: texts(&subresource["verbs"]).into(),
-    }
-}
-
-/// Parses the legacy document of a version, with subresources below their resources.
-fn parse_legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
-    let list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let entries: Vec<&Value> = list["resources"].as_array().into_iter().flatten().collect();
-    let named: Vec<(Text, &Value)> = entries.into_iter().map(|entry| (text(&entry["name"]), entry)).collect();
-    let mut resources: Vec<RemoteResource> = Vec::new();
-    for (name, entry) in named.iter().filter(|(name, _)| !name.contains('/')) {
-        resources.push(RemoteResource {
-            plural: name.clone(),
-            singular: text(&entry["singularName"]),
-            kind: kind(entry),
-            namespaced: entry["namespaced"].as_bool().unwrap_or_default(),
-            verbs: texts(&entry["verbs"]).into(),
-            short_names: texts(&entry["shortNames"]),
-            categories: texts(&entry["categories"]),
-            subresources: Vec::new(),
-            storage_version_hash: Text::default(),
-        });
-    }
-    for (name, entry) in &named {
-        let Some((parent, below)) = name.split_once('/') else { continue };
-        let namespaced = entry["namespaced"].as_bool().unwrap_or_default();
-        let place = resources.iter().position(|known| known.plural == parent).unwrap_or_else(|| {
-            // A subresource of a resource that does not exist itself.
-            resources.push(RemoteResource {
-                plural: parent.into(),
-                singular: Text::default(),
-                kind: GroupVersionKind::new("", "", ""),
-                namespaced,
-                verbs: Arc::from([]),
-                short_names: Vec::new(),
-                categories: Vec::new(),
-                subresources: Vec::new(),
-                storage_version_hash: Text::default(),
-            });
-            resources.len() - 1
-        });
-        if resources[place].namespaced != namespaced {
-            return Err(format!("Error: Parent {parent} and subresource {below} scope do not match"));
-        }
-        let has_kind = !text(&entry["kind"]).is_empty();
-        resources[place].subresources.push(RemoteSubresource {
-            name: below.into(),
-            kind: if has_kind { kind(entry) } else { GroupVersionKind::new("", "", "") },
-            accepted: Vec::new(),
-            verbs: texts(&entry["verbs"]).into(),
-        });
-    }
-    Ok(resources)
-}
-
-fn kind(kind: &Value) -> GroupVersionKind {
-    GroupVersionKind { group: text(&kind["group"]), version: text(&kind["version"]), kind: text(&kind["kind"]) }
-}
-
-fn text(value: &Value) -> Text {
-    value.as_str().unwrap_or_default().into()
-}
-
-fn texts(value: &Value) -> Vec<Text> {
-    value.as_array().into_iter().flatten().map(text).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn aggregated_forms() {
-        for (media_type, want) in [
-            ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", true),
-            ("application/json; as=APIGroupDiscoveryList; v=v2beta1; g=apidiscovery.k8s.io", true),
-            ("application/json;g=apidiscovery.k8s.io;v=v3;as=APIGroupDiscoveryList", false),
-            ("application/json", false),
-            ("application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", false),
-            ("", false),
-        ] {
-            assert_eq!(is_aggregated(media_type), want, "{media_type}");
-        }
-    }
-
-    #[test]
-    fn documents_are_read() {
-        let aggregated = br#"{"items": [{"metadata": {"name": "g"}, "versions": [
-            {"version": "v1", "resources": [{"resource": "things", "responseKind": {"group": "g", "version": "v1", "kind": "Thing"},
-              "scope": "Namespaced", "verbs": ["get"], "subresources": [{"subresource": "scale", "responseKind": null, "verbs": []}]}]},
-            {"version": "v2"}]}]}"#;
-        let versions = by_version(parse_aggregated(aggregated).unwrap());
-        let things = &versions[&("g".into(), "v1".into())];
-        assert_eq!((things.len(), things[0].namespaced, things[0].kind.kind.as_str()), (1, true, "Thing"));
-        assert_eq!(things[0].subresources[0].kind, GroupVersionKind::new("", "", ""));
-        assert!(versions[&("g".into(), "v2".into())].is_empty());
-        assert!(parse_aggregated(b"{").is_err());
-        assert!(parse_aggregated(b"[1]").unwrap().is_empty());
-
-        let legacy = br#"{"resources": [
-            {"name": "things/scale", "namespaced": true, "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get"]},
-            {"name": "things", "singularName": "thing", "namespaced": true, "kind": "Thing", "verbs": ["get", "list"], "shortNames": ["th"]}
-        ]}"#;
-        let resources = parse_legacy(legacy).unwrap();
-        assert_eq!(resources.len(), 1);
-        assert_eq!(resources[0].kind, GroupVersionKind::new("", "", "Thing"));
-        assert_eq!(resources[0].subresources[0].kind.group, "autoscaling");
-        assert_eq!(resources[0].short_names, ["th"]);
-    }
 }

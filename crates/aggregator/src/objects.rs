@@ -52,7 +52,7 @@ impl Aggregator {
         let (_, document) = documents.iter().find(|(name, _)| *name == remote.name)?;
         let found = document.resources.iter().find(|resource| resource.kind.kind == kind.kind)?;
         let objects = Arc::new(RemoteObjects {
-            namespaced: found.namespaced,
+            namespaced: found.is_namespaced(),
             objects: RwLock::default(),
             read: watch::Sender::new(false),
         });

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_scheme::{
     RemoteResource, ResourceDescription, Resources, Served, ServedGroup, ServedVersion, SubresourceKind, VerbOrder,
-    Verbs,
+    Verbs, scope,
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -76,7 +76,7 @@ pub(crate) struct ApiResource<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) version: &'a str,
     pub(crate) kind: &'a str,
-    pub(crate) verbs: Vec<&'a str>,
+    pub(crate) verbs: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) short_names: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -122,9 +122,9 @@ pub(crate) struct VersionDiscovery<'a> {
 pub(crate) struct ResourceDiscovery<'a> {
     pub(crate) resource: &'a str,
     pub(crate) response_kind: ResponseKind<'a>,
-    pub(crate) scope: &'static str,
+    pub(crate) scope: &'a str,
     pub(crate) singular_resource: &'a str,
-    pub(crate) verbs: Vec<&'a str>,
+    pub(crate) verbs: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) short_names: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -140,7 +140,7 @@ pub(crate) struct SubresourceDiscovery<'a> {
     pub(crate) response_kind: ResponseKind<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) accepted_types: Vec<ResponseKind<'a>>,
-    pub(crate) verbs: Vec<&'a str>,
+    pub(crate) verbs: Option<Vec<&'a str>>,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -265,11 +265,11 @@ fn remote(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
     let own = ApiResource {
         name: resource.plural.to_string(),
         singular_name: &resource.singular,
-        namespaced: resource.namespaced,
+        namespaced: resource.is_namespaced(),
         group: "",
         version: "",
         kind: &resource.kind.kind,
-        verbs: texts(&resource.verbs),
+        verbs: resource.verbs.as_deref().map(texts),
         short_names: texts(&resource.short_names),
         categories: texts(&resource.categories),
         storage_version_hash: resource.storage_version_hash.to_string(),
@@ -280,11 +280,11 @@ fn remote(resource: &RemoteResource) -> impl Iterator<Item = ApiResource<'_>> {
         ApiResource {
             name: format!("{}/{}", resource.plural, subresource.name),
             singular_name: "",
-            namespaced: resource.namespaced,
+            namespaced: resource.is_namespaced(),
             group: if foreign { &kind.group } else { "" },
             version: if foreign { &kind.version } else { "" },
             kind: &kind.kind,
-            verbs: texts(&subresource.verbs),
+            verbs: subresource.verbs.as_deref().map(texts),
             short_names: Vec::new(),
             categories: Vec::new(),
             storage_version_hash: String::new(),
@@ -363,14 +363,14 @@ pub(crate) fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'
         subresource: &subresource.name,
         response_kind: full_kind(&subresource.kind),
         accepted_types: subresource.accepted.iter().map(full_kind).collect(),
-        verbs: texts(&subresource.verbs),
+        verbs: subresource.verbs.as_deref().map(texts),
     });
     ResourceDiscovery {
         resource: &resource.plural,
         response_kind: full_kind(&resource.kind),
-        scope: scope(resource.namespaced),
+        scope: &resource.scope,
         singular_resource: &resource.singular,
-        verbs: texts(&resource.verbs),
+        verbs: resource.verbs.as_deref().map(texts),
         short_names: texts(&resource.short_names),
         categories: texts(&resource.categories),
         subresources: subresources.collect(),
@@ -387,8 +387,8 @@ fn hash_of(resource: &ResourceDescription) -> String {
         .unwrap_or_default()
 }
 
-fn shown(verbs: Verbs, order: VerbOrder) -> Vec<&'static str> {
-    verbs.ordered(order).map(|verb| verb.as_str()).collect()
+fn shown(verbs: Verbs, order: VerbOrder) -> Option<Vec<&'static str>> {
+    Some(verbs.ordered(order).map(|verb| verb.as_str()).collect())
 }
 
 fn texts(texts: &[Text]) -> Vec<&str> {
@@ -407,10 +407,6 @@ fn shown_kind<'a>(kind: &'a SubresourceKind, parent: &'a str) -> ResponseKind<'a
 
 fn full_kind(kind: &GroupVersionKind) -> ResponseKind<'_> {
     ResponseKind { group: &kind.group, version: &kind.version, kind: &kind.kind }
-}
-
-fn scope(namespaced: bool) -> &'static str {
-    if namespaced { "Namespaced" } else { "Cluster" }
 }
 
 fn group_version(group: &str, version: &str) -> String {

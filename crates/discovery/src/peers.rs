@@ -107,8 +107,9 @@ fn merge_resources(a: &[RemoteResource], b: &[RemoteResource]) -> Option<Arc<[Re
 
 /// Adds the verbs and subresources of the same resource on another server. Everything else stays.
 fn add_capabilities(known: &mut RemoteResource, other: &RemoteResource) {
-    let verbs: BTreeSet<Text> = known.verbs.iter().chain(&*other.verbs).cloned().collect();
-    known.verbs = verbs.into_iter().collect();
+    let verbs: BTreeSet<Text> =
+        [&known.verbs, &other.verbs].into_iter().flatten().flat_map(|verbs| &**verbs).cloned().collect();
+    known.verbs = (!verbs.is_empty()).then(|| verbs.into_iter().collect());
     let both = known.subresources.iter().chain(&other.subresources);
     let subresources: BTreeMap<Text, RemoteSubresource> =
         both.map(|subresource| (subresource.name.clone(), subresource.clone())).collect();
@@ -187,14 +188,14 @@ fn resource(shown: &ResourceDiscovery<'_>) -> RemoteResource {
         name: subresource.subresource.into(),
         kind: kind(&subresource.response_kind),
         accepted: subresource.accepted_types.iter().map(kind).collect(),
-        verbs: texts(&subresource.verbs).into(),
+        verbs: subresource.verbs.as_deref().map(|verbs| texts(verbs).into()),
     });
     RemoteResource {
         plural: shown.resource.into(),
         singular: shown.singular_resource.into(),
         kind: kind(&shown.response_kind),
-        namespaced: shown.scope == "Namespaced",
-        verbs: texts(&shown.verbs).into(),
+        scope: shown.scope.into(),
+        verbs: shown.verbs.as_deref().map(|verbs| texts(verbs).into()),
         short_names: texts(&shown.short_names),
         categories: texts(&shown.categories),
         subresources: subresources.collect(),
@@ -249,8 +250,8 @@ mod tests {
                     plural: plural.into(),
                     singular: Text::default(),
                     kind: GroupVersionKind::new("", "", ""),
-                    namespaced: true,
-                    verbs: verbs.split('+').map(Text::from).collect(),
+                    scope: "Namespaced".into(),
+                    verbs: Some(verbs.split('+').map(Text::from).collect()),
                     short_names: Vec::new(),
                     categories: Vec::new(),
                     subresources: Vec::new(),

@@ -125,7 +125,9 @@ impl Message for ApiResource<'_> {
         out.text(1, &self.name);
         out.number(2, self.namespaced.into());
         out.text(3, self.kind);
-        out.nested(4, |verbs| verbs.texts(1, &self.verbs));
+        if let Some(verbs) = &self.verbs {
+            out.nested(4, |list| list.texts(1, verbs));
+        }
         out.texts(5, &self.short_names);
         out.text(6, self.singular_name);
         out.texts(7, &self.categories);
@@ -174,7 +176,7 @@ impl Message for ResourceDiscovery<'_> {
         out.message(2, &self.response_kind);
         out.text(3, self.scope);
         out.text(4, self.singular_resource);
-        out.texts(5, &self.verbs);
+        out.texts(5, self.verbs.as_deref().unwrap_or_default());
         out.texts(6, &self.short_names);
         out.texts(7, &self.categories);
         out.messages(8, &self.subresources);
@@ -186,7 +188,7 @@ impl Message for SubresourceDiscovery<'_> {
         out.text(1, self.subresource);
         out.message(2, &self.response_kind);
         out.messages(3, &self.accepted_types);
-        out.texts(4, &self.verbs);
+        out.texts(4, self.verbs.as_deref().unwrap_or_default());
     }
 }
 

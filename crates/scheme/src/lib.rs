@@ -32,7 +32,7 @@ pub use lifecycle::{Lifecycle, Release};
 pub use published::{OpenApiVersion, Published};
 pub use resource_type::{ResourceType, ScaleFields, StoredType, Written};
 pub use served::{
-    CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion,
+    CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion, scope,
 };
 pub use shared::Shared;
 pub use strategy::{DeleteGrace, MetadataCheck, Plain, Strategy, StrategyContext, spec_generation};

@@ -53,9 +53,10 @@ pub struct RemoteResource {
     pub plural: Text,
     pub singular: Text,
     pub kind: GroupVersionKind,
-    pub namespaced: bool,
-    /// In the order of discovery.
-    pub verbs: Arc<[Text]>,
+    /// `Namespaced` or `Cluster`, or whatever else its server says.
+    pub scope: Text,
+    /// In the order of discovery; `None` if its server names none, which is told apart from an empty list.
+    pub verbs: Option<Arc<[Text]>>,
     pub short_names: Vec<Text>,
     pub categories: Vec<Text>,
     pub subresources: Vec<RemoteSubresource>,
@@ -70,11 +71,24 @@ pub struct RemoteSubresource {
     pub kind: GroupVersionKind,
     /// The kinds that it accepts, if its server names them.
     pub accepted: Vec<GroupVersionKind>,
-    pub verbs: Arc<[Text]>,
+    pub verbs: Option<Arc<[Text]>>,
 }
 
 /// The priorities of the group versions of custom resources.
 pub const CUSTOM_RESOURCE_PRIORITIES: (i32, i32) = (1000, 100);
+
+impl RemoteResource {
+    pub fn is_namespaced(&self) -> bool {
+        self.scope == SCOPES[1]
+    }
+}
+
+/// Returns the scope of resources that are in namespaces, or that are not.
+pub fn scope(namespaced: bool) -> &'static str {
+    SCOPES[usize::from(namespaced)]
+}
+
+const SCOPES: [&str; 2] = ["Cluster", "Namespaced"];
 
 // === impl Served: constructors ===
 
