@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use binnacle_controlplane::{Handler, Informer, PeerAddresses, Step};
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_meta::{LabelSelector, Status, Text};
+use binnacle_proxy::Way;
 use binnacle_registry::Catalog;
 use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_schema::Value;
@@ -48,6 +49,8 @@ pub struct PeerOptions {
     pub identity: Arc<dyn ResolvesClientCert>,
     /// `--peer-ca-file`: the file with the authorities of the peers' certificates.
     pub authorities: PathBuf,
+    /// How the servers of the control plane are reached.
+    pub way: Way,
     pub metrics: PeerMetrics,
 }
 
@@ -88,7 +91,7 @@ struct PeerServed {
 impl Peers {
     /// Fails if the authorities' file cannot be used.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
-        let trust = Trust::new(options.authorities, Some(options.identity.clone()))?;
+        let trust = Trust::new(options.authorities, Some(options.identity.clone()), options.way)?;
         let peers = Self(Arc::new(Inner {
             name: options.name,
             catalog: options.catalog,

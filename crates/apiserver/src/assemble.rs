@@ -192,7 +192,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         certificates: Some(certificates),
     });
     let peer_metrics = PeerMetrics::register(metrics.registry()).map_err(not_registered)?;
-    let peers = peers::make(&config, proxy_client, &resources, &aggregator, peer_metrics)?;
+    let peers = peers::make(&config, proxy_client, &egress, &resources, &aggregator, peer_metrics)?;
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),

@@ -20,6 +20,7 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(super) struct Trust {
     path: PathBuf,
     identity: Option<Arc<dyn ResolvesClientCert>>,
+    way: Way,
     current: Mutex<Current>,
 }
 
@@ -31,11 +32,11 @@ struct Current {
 
 impl Trust {
     /// Fails with the reason if the file cannot be used.
-    pub(super) fn new(path: PathBuf, identity: Option<Arc<dyn ResolvesClientCert>>) -> Result<Self, String> {
+    pub(super) fn new(path: PathBuf, identity: Option<Arc<dyn ResolvesClientCert>>, way: Way) -> Result<Self, String> {
         let authorities = std::fs::read(&path).map_err(|error| format!("open {}: {error}", path.display()))?;
-        let connections = Arc::new(connect(&authorities, identity.as_ref())?);
+        let connections = Arc::new(connect(&authorities, identity.as_ref(), &way)?);
         let current = Mutex::new(Current { authorities, connections, looked: Instant::now() });
-        Ok(Self { path, identity, current })
+        Ok(Self { path, identity, way, current })
     }
 
     /// Returns connections with the authorities in the file, or with the last ones while it cannot be read.
@@ -56,13 +57,17 @@ impl Trust {
             return Err(format!("{} is empty", self.path.display()));
         }
         if authorities != current.authorities {
-            current.connections = Arc::new(connect(&authorities, self.identity.as_ref())?);
+            current.connections = Arc::new(connect(&authorities, self.identity.as_ref(), &self.way)?);
             current.authorities = authorities;
         }
         Ok(())
     }
 }
 
-fn connect(authorities: &[u8], identity: Option<&Arc<dyn ResolvesClientCert>>) -> Result<Connections, String> {
-    Connections::new(|| believing(authorities), SERVER_NAME, identity.cloned(), None, Way::default())
+fn connect(
+    authorities: &[u8],
+    identity: Option<&Arc<dyn ResolvesClientCert>>,
+    way: &Way,
+) -> Result<Connections, String> {
+    Connections::new(|| believing(authorities), SERVER_NAME, identity.cloned(), None, way.clone())
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use binnacle_aggregator::{Aggregator, PeerMetrics, PeerOptions, Peers};
 use binnacle_controlplane::{PeerAddresses, identity_lease_name};
+use binnacle_egress::{Egress, Network};
+use binnacle_proxy::Way;
 use binnacle_registry::Catalog;
 use rustls::client::ResolvesClientCert;
 
@@ -14,6 +16,7 @@ use crate::settings::Settings;
 pub(super) fn make(
     config: &Settings,
     identity: Option<Arc<dyn ResolvesClientCert>>,
+    egress: &Egress,
     resources: &Catalog,
     aggregator: &Aggregator,
     metrics: PeerMetrics,
@@ -26,6 +29,7 @@ pub(super) fn make(
         addresses: PeerAddresses::new(resources.clone()),
         identity,
         authorities: path.clone(),
+        way: Way { dialer: egress.dialer(Network::ControlPlane), ..Way::default() },
         metrics,
     };
     Peers::new(options).map(Some).map_err(StartFailure::Peers)

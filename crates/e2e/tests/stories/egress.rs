@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A proxy; it dials any requested address, also by names of this machine.
 #[derive(Clone, Default)]
-struct Proxy(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Proxy(Arc<Mutex<Vec<String>>>);
 
 impl Proxy {
-    async fn start() -> (Self, SocketAddr) {
+    pub(crate) async fn start() -> (Self, SocketAddr) {
         let proxy = Self::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -48,12 +48,12 @@ impl Proxy {
         Some(())
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 }
 
-fn config(temp: &TempDir, network: &str, proxy: SocketAddr) -> String {
+pub(crate) fn config(temp: &TempDir, network: &str, proxy: SocketAddr) -> String {
     let text = format!(
         "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: {network}\n  \
          connection: {{proxyProtocol: HTTPConnect, transport: {{tcp: {{url: 'http://{proxy}'}}}}}}\n"

@@ -7,6 +7,7 @@ use binnacle_testkit::{Authority, Etcd, Server, TempDir};
 use serde_json::{Value, json};
 
 use crate::authorization::until;
+use crate::egress::{Proxy, config};
 
 const TOKENS: &str = "root,root,0,system:masters\nalice,alice,1,team\n";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -78,6 +79,19 @@ impl Member {
         let text = self.get("/metrics", &[]).await.body;
         text.lines().filter(|line| line.starts_with(family)).map(str::to_owned).collect()
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_servers_are_reached_by_the_proxy_of_the_control_plane() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let (temp, authority) = (TempDir::new(), Authority::make());
+    let (proxy, address) = Proxy::start().await;
+    let egress = format!("--egress-selector-config-file={}", config(&temp, "controlplane", address));
+    let old = Member::start(&etcd, &authority, "old", &["--runtime-config=batch/v1=false", &egress]);
+    let new = Member::start(&etcd, &authority, "new", &[]);
+    until("jobs are found elsewhere", async || old.get(JOBS, &[]).await.status == 200).await;
+    let other = new.server.url().replace("https://", "");
+    assert!(proxy.asked().contains(&other), "{other} in {:?}", proxy.asked());
 }
 
 #[tokio::test(flavor = "multi_thread")]
