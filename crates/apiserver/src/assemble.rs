@@ -133,8 +133,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
 
     // Authentication and authorization.
     let proxies = authentication.proxies.clone();
-    let mut asked_for = clients.authorities.names();
-    asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
+    let asked_for = std::iter::once(&clients).chain(&proxies).map(|bundle| bundle.authorities.clone()).collect();
     let serving = &config.serving;
     let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
     let resources = Catalog::new(binnacle_builtin::kinds(), features.clone());

@@ -46,6 +46,7 @@ struct Current {
     verifier: Arc<dyn ClientCertVerifier>,
     /// For certificates of version 1, which the verifier does not read.
     authorities: Vec<CertificateDer<'static>>,
+    names: Arc<[DistinguishedName]>,
     /// Unlike an address, never reused after the authorities were replaced.
     id: u64,
 }
@@ -97,9 +98,10 @@ impl Authorities {
         Ok(())
     }
 
-    /// Returns the names of the authorities, which are sent to clients for their choice of a certificate.
-    pub fn names(&self) -> Vec<DistinguishedName> {
-        self.current.load().verifier.root_hint_subjects().to_vec()
+    /// Returns the names of the authorities, which are sent to clients for their choice of a certificate. The list stays
+    /// the same one until the authorities are replaced.
+    pub fn names(&self) -> Arc<[DistinguishedName]> {
+        self.current.load().names.clone()
     }
 
     /// Returns the time until which the certificate of a connection is valid, even if no authority has signed it.
@@ -151,7 +153,8 @@ impl Current {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
             .build()
             .map_err(|error| broken(error.to_string()))?;
-        Ok(Self { verifier, authorities: kept, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
+        let names = verifier.root_hint_subjects().into();
+        Ok(Self { verifier, authorities: kept, names, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// Verifies a chain, and returns the leaf's contents and the time until which the chain is valid.

@@ -7,12 +7,14 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+use binnacle_authn::Authorities;
 use binnacle_meta::read_error;
 use binnacle_proxy::{tls12_signature, tls13_signature};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, NoServerSessionStorage};
+use rustls::server::{ClientHello, NoServerSessionStorage, ProducesTickets};
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -63,31 +65,101 @@ impl TlsFiles {
 
 /// The TLS configuration of the listener.
 pub struct Tls {
+    settings: TlsSettings,
+    ticketer: Arc<dyn ProducesTickets>,
+    certificates: Arc<Certificates>,
+    clients: Vec<Arc<Authorities>>,
+    /// Made again when authorities of clients were replaced.
+    made: ArcSwap<Made>,
+}
+
+/// What connections are answered with while the authorities of clients are the same.
+struct Made {
     /// For clients with AES instructions.
     aes: Arc<ServerConfig>,
     /// For clients without AES instructions.
     chacha: Arc<ServerConfig>,
-    certificates: Arc<Certificates>,
+    /// The names of each bundle of authorities.
+    names: Vec<Arc<[DistinguishedName]>>,
 }
 
 impl Tls {
-    /// `authorities` are sent to clients for the choice of a certificate.
+    /// The names of `clients` are sent to clients for their choice of a certificate: always the current ones.
     pub fn new(
         settings: &TlsSettings,
         default: DefaultCertificate,
         named: Vec<NamedCertificate>,
-        authorities: Vec<DistinguishedName>,
+        clients: Vec<Arc<Authorities>>,
     ) -> Result<Self, TlsError> {
-        let unusable = |error: rustls::Error| TlsError::Unusable(error.to_string());
         let certificates = Certificates::load(settings.provider(Preference::Aes), default, named)?;
         // Session tickets are kept by clients, so the server stores nothing for closed connections.
-        let ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
+        let ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| TlsError::Unusable(error.to_string()))?;
+        let made = ArcSwap::from_pointee(Made::new(settings, &ticketer, &certificates, names(&clients))?);
+        Ok(Self { settings: settings.clone(), ticketer, certificates, clients, made })
+    }
+
+    pub fn certificates(&self) -> &Arc<Certificates> {
+        &self.certificates
+    }
+
+    /// Returns the configuration for a client hello on a connection to one of our addresses, which may have its own
+    /// certificate for clients without a server name.
+    pub(crate) fn answer_to(&self, hello: &ClientHello<'_>, address: Option<IpAddr>) -> Arc<ServerConfig> {
+        let made = self.made();
+        let config = match Preference::of_client(hello.cipher_suites()) {
+            Preference::Aes => &made.aes,
+            Preference::ChaCha => &made.chacha,
+        };
+        match address.filter(|address| self.certificates.is_named(*address)) {
+            None => config.clone(),
+            Some(address) => {
+                let mut config = (**config).clone();
+                config.cert_resolver =
+                    Arc::new(Chooser { certificates: self.certificates.clone(), address: Some(address) });
+                Arc::new(config)
+            }
+        }
+    }
+
+    /// Returns the configurations, made anew if the authorities of clients were replaced.
+    fn made(&self) -> Arc<Made> {
+        let made = self.made.load_full();
+        let names = names(&self.clients);
+        if made.names.iter().zip(&names).all(|(old, new)| Arc::ptr_eq(old, new)) {
+            return made;
+        }
+        match Made::new(&self.settings, &self.ticketer, &self.certificates, names) {
+            Ok(new) => {
+                let new = Arc::new(new);
+                self.made.store(new.clone());
+                new
+            }
+            Err(error) => {
+                tracing::error!(%error, "clients are told of former authorities");
+                made
+            }
+        }
+    }
+}
+
+fn names(clients: &[Arc<Authorities>]) -> Vec<Arc<[DistinguishedName]>> {
+    clients.iter().map(|authorities| authorities.names()).collect()
+}
+
+impl Made {
+    fn new(
+        settings: &TlsSettings,
+        ticketer: &Arc<dyn ProducesTickets>,
+        certificates: &Arc<Certificates>,
+        names: Vec<Arc<[DistinguishedName]>>,
+    ) -> Result<Self, TlsError> {
         let config = |preference| {
             let provider = Arc::new(settings.provider(preference));
-            let verifier = Arc::new(AnyClient { provider: provider.clone(), authorities: authorities.clone() });
+            let authorities = names.iter().flat_map(|names| names.iter().cloned()).collect();
+            let verifier = Arc::new(AnyClient { provider: provider.clone(), authorities });
             let mut config = ServerConfig::builder_with_provider(provider)
                 .with_protocol_versions(&settings.versions())
-                .map_err(unusable)?
+                .map_err(|error| TlsError::Unusable(error.to_string()))?
                 .with_client_cert_verifier(verifier)
                 .with_cert_resolver(Arc::new(Chooser { certificates: certificates.clone(), address: None }));
             config.ignore_client_order = true;
@@ -99,29 +171,8 @@ impl Tls {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             Ok(Arc::new(config))
         };
-        Ok(Self { aes: config(Preference::Aes)?, chacha: config(Preference::ChaCha)?, certificates })
-    }
-
-    pub fn certificates(&self) -> &Arc<Certificates> {
-        &self.certificates
-    }
-
-    /// Returns the configuration for a client hello on a connection to one of our addresses, which may have its own
-    /// certificate for clients without a server name.
-    pub(crate) fn answer_to(&self, hello: &ClientHello<'_>, address: Option<IpAddr>) -> Arc<ServerConfig> {
-        let config = match Preference::of_client(hello.cipher_suites()) {
-            Preference::Aes => &self.aes,
-            Preference::ChaCha => &self.chacha,
-        };
-        match address.filter(|address| self.certificates.is_named(*address)) {
-            None => config.clone(),
-            Some(address) => {
-                let mut config = (**config).clone();
-                config.cert_resolver =
-                    Arc::new(Chooser { certificates: self.certificates.clone(), address: Some(address) });
-                Arc::new(config)
-            }
-        }
+        let (aes, chacha) = (config(Preference::Aes)?, config(Preference::ChaCha)?);
+        Ok(Self { aes, chacha, names })
     }
 }
 
@@ -171,5 +222,46 @@ impl ClientCertVerifier for AnyClient {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
+
+    use super::*;
+
+    fn authority(name: &str) -> (String, TlsFiles) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.self_signed(&key).unwrap();
+        let chain = vec![certificate.der().clone()];
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        (certificate.pem(), TlsFiles { chain, key })
+    }
+
+    #[test]
+    fn replaced_authorities_are_the_ones_that_clients_are_told_of() {
+        let (pem, files) = authority("first");
+        let clients = Arc::new(Authorities::from_pem("clients", pem.as_bytes()).unwrap());
+        let proxies = Arc::new(Authorities::from_pem("proxies", authority("front").0.as_bytes()).unwrap());
+        let settings = TlsSettings::default();
+        let default = DefaultCertificate::Made(files);
+        let tls = Tls::new(&settings, default, Vec::new(), vec![clients.clone(), proxies]).unwrap();
+        let before = tls.made();
+        assert!(Arc::ptr_eq(&tls.made(), &before));
+        let told = |made: &Made| -> Vec<String> {
+            let names = made.names.iter().flat_map(|names| names.iter());
+            names.map(|name| String::from_utf8_lossy(name.as_ref()).into_owned()).collect()
+        };
+        clients.replace(authority("second").0.as_bytes()).unwrap();
+        let after = tls.made();
+        assert!(!Arc::ptr_eq(&after.aes, &before.aes) && Arc::ptr_eq(&tls.made(), &after));
+        for (made, name) in [(&before, "first"), (&after, "second")] {
+            let told = told(made);
+            assert!(told.len() == 2 && told[0].contains(name) && told[1].contains("front"), "{told:?}");
+        }
     }
 }

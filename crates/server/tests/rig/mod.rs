@@ -113,7 +113,7 @@ impl Running {
         let port = BoundPort::bind(([127, 0, 0, 1], 0).into(), PortSharing::Refused).await.unwrap();
         let address = port.address();
         let mut listener = port.with_tls(
-            Tls::new(&TlsSettings::default(), DefaultCertificate::Made(files), Vec::new(), authorities.names())
+            Tls::new(&TlsSettings::default(), DefaultCertificate::Made(files), Vec::new(), vec![authorities.clone()])
                 .unwrap(),
         );
         listener = listener.limits(options.limits);
