@@ -30,7 +30,12 @@ pub async fn publish_authentication(resources: &Catalog, config: &Config) -> Res
     if there.object_at(&["data"]).is_some_and(|data| *data == merged) || merged.is_empty() {
         return Ok(());
     }
-    maps.update(NAMESPACE, AUTHENTICATION, "", |map| drop(map.make_object().insert("data", merged.clone()))).await
+    // Merged again with what is there when it is written: both bundles may change at once.
+    let update = maps.update(NAMESPACE, AUTHENTICATION, "", |map| {
+        let merged = merge(map.object_at(&["data"]), &wanted);
+        map.make_object().insert("data", merged);
+    });
+    update.await
 }
 
 /// Writes the current date, unless there is one already.
