@@ -76,7 +76,20 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
             for (each, report) in stage {
                 let (work, shutdown) = (work.clone(), shutdown.clone());
                 let name = each.name;
-                tasks.spawn(supervise(name, move || each.clone().run(work.clone(), report.clone(), shutdown.clone())));
+                let before = waited.iter().find(|step| each.after == Some(step.name)).cloned();
+                tasks.spawn(supervise(name, move || {
+                    let (each, before) = (each.clone(), before.clone());
+                    let (work, report, shutdown) = (work.clone(), report.clone(), shutdown.clone());
+                    async move {
+                        if let Some(before) = before {
+                            tokio::select! {
+                                () = before.wait() => {}
+                                () = shutdown.fired() => return,
+                            }
+                        }
+                        each.run(work, report, shutdown).await;
+                    }
+                }));
             }
         }
         while let Some(ended) = tasks.join_next().await {
@@ -114,6 +127,8 @@ struct Loop {
     name: &'static str,
     /// The names of other kube-apiserver hooks whose work this loop does as well.
     also: &'static [&'static str],
+    /// The step that has to be done before this loop begins.
+    after: Option<&'static str>,
     how: How,
 }
 
@@ -183,7 +198,9 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
             "kube-apiserver-autoregistration",
             &["apiservice-registration-controller"],
             apiservices::follow_registrations,
-        ),
+        )
+        // APIServices of definitions that have not been read yet must not be deleted.
+        .after("crd-informer-synced"),
         Loop::follow(
             "apiservice-status-local-available-controller",
             &["apiservice-status-remote-available-controller"],
@@ -214,12 +231,17 @@ impl Loop {
         Self {
             name,
             also: &[],
+            after: None,
             how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None, queues: &[] },
         }
     }
 
     fn follow(name: &'static str, also: &'static [&'static str], follow: Follow) -> Self {
-        Self { name, also, how: How::Follow(follow) }
+        Self { name, also, after: None, how: How::Follow(follow) }
+    }
+
+    fn after(self, step: &'static str) -> Self {
+        Self { after: Some(step), ..self }
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
@@ -364,5 +386,25 @@ impl Step {
         if done.wait_for(|done| *done).await.is_err() && !*done.borrow() {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_loops_wait_for_is_a_step_of_their_stage() {
+        let mut waiting = Vec::new();
+        for stage in stages(&Features::default()) {
+            let names: Vec<&str> = stage.iter().flat_map(Loop::names).collect();
+            for each in &stage {
+                let Some(before) = each.after else { continue };
+                assert!(names.contains(&before) && !each.names().any(|name| name == before), "{}", each.name);
+                waiting.push(each.name);
+            }
+        }
+        // Else APIServices of definitions that cannot be read yet would be deleted.
+        assert_eq!(waiting, ["kube-apiserver-autoregistration"]);
     }
 }
