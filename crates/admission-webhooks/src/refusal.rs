@@ -46,7 +46,7 @@ fn details(said: &Value) -> StatusDetails {
         causes: said.list_at(&["causes"]).iter().map(cause).collect(),
         retry_after_seconds: said
             .int_at(&["retryAfterSeconds"])
-            .and_then(|seconds| u32::try_from(seconds).ok())
+            .and_then(|seconds| i32::try_from(seconds).ok())
             .unwrap_or_default(),
     }
 }
@@ -83,6 +83,8 @@ mod tests {
             "metadata": {"continue": "c"},
             "details": {"name": "n", "retryAfterSeconds": 7, "causes": [{"field": "f"}]},
         });
+        let in_vain = refusal("w", Some(&value!({"details": {"retryAfterSeconds": (-5i64)}})));
+        assert_eq!(in_vain.details().map(|details| details.retry_after_seconds), Some(-5));
         let text = refusal("w", Some(&status)).to_json();
         assert_eq!(
             text,

@@ -85,7 +85,7 @@ impl Status {
     }
 
     /// `generateName` produced existing names too often: 409 with a hint to retry (or 429 if no name was left).
-    pub fn generate_name_conflict(resource: &GroupResource, name: &str, retry_after_seconds: u32) -> Self {
+    pub fn generate_name_conflict(resource: &GroupResource, name: &str, retry_after_seconds: i32) -> Self {
         let mut status = Self::about(
             StatusReason::AlreadyExists,
             409,
@@ -248,13 +248,13 @@ impl Status {
     }
 
     /// 504: the request exceeded its time limit.
-    pub fn timeout(message: impl std::fmt::Display, retry_after_seconds: u32) -> Self {
+    pub fn timeout(message: impl std::fmt::Display, retry_after_seconds: i32) -> Self {
         Self::plain(StatusReason::Timeout, 504, format!("Timeout: {message}"))
             .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
     }
 
     /// 504 with the cause for a resourceVersion that is newer than any that this server has seen.
-    pub fn too_large_resource_version(requested: u64, current: u64, retry_after_seconds: u32) -> Self {
+    pub fn too_large_resource_version(requested: u64, current: u64, retry_after_seconds: i32) -> Self {
         let message = format!("Too large resource version: {requested}, current: {current}");
         Self::plain(StatusReason::Timeout, 504, format!("Timeout: {message}")).with_details(StatusDetails {
             causes: vec![StatusCause {
@@ -267,7 +267,7 @@ impl Status {
         })
     }
 
-    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: i32) -> Self {
         Self::plain(StatusReason::TooManyRequests, 429, message)
             .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
     }

@@ -75,7 +75,7 @@ const CHUNK: usize = 128;
 /// The number of events that are undone in the cache rather than reading a list from the store.
 const EASILY_UNDONE: usize = 4096;
 /// The `retryAfterSeconds` of a read whose wait timed out.
-const RETRY: u32 = 1;
+const RETRY: i32 = 1;
 
 const EXPIRED_PAGE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
@@ -430,8 +430,8 @@ fn expired(options: &ListOptions, start: &str, scope: &str) -> Status {
 }
 
 /// Returns the seconds after which clients retry, more the longer the failure lasts.
-fn retry_after(downtime: Duration) -> u32 {
-    (0.06 * downtime.as_secs_f64()).exp().clamp(1.0, 30.0) as u32
+fn retry_after(downtime: Duration) -> i32 {
+    (0.06 * downtime.as_secs_f64()).exp().clamp(1.0, 30.0) as i32
 }
 
 #[cfg(test)]

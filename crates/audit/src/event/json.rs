@@ -177,7 +177,7 @@ fn write_details(details: &StatusDetails, object: &mut Members<'_>) {
             out.push(b'}');
         });
     }
-    if details.retry_after_seconds > 0 {
+    if details.retry_after_seconds != 0 {
         object.name("retryAfterSeconds");
         object.out.extend_from_slice(details.retry_after_seconds.to_string().as_bytes());
     }

@@ -10,8 +10,8 @@ pub struct StatusDetails {
     pub kind: String,
     pub uid: String,
     pub causes: Vec<StatusCause>,
-    /// Seconds; also sent as the `Retry-After` header.
-    pub retry_after_seconds: u32,
+    /// Seconds; also sent as the `Retry-After` header if positive. Webhooks may say less than that.
+    pub retry_after_seconds: i32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl StatusDetails {
             let causes: Vec<String> = self.causes.iter().map(|cause| cause.to_json(quoted)).collect();
             member(out, "causes", &format!("[{}]", causes.join(",")));
         }
-        if self.retry_after_seconds > 0 {
+        if self.retry_after_seconds != 0 {
             member(out, "retryAfterSeconds", &self.retry_after_seconds.to_string());
         }
         if separator == '{' {
