@@ -91,6 +91,12 @@ pub(crate) fn timed_out() -> Status {
     Status::timeout("request did not complete within requested timeout", 0)
 }
 
+/// Returns the status for a request whose deadline passed during a call. It is about the request: which webhook was waited
+/// for then is by chance.
+fn overtaken() -> Status {
+    Status::timeout("request did not complete within requested timeout - context deadline exceeded", 0)
+}
+
 impl Failure {
     fn call(why: impl Into<String>, code: u16) -> Self {
         Self::Call { why: why.into(), code, passed_over: None }
@@ -112,7 +118,7 @@ impl Failure {
     ) -> Result<(), Status> {
         let was_late = matches!(&self, Self::Call { passed_over: Some(PassedOver::Deadline), .. });
         if let Some(status) = self.settle(call, metrics) {
-            return Err(status);
+            return Err(if was_late { overtaken() } else { status });
         }
         note_open();
         if was_late {
