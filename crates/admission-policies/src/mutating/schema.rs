@@ -2,23 +2,28 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::GroupVersionKind;
+use binnacle_meta::{GroupVersion, GroupVersionKind, go_quote};
 use binnacle_registry::{Resource, Snapshot};
-use binnacle_schema::{Message, Value, decode, defaults};
+use binnacle_schema::{Message, Value, decode, defaults, json};
+
+/// The name of kube-apiserver's scheme in errors.
+const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 pub(crate) struct Schema<'s> {
+    snapshot: &'s Snapshot,
+    kind: &'s GroupVersionKind,
     pub(crate) message: &'s Message,
     /// `None` for kinds that are not stored.
     resource: Option<&'s Arc<Resource>>,
 }
 
 impl<'s> Schema<'s> {
-    pub(crate) fn find(snapshot: &'s Snapshot, kind: &GroupVersionKind) -> Option<Self> {
+    pub(crate) fn find(snapshot: &'s Snapshot, kind: &'s GroupVersionKind) -> Option<Self> {
         match snapshot.find_kind(&kind.group, &kind.version, &kind.kind) {
-            Some(resource) => Some(Self { message: &resource.message, resource: Some(resource) }),
+            Some(resource) => Some(Self { snapshot, kind, message: &resource.message, resource: Some(resource) }),
             None => {
                 let message = snapshot.kinds().kind(&kind.group, &kind.version, &kind.kind)?;
-                Some(Self { message, resource: None })
+                Some(Self { snapshot, kind, message, resource: None })
             }
         }
     }
@@ -28,15 +33,51 @@ impl<'s> Schema<'s> {
         self.complete(changed, false)
     }
 
-    /// As [`Schema::accept`], but unknown fields are errors, except in custom resources.
+    /// As [`Schema::accept`], but unknown fields and another kind are errors, except in custom resources.
     pub(crate) fn accept_strictly(&self, changed: Value) -> Result<Value, String> {
+        let changed = if self.is_custom() { changed } else { self.as_kind(changed)? };
         self.complete(changed, true)
+    }
+
+    fn is_custom(&self) -> bool {
+        self.resource.is_some_and(|resource| resource.collection.kind.custom.is_some())
+    }
+
+    /// Checks that a changed object is still of its kind, and names it if the object does not.
+    fn as_kind(&self, mut changed: Value) -> Result<Value, String> {
+        let kind = self.kind;
+        json::check_type_meta(&changed).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
+        let version = match changed.str_at(&["apiVersion"]) {
+            "" => kind.group_version(),
+            said => GroupVersion::parse(said).ok_or_else(|| format!("unexpected GroupVersion string: {said}"))?,
+        };
+        let name = Some(changed.str_at(&["kind"])).filter(|name| !name.is_empty()).unwrap_or(&kind.kind).to_owned();
+        if version == kind.group_version() && name == kind.kind {
+            let members = changed.make_object();
+            members.insert("kind", kind.kind.clone());
+            members.insert("apiVersion", kind.api_version());
+            return Ok(changed);
+        }
+        let Some(message) = self.snapshot.kinds().kind(&version.group, &version.version, &name) else {
+            let (name, version) = (go_quote(&name), go_quote(&version.to_string()));
+            return Err(format!("no kind {name} is registered for version {version} in scheme {}", go_quote(SCHEME)));
+        };
+        // It is read as the kind that it names, and cannot be brought back to its own.
+        let decoded = decode::value(changed, message).map_err(|error| error.to_string())?;
+        if let Some(error) = decoded.findings.strict_error() {
+            return Err(error);
+        }
+        let package = kind.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
+        let (version, kind) = (&version.version, &kind.kind);
+        Err(format!(
+            "failed to convert object: converting ({version}.{name}) to ({package}.{kind}): unknown conversion"
+        ))
     }
 
     fn complete(&self, changed: Value, strict: bool) -> Result<Value, String> {
         let mut object = changed;
         match self.resource {
-            Some(resource) if resource.collection.kind.custom.is_some() => resource.set_defaults(&mut object),
+            Some(resource) if self.is_custom() => resource.set_defaults(&mut object),
             resource => {
                 let decoded = decode::value(object, self.message).map_err(|error| error.to_string())?;
                 if let Some(error) = decoded.findings.strict_error().filter(|_| strict) {
