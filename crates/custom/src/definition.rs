@@ -73,8 +73,8 @@ pub struct Scale {
 }
 
 impl Definition {
-    /// The paths in an object that [`Definition::part`] needs: all but the schemas, of which it needs the names of the
-    /// top-level fields.
+    /// The paths in an object that [`Definition::part`] needs: all but the schemas, of which it needs to know
+    /// whether there are any.
     pub const PARTS: &[&[&str]] = &[
         &["metadata", "name"],
         &["metadata", "uid"],
@@ -223,10 +223,7 @@ impl Version {
             served: version.bool_at(&["served"]),
             storage: version.bool_at(&["storage"]),
             deprecation,
-            schema: version
-                .at(&SCHEMA)
-                .filter(|schema| !schema.is_null())
-                .map(|schema| SchemaSource::new(origin, n, schema)),
+            schema: version.at(&SCHEMA).filter(|schema| !schema.is_null()).map(|_| SchemaSource::new(origin, n)),
             status: version.at(&["subresources", "status"]).is_some_and(|status| !status.is_null()),
             scale,
             columns: version.list_at(&["additionalPrinterColumns"]).to_vec(),

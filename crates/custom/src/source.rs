@@ -4,8 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use binnacle_meta::Text;
-use binnacle_schema::{Object, Value};
+use binnacle_schema::Value;
 use binnacle_structural::Unsupported;
 use parking_lot::Mutex;
 
@@ -23,8 +22,6 @@ pub struct SchemaOrigin(Mutex<Arc<dyn SchemaReader>>);
 pub struct SchemaSource {
     origin: Arc<SchemaOrigin>,
     version: usize,
-    /// The names of the top-level fields, in the object's order.
-    pub(crate) fields: Vec<Text>,
     /// The reason why the schema cannot be served, if that was found.
     pub(crate) unsupported: Option<Unsupported>,
 }
@@ -70,11 +67,9 @@ impl fmt::Debug for SchemaOrigin {
 }
 
 impl SchemaSource {
-    /// Returns the source of the n-th version; `schema` has at least the names of its properties.
-    pub(crate) fn new(origin: &Arc<SchemaOrigin>, version: usize, schema: &Value) -> Self {
-        let properties = schema.object_at(&["properties"]).into_iter().flat_map(Object::iter);
-        let fields = properties.map(|(name, _)| name.clone()).collect();
-        Self { origin: origin.clone(), version, fields, unsupported: None }
+    /// Returns the source of the n-th version.
+    pub(crate) fn new(origin: &Arc<SchemaOrigin>, version: usize) -> Self {
+        Self { origin: origin.clone(), version, unsupported: None }
     }
 
     /// Reads the schema.

@@ -100,7 +100,8 @@ fn kind_type(
     description.field_labels = FieldLabels::of_fields(labels.collect(), UnknownLabel::NotSupported);
     if version.status {
         let mut status = SubresourceDescription::status(&[]);
-        status.resets = main_fields(version, &["metadata"]);
+        // Others than the status are put back, too, but only these never have a manager, whatever the schema has.
+        status.resets = ["metadata", "spec"].map(Text::new_static).to_vec();
         description.resets = vec![Text::new_static("status")];
         description.subresources.push(status);
     }
@@ -148,15 +149,6 @@ fn kind_type(
         kinds: Shared::Made(kinds.clone()),
     };
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
-}
-
-/// Returns the fields that a write of the status resets: the top-level ones except the status, and `more`.
-fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
-    let mut fields: Vec<Text> = more.iter().map(|name| Text::new_static(name)).collect();
-    let own = version.schema.iter().flat_map(|schema| &schema.fields);
-    let own = own.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
-    fields.extend(own.cloned());
-    fields
 }
 
 /// Returns the names in a simple JSON path.
