@@ -9,7 +9,7 @@ use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, cbor, decode, json, yaml};
 
 use super::patched::{Expected, Patch};
-use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
+use super::{Answer, Call, check_name};
 use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::{APPLY_CBOR, ApplyFormat, PatchType};
@@ -41,15 +41,13 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let mut change = |live: Option<&Value>| {
         let target =
             Target { context: &context, resource: &resource, manager: &manager, subresource: &call.subresource };
-        let mut object = match (&configuration, &patch, live) {
+        let object = match (&configuration, &patch, live) {
             (Some(configuration), _, live) => configuration.apply(&target, live)?,
             (None, Some(patch), Some(live)) => target.patch(patch.as_ref().map_err(Clone::clone)?, live)?,
             _ => return Err(Status::not_found(&resource.group_resource(), &name)),
         };
         check_name(&object, &name, &resource, &context)?;
-        if let Some(uids) = object::dedup_owner_references(&mut object) {
-            context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
-        }
+        // Unlike those of other writes, duplicate owners are only taken out after admission.
         Ok(resource.sent(object))
     };
     let updated = match kind {

@@ -108,6 +108,11 @@ impl Patch {
             (Content::Strategic(_), Finding::UnknownField(path)) => format!("unknown field \"{path}\""),
             _ => finding.to_string(),
         });
+        let mut found: Vec<String> = found.collect();
+        if matches!(self.content, Content::Strategic(_)) {
+            // The converter sorts what it finds.
+            found.sort();
+        }
         let complaints: Vec<String> = self.complaints.iter().cloned().chain(found).collect();
         match self.validation {
             FieldValidation::Ignore => {}
