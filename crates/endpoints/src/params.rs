@@ -294,6 +294,14 @@ fn dry_run(query: &Query) -> Vec<String> {
 }
 
 /// Reads booleans of the query as kube-apiserver: `false` and `0` are false, any other present value is true.
+/// Errors: 400 for a read that asks for the object without what is of its cluster, as could be done before 1.18.
+pub(crate) fn no_export(query: &Query) -> Result<(), Status> {
+    match query.flag("export") {
+        true => Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported")),
+        false => Ok(()),
+    }
+}
+
 fn boolean(query: &Query, name: &str) -> bool {
     query.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
 }

@@ -14,6 +14,7 @@ use crate::{params, respond};
 
 pub(crate) async fn handle(call: Call) -> Answer {
     let output = call.output(false)?;
+    params::no_export(&call.request.query)?;
     let context = call.read_context();
     let resource = Arc::clone(&call.resource);
     let text = call.request.query.get("resourceVersion").unwrap_or("");

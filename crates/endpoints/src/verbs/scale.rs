@@ -35,6 +35,7 @@ pub(crate) async fn handle(call: Call, verb: Verb) -> Answer {
 
 async fn get(call: Call) -> Answer {
     let output = call.output(false)?;
+    params::no_export(&call.request.query)?;
     let context = call.read_context();
     let stored = call.resource.get_object(&context, call.name(), Match::Consistent).await?;
     if let Some(fields) = &call.resource.collection.kind.scale
