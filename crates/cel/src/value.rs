@@ -3,6 +3,7 @@
 mod display;
 mod equality;
 mod list;
+mod list_types;
 mod map;
 mod time;
 
@@ -15,8 +16,9 @@ use binnacle_meta::Text;
 use binnacle_schema as schema;
 
 pub use self::display::go_double;
-pub(crate) use self::equality::{add_lists, compare, equal};
+pub(crate) use self::equality::{compare, equal};
 pub use self::list::List;
+pub(crate) use self::list_types::add_lists;
 pub(crate) use self::map::{Entries, Key};
 pub use self::map::{Fields, Map};
 pub use self::time::Timestamp;

@@ -1,11 +1,8 @@
 //! Equality and order of values.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 
-use binnacle_meta::Text;
-
-use super::{List, Map, Val};
+use super::{List, Map, Val, list_types};
 use crate::declared::{DeclType, ListKind, Shape};
 use crate::error::Error;
 use crate::meter::Meter;
@@ -51,8 +48,8 @@ fn lists(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
         return Ok(false);
     }
     match a.decl().map(|ty| &ty.shape) {
-        Some(Shape::List { kind: ListKind::Set, .. }) => same_set(meter, a, b),
-        Some(Shape::List { kind: ListKind::Map(keys), .. }) => same_map(meter, a, b, keys),
+        Some(Shape::List { kind: ListKind::Set, .. }) => list_types::equal_sets(meter, a, b),
+        Some(Shape::List { kind: ListKind::Map(keys), .. }) => list_types::equal_list_maps(meter, a, b, keys),
         _ => {
             for i in 0..a.len() {
                 if !equal(meter, &a.get(i)?, &b.get(i)?)? {
@@ -62,102 +59,6 @@ fn lists(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
             Ok(true)
         }
     }
-}
-
-/// Compares sets, independent of the order.
-fn same_set(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
-    let mut seen = HashSet::new();
-    for item in b.iter() {
-        let item = item?;
-        let mut found = None;
-        for (i, other) in a.iter().enumerate() {
-            if equal(meter, &other?, &item)? {
-                found = Some(i);
-                break;
-            }
-        }
-        match found {
-            Some(i) => seen.insert(i),
-            None => return Ok(false),
-        };
-    }
-    Ok(seen.len() == a.len())
-}
-
-/// Compares list maps: elements with the same keys, in any order.
-fn same_map(meter: &Meter, a: &List<'_>, b: &List<'_>, keys: &[Text]) -> Result<bool, Error> {
-    let mut seen = HashSet::new();
-    for item in b.iter() {
-        let item = item?;
-        let Some((i, other)) = position_by_keys(meter, a, &item, keys)? else { return Ok(false) };
-        if !equal(meter, &other, &item)? {
-            return Ok(false);
-        }
-        seen.insert(i);
-    }
-    Ok(seen.len() == a.len())
-}
-
-/// Returns the index of the last element of a list with the same keys as another element.
-fn position_by_keys<'a>(
-    meter: &Meter,
-    list: &List<'a>,
-    item: &Val<'_>,
-    keys: &[Text],
-) -> Result<Option<(usize, Val<'a>)>, Error> {
-    for i in (0..list.len()).rev() {
-        let other = list.get(i)?;
-        if same_keys(meter, &other, item, keys)? {
-            return Ok(Some((i, other)));
-        }
-    }
-    Ok(None)
-}
-
-fn same_keys(meter: &Meter, a: &Val<'_>, b: &Val<'_>, keys: &[Text]) -> Result<bool, Error> {
-    let (Val::Map(a), Val::Map(b)) = (a, b) else { return Ok(false) };
-    for key in keys {
-        let same = match (a.find_name(key)?, b.find_name(key)?) {
-            (Some(a), Some(b)) => equal(meter, &a, &b)?,
-            (None, None) => true,
-            _ => false,
-        };
-        if !same {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Returns `a + b` by the list type: sets get missing elements, list maps are merged by keys.
-pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<List<'a>, Error> {
-    let kind = match a.decl() {
-        Some(DeclType { shape: Shape::List { kind, .. }, .. }) => kind.clone(),
-        _ => ListKind::Atomic,
-    };
-    if kind == ListKind::Atomic {
-        return a.join(b);
-    }
-    let mut values: Vec<Val<'a>> = a.iter().collect::<Result<_, _>>()?;
-    for item in b.iter() {
-        let item = item?;
-        let mut at = None;
-        for (i, value) in values.iter().enumerate() {
-            let same = match &kind {
-                ListKind::Map(keys) => same_keys(meter, value, &item, keys)?,
-                _ => equal(meter, value, &item)?,
-            };
-            if same {
-                at = Some(i);
-                break;
-            }
-        }
-        match at {
-            Some(i) => values[i] = item,
-            None => values.push(item),
-        }
-    }
-    Ok(List::from(values))
 }
 
 fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {

@@ -1,4 +1,4 @@
-//! Lists: of a tree, of values, or two lists concatenated.
+//! Lists: of a tree, of values, or sums of other lists.
 
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ pub enum List<'a> {
     /// Holds the type of the list.
     Tree(&'a [schema::Value], Option<&'a DeclType>),
     Values(Arc<Vec<Val<'a>>>),
+    /// The sum of lists with a list type, which is that of the first one.
+    Merged(Arc<[Val<'a>]>, &'a DeclType),
     /// Not copied, so that repeated concatenation of long lists is cheap in time and memory.
     Joined(Arc<(List<'a>, List<'a>, usize)>),
 }
@@ -25,6 +27,7 @@ impl<'a> List<'a> {
         match self {
             Self::Tree(items, _) => items.len(),
             Self::Values(values) => values.len(),
+            Self::Merged(values, _) => values.len(),
             Self::Joined(parts) => parts.2,
         }
     }
@@ -42,6 +45,7 @@ impl<'a> List<'a> {
         match self {
             Self::Tree(items, ty) => element(&items[index], *ty),
             Self::Values(values) => Ok(values[index].clone()),
+            Self::Merged(values, _) => Ok(values[index].clone()),
             Self::Joined(parts) => match index.checked_sub(parts.0.len()) {
                 None => parts.0.get(index),
                 Some(index) => parts.1.get(index),
@@ -53,11 +57,12 @@ impl<'a> List<'a> {
         (0..self.len()).map(|i| self.get(i))
     }
 
-    /// Returns the type of a list of a tree.
+    /// Returns the type of a list of a tree, or of a sum of such lists.
     pub(crate) fn decl(&self) -> Option<&'a DeclType> {
         match self {
             Self::Tree(_, ty) => *ty,
-            _ => None,
+            Self::Merged(_, ty) => Some(ty),
+            Self::Values(_) | Self::Joined(_) => None,
         }
     }
 

@@ -129,6 +129,73 @@ fn transitions() {
     assert!(judge(schema(), once("second"), Some(once("first"))).errors.is_empty());
 }
 
+/// Elements of sets and list maps are found as in kube-apiserver, which was asked for these results.
+#[test]
+fn lists_with_types() {
+    let set = |items: Value| value!({"type": "array", "x-kubernetes-list-type": "set", "items": (items)});
+    let list_map = |keys: Value| {
+        value!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": (keys), "items": {
+            "type": "object", "properties": {
+                "a-b": {"type": "string"}, "x": {"type": "string"}, "y": {"type": "integer"}, "v": {"type": "integer"},
+            },
+        }})
+    };
+    let schema = |rule: &str| {
+        value!({"type": "object", "x-kubernetes-validations": [{"rule": (rule)}], "properties": {
+            "s": (set(value!({"type": "string"}))),
+            "i": (set(value!({"type": "integer"}))),
+            "n": (set(value!({"type": "number"}))),
+            "t": (set(value!({"type": "string", "format": "date-time"}))),
+            "d": (set(value!({"type": "string", "format": "duration"}))),
+            "b": (set(value!({"type": "string", "format": "byte"}))),
+            "dashed": (list_map(value!(["a-b"]))),
+            "keyed": (list_map(value!(["x", "y"]))),
+        }})
+    };
+    let xy = |x: &str, y: i64| value!({"x": (x), "y": (y)});
+    let dashed = |name: &str| value!({"a-b": (name)});
+    let both = || value!([(xy("a", 1)), (xy("b", 1))]);
+    let time = || value!(["2020-01-01T00:00:00Z"]);
+    #[rustfmt::skip]
+    let cases = [
+        ("self.s == oldSelf.s", value!(["b", "a"]), value!(["a", "b"]), "the order does not matter", true),
+        ("self.s == oldSelf.s", value!(["b", "a"]), value!(["a", "a"]), "all of the other's elements are found", true),
+        ("oldSelf.s == self.s", value!(["b", "a"]), value!(["a", "a"]), "b is not", false),
+        ("self.s + ['c'] == ['c', 'b', 'a']", value!(["b", "a"]), value!([]), "a sum is a set", true),
+        ("size(self.s + ['c'] + ['d', 'c', 'd']) == 4", value!(["b", "a"]), value!([]), "and no more than a set", true),
+        ("size(['c'] + self.s + ['c']) == 4", value!(["b", "a"]), value!([]), "a literal is no set", true),
+        ("self.i + [3] == [3, 2, 1]", value!([1i64, 2i64]), value!([]), "whole numbers", true),
+        ("self.n == self.n", value!([1.5f64, 2.5f64]), value!([]), "fractions", true),
+        ("self.n == self.n", value!([1i64, 2.5f64]), value!([]), "whole numbers of type number are not found", false),
+        ("size(self.n + self.n) == 3", value!([1i64, 2.5f64]), value!([]), "and added again", true),
+        ("self.t == self.t", (time()), value!([]), "times are not found", false),
+        ("size(self.t + self.t) == 2", (time()), value!([]), "and added again", true),
+        ("self.d == self.d", value!(["1h"]), value!([]), "durations are not found", false),
+        ("self.keyed == oldSelf.keyed", (both()), value!([(xy("b", 1)), (xy("a", 1))]), "the order does not matter", true),
+        ("self.keyed == oldSelf.keyed", (both()), value!([(xy("b", 1)), (xy("a", 2))]), "another y", false),
+        ("self.keyed + oldSelf.keyed == [oldSelf.keyed[0], self.keyed[0]]", (both()), value!([(xy("b", 1))]), "a sum is keyed", true),
+        ("self.dashed == oldSelf.dashed", value!([(dashed("x")), (dashed("y"))]), value!([(dashed("x")), (dashed("y"))]),
+         "no key is found by an escaped name, so all are the same", false),
+        ("size(self.dashed + oldSelf.dashed) == 1", value!([(dashed("x"))]), value!([(dashed("y"))]), "all are the same", true),
+    ];
+    for (rule, new, old, why, holds) in cases {
+        let name = rule.split_once("elf.").unwrap().1.split([' ', ')']).next().unwrap();
+        let of = |list| {
+            let mut object = value!({});
+            object.make_at(&[]).insert(name, list);
+            object
+        };
+        assert_eq!(judge(schema(rule), of(new), Some(of(old))).errors.is_empty(), holds, "{rule}: {why}");
+    }
+    let unhashable = judge(schema("self.b == self.b"), value!({"b": ["aGk="]}), None);
+    assert_eq!(
+        texts(&unhashable.errors),
+        [
+            r#"<nil>: Invalid value: "object": internal error: runtime error: hash of unhashable type []uint8 evaluating rule: self.b == self.b"#
+        ]
+    );
+}
+
 #[test]
 fn what_was_wrong_before_is_forgiven() {
     let schema = || {

@@ -1,0 +1,149 @@
+//! Equality and sums of sets and list maps.
+//!
+//! kube-apiserver finds elements by Go's equality of what it keeps: texts as they are in JSON, and names of keys as
+//! expressions write them. What that does not find is not found here.
+
+use binnacle_meta::Text;
+use binnacle_schema as schema;
+
+use super::{List, Map, Val, equal};
+use crate::declared::{DeclType, ListKind, Shape, escape};
+use crate::error::Error;
+use crate::meter::Meter;
+
+/// Returns true if `b` has as many elements as `a`, all of which are in `a`.
+pub(super) fn equal_sets(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
+    elements_of_set(a)?;
+    for item in b.iter() {
+        if !has(meter, a, &item?)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns true if `b` has as many elements as `a`, each equal to the last one with the same keys in `a`.
+pub(super) fn equal_list_maps(meter: &Meter, a: &List<'_>, b: &List<'_>, keys: &[Text]) -> Result<bool, Error> {
+    let keys = escaped(keys);
+    let values: Vec<Val<'_>> = a.iter().collect::<Result<_, _>>()?;
+    for item in b.iter() {
+        let item = item?;
+        let Some(i) = position(meter, &values, &item, &keys)? else { return Ok(false) };
+        if !equal(meter, &values[i], &item)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns `a + b` by the list type, which the sum has as well: sets get missing elements, list maps are merged by
+/// keys.
+pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<List<'a>, Error> {
+    let Some((ty, kind)) = a.decl().and_then(|ty| Some((ty, kind(ty)?))) else { return a.join(b) };
+    let values = match kind {
+        ListKind::Atomic => return a.join(b),
+        ListKind::Set => {
+            let mut values = elements_of_set(&a)?;
+            let len = values.len();
+            for item in b.iter() {
+                let item = item?;
+                if !has(meter, &a, &item)? && !contains(meter, &values[len..], &item)? {
+                    values.push(item);
+                }
+            }
+            values
+        }
+        ListKind::Map(keys) => {
+            let keys = escaped(keys);
+            let mut values: Vec<Val<'a>> = a.iter().collect::<Result<_, _>>()?;
+            let len = values.len();
+            for item in b.iter() {
+                let item = item?;
+                match position(meter, &values[..len], &item, &keys)? {
+                    Some(i) => values[i] = item,
+                    None => values.push(item),
+                }
+            }
+            values
+        }
+    };
+    Ok(List::Merged(values.into(), ty))
+}
+
+fn kind(ty: &DeclType) -> Option<&ListKind> {
+    match &ty.shape {
+        Shape::List { kind, .. } => Some(kind),
+        _ => None,
+    }
+}
+
+/// Returns the elements of a set.
+///
+/// # Errors
+/// If they are lists or maps, which the reference cannot keep in a set.
+fn elements_of_set<'a>(set: &List<'a>) -> Result<Vec<Val<'a>>, Error> {
+    let values: Vec<Val<'a>> = set.iter().collect::<Result<_, _>>()?;
+    let name = values.iter().find_map(|value| match value {
+        Val::List(_) => Some("[]interface {}"),
+        Val::Map(_) => Some("map[string]interface {}"),
+        _ => None,
+    });
+    name.map_or(Ok(values), |name| Err(unhashable(name)))
+}
+
+fn unhashable(name: &str) -> Error {
+    Error::new(format!("internal error: runtime error: hash of unhashable type {name}"))
+}
+
+/// Returns true if an item is among the elements of a set that can be found.
+fn has(meter: &Meter, set: &List<'_>, item: &Val<'_>) -> Result<bool, Error> {
+    if matches!(item, Val::Bytes(_)) {
+        return Err(unhashable("[]uint8"));
+    }
+    for i in 0..set.len() {
+        if is_findable(set, i) && equal(meter, &set.get(i)?, item)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns true if the value of an element in expressions is the one that JSON has: a text of a time is not a time.
+fn is_findable(set: &List<'_>, index: usize) -> bool {
+    let List::Tree(items, Some(DeclType { shape: Shape::List { element, .. }, .. })) = set else { return true };
+    match element.shape {
+        Shape::Date | Shape::DateTime | Shape::Duration => false,
+        Shape::Double => !matches!(items[index], schema::Value::Int(_)),
+        _ => true,
+    }
+}
+
+fn contains(meter: &Meter, values: &[Val<'_>], item: &Val<'_>) -> Result<bool, Error> {
+    for value in values {
+        if equal(meter, value, item)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the names by which keys are looked up.
+fn escaped(keys: &[Text]) -> Vec<Text> {
+    keys.iter().map(|key| escape(key).unwrap_or_else(|| key.clone())).collect()
+}
+
+/// Returns the index of the last value with the same keys as `item`.
+fn position(meter: &Meter, values: &[Val<'_>], item: &Val<'_>, keys: &[Text]) -> Result<Option<usize>, Error> {
+    // Objects that an expression made have no keys.
+    let Val::Map(Map::Tree(item, _)) = item else { return Ok(None) };
+    let key = |object: &'_ schema::Object, key: &Text| object.get(key).filter(|value| !value.is_null()).cloned();
+    let wanted: Vec<Option<schema::Value>> = keys.iter().map(|name| key(item, name)).collect();
+    for (i, value) in values.iter().enumerate().rev() {
+        meter.work(1)?;
+        let Val::Map(Map::Tree(object, _)) = value else { continue };
+        if keys.iter().zip(&wanted).all(|(name, wanted)| key(object, name) == *wanted) {
+            return Ok(Some(i));
+        }
+    }
+    Ok(None)
+}
