@@ -54,6 +54,8 @@ pub(crate) fn object(
     let given = value.str_at(&["apiVersion"]);
     let wanted = GroupVersion::new(expected.group, expected.version);
     if given != wanted.to_string() {
+        // A version that begins with a slash has no group.
+        let given = GroupVersion::parse(given).unwrap_or_else(|| GroupVersion::new("", given));
         return Err(Status::bad_request(format!(
             "the API version in the data ({given}) does not match the expected API version ({wanted})"
         )));
@@ -118,6 +120,9 @@ pub(crate) fn decoded(
     tell_unknown: bool,
 ) -> Result<Decoded, (Value, String)> {
     debug_assert!(resource.collection.kind.custom.is_some());
+    if value.get("apiVersion").is_some_and(Value::is_null) {
+        return Err((value, NULL_VERSION.to_owned()));
+    }
     // Objects of other kinds are refused later.
     let read = match is_of(resource, &value) {
         true => custom.read(&mut value, tell_unknown),
@@ -141,5 +146,7 @@ fn is_of(resource: &Resource, object: &Value) -> bool {
 
 /// Go's error for an object without a version.
 pub(crate) const NO_VERSION: &str = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+/// Go's error for an object whose version is null.
+const NULL_VERSION: &str = ".apiVersion accessor error: <nil> is of the type <nil>, expected string";
 /// The media types of bodies of custom resources.
 const TEXT_MEDIA_TYPES: [&str; 2] = ["application/json", "application/yaml"];

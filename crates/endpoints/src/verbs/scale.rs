@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersio
 use binnacle_patch::apply;
 use binnacle_registry::{Context, Match, Resource, UpdateOptions, object};
 use binnacle_request::Response;
-use binnacle_schema::{Limits, Message, Object, Value, decode, json};
+use binnacle_schema::{Message, Object, Value, decode, json};
 use binnacle_scheme::{ScaleFields, Verb};
 
 use super::patch::patch_type;
@@ -57,8 +57,8 @@ async fn update(mut call: Call) -> Answer {
     let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND, kinds };
     let encoding = call.input()?;
     let decoded = body::typed(&context, &expected, message(&resource)?, encoding, &bytes, params.validation);
-    if decoded.is_err() && resource.collection.kind.custom.is_some() && is_another_type(&bytes) {
-        return Err(Status::bad_request(ANOTHER_TYPE));
+    if decoded.is_err() && resource.collection.kind.custom.is_some() {
+        return Err(Status::bad_request(UNREADABLE));
     }
     let (scale, _) = decoded?;
     audit::note_request_object(&call.request.record, &scale);
@@ -71,17 +71,10 @@ async fn update(mut call: Call) -> Answer {
     .await
 }
 
-/// The error of kube-apiserver for the scale of a custom resource of another kind or version: the scheme that has scales
-/// is not the one that converts custom resources.
-const ANOTHER_TYPE: &str =
+/// The error of kube-apiserver for the scale of a custom resource that cannot be decoded: the scheme that has scales is not
+/// the one in which it looks for the kind to name in the error.
+const UNREADABLE: &str =
     "no kind is registered for the type v1.Scale in scheme \"pkg/apiserver/customresource_handler.go:781\"";
-
-/// Returns true for JSON that names another kind or version than that of scales.
-fn is_another_type(body: &[u8]) -> bool {
-    json::type_meta(body, &Limits::default()).is_ok_and(|meta| {
-        (!meta.kind.is_empty() && meta.kind != KIND) || (!meta.api_version.is_empty() && meta.api_version != SCALE)
-    })
-}
 
 async fn patch(mut call: Call) -> Answer {
     let kind = patch_type(&call)?;
