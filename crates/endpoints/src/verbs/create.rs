@@ -1,9 +1,11 @@
-//! POST of a collection.
+//! POST of a collection, or of an object's path, which is the same.
 
 use std::sync::Arc;
 
+use binnacle_authz::permit_create;
 use binnacle_meta::Status;
 use binnacle_registry::object;
+use binnacle_request::{CreatePermit, RequestInfo};
 
 use super::{Answer, Call, DUPLICATE_OWNERS};
 use crate::params::{self, WriteKind};
@@ -24,10 +26,21 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
     }
     managed::created(&context, &resource, &call.manager(&params), &mut object);
+    let own_name = object::name(&object).to_owned();
     let object = resource.sent(object);
     // A request that was not authorized as a create is refused.
     let permit = call.request.permit.for_create();
     let permit = permit.ok_or_else(|| Status::internal("the request was not authorized as a create"))?;
+    let is_covered = call.name().is_empty() || call.name() == own_name;
+    let permit = if is_covered { permit } else { ask_by_name(&call, &own_name).await? };
     let stored = managed::create(&context, &resource, &permit, object, bytes.len()).await?;
     respond::object(&resource, output, include, 201, stored.object)
+}
+
+/// Returns the question for the permit for an object that was sent to a path with another name, which only authorizers
+/// regard: who may create an object of that name alone may not create another one.
+fn ask_by_name(call: &Call, name: &str) -> impl Future<Output = Result<CreatePermit, Status>> + Send + use<> {
+    let info = RequestInfo { name: name.into(), ..(*call.request.info).clone() };
+    let (authorizer, user) = (Arc::clone(&call.authorizer), Arc::clone(&call.request.user));
+    async move { permit_create(&*authorizer, &info, &user).await }
 }
