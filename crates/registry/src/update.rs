@@ -281,8 +281,14 @@ impl Resource {
             &path,
         );
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
-        // Validation of a kind repeats this check, and kube-apiserver reports the errors of both.
-        if !self.is_of_another_type(object) {
+        let check = strategy.checks_metadata_on_update(&situation);
+        let is_checked_by_kind = match check {
+            MetadataCheck::Nothing => false,
+            MetadataCheck::AllAlone | MetadataCheck::OnceForMain => subresource.is_empty(),
+            _ => true,
+        };
+        // Validation of a kind mostly repeats this check, and kube-apiserver reports the errors of both.
+        if is_checked_by_kind && check != MetadataCheck::AllAlone && !self.is_of_another_type(object) {
             errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
         }
         let domains = |errors: &mut FieldErrors| {
@@ -294,8 +300,12 @@ impl Resource {
             let rule = |name: &str, prefix: bool| strategy.validate_name(&collection.features, name, prefix);
             errors.extend(validate_metadata::validate(new_metadata, collection.kind.namespaced, rule, &path));
         };
-        match strategy.checks_metadata_on_update() {
-            MetadataCheck::All if subresource.is_empty() => all(&mut errors),
+        match check {
+            MetadataCheck::All | MetadataCheck::AllAlone if subresource.is_empty() => all(&mut errors),
+            MetadataCheck::AllThenChangeOfParts => {
+                all(&mut errors);
+                domains(&mut errors);
+            }
             MetadataCheck::AllThenChange if subresource.is_empty() => {
                 all(&mut errors);
                 domains(&mut errors);
@@ -306,7 +316,9 @@ impl Resource {
             }
             _ => {}
         }
-        domains(&mut errors);
+        if is_checked_by_kind {
+            domains(&mut errors);
+        }
         let mut tolerated = Vec::new();
         let found = strategy.validate_change(subresource, &situation, object, old, &mut tolerated);
         tolerated.into_iter().for_each(|text| context.warn(text));

@@ -30,17 +30,26 @@ pub enum DeleteGrace {
     Seconds(i64),
 }
 
-/// The further checks of a metadata update, and their order: `all` checks metadata as a whole, `domains` the domains in
-/// the names of its finalizers. The check that all kinds share comes in addition.
+/// The further checks of a metadata update, and their order: `change` is the check that the registry makes of every
+/// update, `all` checks metadata as a whole, `domains` the domains in the names of its finalizers. Subresources have
+/// `change`, `domains` unless something else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataCheck {
-    /// `domains`
+    /// Nothing, nor for subresources.
+    Nothing,
+    /// `change`, `domains`
     Once,
-    /// `all`, `domains`
+    /// `change`, `domains`, and nothing for subresources.
+    OnceForMain,
+    /// `all`, `domains`, and nothing for subresources.
+    AllAlone,
+    /// `change`, `all`, `domains`
     All,
-    /// `all`, `domains`, `domains`
+    /// `change`, `all`, `domains`, `domains`
     AllThenChange,
-    /// `domains`, `all`, `domains`
+    /// `change`, `all`, `domains`, `domains`, for subresources as well.
+    AllThenChangeOfParts,
+    /// `change`, `domains`, `all`, `domains`
     ChangeThenAll,
 }
 
@@ -190,7 +199,8 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// Returns the further metadata check of the kind's update rules, beside the registry's own check: its errors are
     /// then reported twice, as by kube-apiserver.
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, situation: &StrategyContext<'_>) -> MetadataCheck {
+        let _ = situation;
         MetadataCheck::Once
     }
 

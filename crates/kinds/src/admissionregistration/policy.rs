@@ -17,8 +17,8 @@ pub(crate) struct MutatingAdmissionPolicy;
 pub(crate) struct ValidatingAdmissionPolicy;
 
 impl Strategy for MutatingAdmissionPolicy {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn checks_finalizer_domains(&self) -> bool {
@@ -55,8 +55,8 @@ impl Strategy for MutatingAdmissionPolicy {
 }
 
 impl Strategy for ValidatingAdmissionPolicy {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn checks_finalizer_domains(&self) -> bool {

@@ -16,8 +16,8 @@ pub(crate) struct MutatingAdmissionPolicyBinding;
 pub(crate) struct ValidatingAdmissionPolicyBinding;
 
 impl Strategy for MutatingAdmissionPolicyBinding {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn checks_finalizer_domains(&self) -> bool {
@@ -50,8 +50,8 @@ impl Strategy for MutatingAdmissionPolicyBinding {
 }
 
 impl Strategy for ValidatingAdmissionPolicyBinding {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn checks_finalizer_domains(&self) -> bool {

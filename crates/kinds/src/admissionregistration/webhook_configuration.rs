@@ -18,8 +18,8 @@ pub(crate) struct MutatingWebhookConfiguration;
 pub(crate) struct ValidatingWebhookConfiguration;
 
 impl Strategy for MutatingWebhookConfiguration {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn checks_finalizer_domains(&self) -> bool {
@@ -59,8 +59,8 @@ impl Strategy for MutatingWebhookConfiguration {
 }
 
 impl Strategy for ValidatingWebhookConfiguration {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn checks_finalizer_domains(&self) -> bool {

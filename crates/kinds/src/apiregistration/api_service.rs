@@ -12,7 +12,7 @@ use crate::{MetadataCheck, Strategy, StrategyContext};
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::All
     }
 

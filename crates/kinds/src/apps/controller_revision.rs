@@ -25,7 +25,7 @@ impl Strategy for ControllerRevision {
     }
 
     /// The data of a revision is immutable.
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

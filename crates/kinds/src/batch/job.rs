@@ -94,7 +94,7 @@ impl Strategy for Job {
         errors
     }
 
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

@@ -8,13 +8,17 @@ use binnacle_schema::{Object, Value};
 use super::validation::{self, Endpoint};
 use crate::Features;
 use crate::prepare::{objects_at, put_back};
-use crate::{Strategy, StrategyContext};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct CertificateSigningRequest;
 
 const CONDITIONS: &[&str] = &["status", "conditions"];
 
 impl Strategy for CertificateSigningRequest {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllThenChangeOfParts
+    }
+
     /// Removes the identity of the requester; the registry's hook for this kind sets it to that of the caller.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let spec = object.make_at(&["spec"]);

@@ -16,7 +16,7 @@ pub(super) const IMMUTABLE_SET: &str = "field is immutable when `immutable` is s
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

@@ -15,7 +15,7 @@ const CONTROLLER: &str = "endpoint-controller";
 pub(super) struct Endpoints;
 
 impl Strategy for Endpoints {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

@@ -8,7 +8,7 @@ use binnacle_validation::{checks, names};
 
 use crate::equality::equal;
 use crate::tree::member;
-use crate::{Strategy, StrategyContext, internal};
+use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
 const NAME_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
@@ -16,6 +16,11 @@ const NOTE_MAX: usize = 1024;
 pub(super) struct Event;
 
 impl Strategy for Event {
+    fn checks_metadata_on_update(&self, situation: &StrategyContext<'_>) -> MetadataCheck {
+        // The older version has no rules for metadata.
+        if is_lenient(situation) { MetadataCheck::Nothing } else { MetadataCheck::Once }
+    }
+
     fn reports_metadata(&self) -> bool {
         false
     }

@@ -14,8 +14,8 @@ const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRe
 pub(super) struct LimitRange;
 
 impl Strategy for LimitRange {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -47,7 +47,7 @@ impl Strategy for Namespace {
         names::dns1123_label_name(name, prefix)
     }
 
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

@@ -64,7 +64,7 @@ impl Strategy for PersistentVolume {
         validation::validate(object, None)
     }
 
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

@@ -53,7 +53,7 @@ impl Strategy for PersistentVolumeClaim {
         validation::validate(object, None)
     }
 
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

@@ -49,7 +49,7 @@ impl Strategy for Secret {
         errors
     }
 
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

@@ -17,7 +17,7 @@ impl Strategy for ServiceAccount {
         clean_secret_references(object);
     }
 
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

@@ -15,8 +15,8 @@ use crate::{MetadataCheck, Strategy, StrategyContext};
 pub(crate) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -16,8 +16,8 @@ const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list",
 pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

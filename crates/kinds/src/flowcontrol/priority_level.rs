@@ -18,8 +18,8 @@ const HASH_BITS: i64 = 60;
 pub(crate) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

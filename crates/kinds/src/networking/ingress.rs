@@ -17,7 +17,7 @@ const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 pub(crate) struct Ingress;
 
 impl Strategy for Ingress {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

@@ -14,7 +14,7 @@ const CONTROLLER_MAX: usize = 250;
 pub(crate) struct IngressClass;
 
 impl Strategy for IngressClass {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 

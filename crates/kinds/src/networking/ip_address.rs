@@ -6,13 +6,17 @@ use binnacle_validation::{ip, names};
 
 use crate::Features;
 use crate::checks::{immutable_struct, invalid_each, present, required_path_segment, spec_path};
-use crate::{Strategy, StrategyContext};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 const PARENT: &[&str] = &["spec", "parentRef"];
 
 pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllThenChange
+    }
+
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = spec_path().child("parentRef");

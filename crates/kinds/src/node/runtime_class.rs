@@ -12,7 +12,7 @@ use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 pub(crate) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::All
     }
 

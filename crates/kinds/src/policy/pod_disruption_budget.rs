@@ -6,11 +6,15 @@ use binnacle_validation::{conditions, numbers, selectors};
 
 use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{clear_status, first_generation, next_generation, put_back};
-use crate::{Strategy, StrategyContext, internal};
+use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
 pub(crate) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::Nothing
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }

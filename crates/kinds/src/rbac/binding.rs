@@ -17,7 +17,7 @@ pub(crate) struct ClusterRoleBinding;
 pub(crate) struct RoleBinding;
 
 impl Strategy for ClusterRoleBinding {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 
@@ -41,7 +41,7 @@ impl Strategy for ClusterRoleBinding {
 }
 
 impl Strategy for RoleBinding {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct ClusterRole;
 pub(crate) struct Role;
 
 impl Strategy for ClusterRole {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 
@@ -34,7 +34,7 @@ impl Strategy for ClusterRole {
 }
 
 impl Strategy for Role {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

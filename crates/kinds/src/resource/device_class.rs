@@ -16,7 +16,7 @@ pub(crate) struct DeviceClass;
 const GATED: &[Gated] = &[Gated { feature: "DRAExtendedResource", fields: &[&["spec", "extendedResourceName"]] }];
 
 impl Strategy for DeviceClass {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

@@ -34,7 +34,7 @@ const STATUS: &[Gated] = &[
 ];
 
 impl Strategy for ResourceClaim {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

@@ -33,7 +33,7 @@ impl Strategy for ResourceClaimTemplate {
     }
 
     /// kube-apiserver checks the whole template once more, its metadata included, although nothing of it may change.
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

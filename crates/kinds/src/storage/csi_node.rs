@@ -16,8 +16,8 @@ const NODE_ID_MAX: usize = 256;
 pub(crate) struct CsiNode;
 
 impl Strategy for CsiNode {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

@@ -11,7 +11,7 @@ use crate::{MetadataCheck, Strategy, StrategyContext};
 pub(crate) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

@@ -18,7 +18,7 @@ use crate::{MetadataCheck, Strategy, StrategyContext};
 pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 

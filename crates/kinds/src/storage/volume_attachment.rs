@@ -13,8 +13,8 @@ use crate::{MetadataCheck, Strategy, StrategyContext};
 pub(crate) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
-        MetadataCheck::All
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::AllAlone
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -10,7 +10,7 @@ use crate::{MetadataCheck, Strategy, StrategyContext};
 pub(crate) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
-    fn checks_metadata_on_update(&self) -> MetadataCheck {
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::ChangeThenAll
     }
 
