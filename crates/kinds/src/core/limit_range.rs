@@ -32,11 +32,10 @@ impl Strategy for LimitRange {
         }
     }
 
-    /// Sets the name of an object without `name` and `generateName` to its new uid, as in kube-apiserver.
+    /// An object without `name` and `generateName` is named as uids are, but not by its own.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        let uid = object.str_at(&["metadata", "uid"]).to_owned();
-        if object.str_at(&["metadata", "name"]).is_empty() && !uid.is_empty() {
-            object.make_at(&["metadata"]).insert("name", uid);
+        if object.str_at(&["metadata", "name"]).is_empty() {
+            object.make_at(&["metadata"]).insert("name", uuid::Uuid::new_v4().to_string());
         }
     }
 
