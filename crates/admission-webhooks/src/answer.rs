@@ -3,7 +3,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_meta::go_quote;
+use binnacle_meta::{GroupVersion, go_quote};
 use binnacle_schema::{Limits, Value, decode};
 use binnacle_scheme::Kinds;
 use binnacle_webhook::ReviewKind;
@@ -105,9 +105,16 @@ fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), Str
 
 /// Decodes the review in a document.
 fn review(kinds: &dyn Kinds, body: &[u8], version: ReviewVersion) -> Result<Value, String> {
-    let tree = ReviewKind { group: GROUP, version: version.as_str(), kind: KIND }.read(body, &LIMITS)?;
-    let message = kinds.kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?;
-    decode::value_within(tree, message, &LIMITS).map(|decoded| decoded.value).map_err(|error| error.to_string())
+    let typed = |tree: Value, message| {
+        decode::value_within(tree, message, &LIMITS).map(|decoded| decoded.value).map_err(|error| error.to_string())
+    };
+    let of_another_kind = |given: &GroupVersion, kind: &str, tree: &Value| {
+        let message = kinds.kind(&given.group, &given.version, kind);
+        message.map_or(Ok(()), |message| typed(tree.clone(), message).map(drop))
+    };
+    let expected = ReviewKind { group: GROUP, version: version.as_str(), kind: KIND };
+    let tree = expected.read(body, &LIMITS, of_another_kind)?;
+    typed(tree, kinds.kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?)
 }
 
 fn texts(map: Option<&Value>) -> Vec<(String, String)> {
@@ -185,6 +192,14 @@ mod tests {
                 two,
                 false,
                 unreadable("converting (v1.AdmissionReview) to (v1beta1.AdmissionReview): unknown conversion"),
+            ),
+            (
+                v1(r#"{"allowed":"yes"}"#),
+                two,
+                false,
+                unreadable(
+                    "json: cannot unmarshal string into Go struct field AdmissionResponse.response.allowed of type bool",
+                ),
             ),
             (
                 r#"{"kind":"Status","apiVersion":"v1"}"#.to_owned(),

@@ -16,7 +16,14 @@ pub struct ReviewKind<'a> {
 
 impl ReviewKind<'_> {
     /// Decodes the body, JSON or YAML. A missing kind or version counts as the expected one, and is not filled in.
-    pub fn read(&self, body: &[u8], limits: &Limits) -> Result<Value, String> {
+    /// `decode` checks the types of a document by its version and kind: one of another kind must be readable as that
+    /// before it is refused.
+    pub fn read(
+        &self,
+        body: &[u8],
+        limits: &Limits,
+        decode: impl FnOnce(&GroupVersion, &str, &Value) -> Result<(), String>,
+    ) -> Result<Value, String> {
         let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
         let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
         let tree = if is_json {
@@ -32,13 +39,16 @@ impl ReviewKind<'_> {
         };
         let kind = Some(tree.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(self.kind);
         if given.group != self.group || given.version != self.version || kind != self.kind {
+            if self.is_known(&given, kind) {
+                decode(&given, kind, &tree)?;
+            }
             return Err(self.other(&given, kind));
         }
         Ok(if tree.is_null() { Value::Object(Object::new()) } else { tree })
     }
 
-    /// Returns the error for a document of another kind.
-    fn other(&self, given: &GroupVersion, kind: &str) -> String {
+    /// Returns true for a kind that kube-apiserver could read.
+    fn is_known(&self, given: &GroupVersion, kind: &str) -> bool {
         // The kinds of `meta.k8s.io/v1` that each API group has.
         const IN_ALL_GROUPS: [&str; 7] = [
             "WatchEvent",
@@ -50,11 +60,18 @@ impl ReviewKind<'_> {
             "PatchOptions",
         ];
         const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"];
-        let is_ours = given.group == self.group && matches!(given.version.as_str(), "v1" | "v1beta1");
-        let is_known = is_ours && (kind == self.kind || IN_ALL_GROUPS.contains(&kind))
-            || given.group.is_empty() && given.version == "v1" && UNVERSIONED.contains(&kind);
-        if is_known {
-            let from = if is_ours && kind != self.kind { "v1" } else { given.version.as_str() };
+        self.is_ours(given) && (kind == self.kind || IN_ALL_GROUPS.contains(&kind))
+            || given.group.is_empty() && given.version == "v1" && UNVERSIONED.contains(&kind)
+    }
+
+    fn is_ours(&self, given: &GroupVersion) -> bool {
+        given.group == self.group && matches!(given.version.as_str(), "v1" | "v1beta1")
+    }
+
+    /// Returns the error for a document of another kind.
+    fn other(&self, given: &GroupVersion, kind: &str) -> String {
+        if self.is_known(given, kind) {
+            let from = if self.is_ours(given) && kind != self.kind { "v1" } else { given.version.as_str() };
             let (version, wanted) = (self.version, self.kind);
             return format!("converting ({from}.{kind}) to ({version}.{wanted}): unknown conversion");
         }
@@ -75,6 +92,10 @@ mod tests {
     fn kinds() {
         let review = ReviewKind { group: "g.io", version: "v1", kind: "Review" };
         let typed = "couldn't get version/kind; json parse error: json: cannot unmarshal";
+        let refuse = |given: &GroupVersion, kind: &str, tree: &Value| match tree.get("bad") {
+            Some(_) => Err(format!("{} {kind} cannot be read", given.version)),
+            None => Ok(()),
+        };
         let no_kind = |kind: &str, version: &str| {
             format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\"")
         };
@@ -91,6 +112,7 @@ mod tests {
                 r#"{"apiVersion":"v1","kind":"Status"}"#,
                 Err("converting (v1.Status) to (v1.Review): unknown conversion".into()),
             ),
+            (r#"{"apiVersion":"g.io/v1beta1","bad":1}"#, Err("v1beta1 Review cannot be read".into())),
             (r#"{"apiVersion":"g.io/v9","kind":"Review"}"#, Err(no_kind("Review", "g.io/v9"))),
             (r#"{"apiVersion":"g.io/v1","kind":"Other"}"#, Err(no_kind("Other", "g.io/v1"))),
             (r#"{"kind":7}"#, Err(format!("{typed} number into Go struct field .kind of type string"))),
@@ -102,7 +124,7 @@ mod tests {
             ),
         ] {
             let limits = Limits { max_bytes: 1 << 20, max_depth: 16, max_yaml_nodes: 100, max_memory: usize::MAX };
-            assert_eq!(review.read(body.as_bytes(), &limits).map(drop), want, "{body}");
+            assert_eq!(review.read(body.as_bytes(), &limits, refuse).map(drop), want, "{body}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use binnacle_custom::Definition;
-use binnacle_meta::{FieldErrors, FieldPath, Text, aggregate, go_quote};
+use binnacle_meta::{FieldErrors, FieldPath, GroupVersion, Text, aggregate, go_quote};
 use binnacle_schema::{Limits, Object, Value, json, value};
 use binnacle_scheme::{Converted, Converter};
 use binnacle_validation::metadata;
@@ -106,7 +106,12 @@ impl ConversionWebhook {
             let code = answer.code;
             return Err(failed(format!("0-length response with status code: {code} and content type: {media}")));
         }
-        let review = ReviewKind { group: GROUP, version, kind: REVIEW }.read(&answer.body, &LIMITS).map_err(failed)?;
+        let of_another_kind = |given: &GroupVersion, kind: &str, tree: &Value| match kind {
+            REVIEW => answer::check_types(tree, &given.version),
+            _ => Ok(()),
+        };
+        let expected = ReviewKind { group: GROUP, version, kind: REVIEW };
+        let review = expected.read(&answer.body, &LIMITS, of_another_kind).map_err(failed)?;
         answer::check_types(&review, version).map_err(failed)?;
         converted_objects(&review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
