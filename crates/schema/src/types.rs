@@ -136,6 +136,8 @@ pub enum Ty {
     SchemaOrStrings(MessageRef),
     Message(MessageRef),
     List(Box<Ty>),
+    /// A list with a list type of its own, where there is no field to have it: in lists and maps of custom resources.
+    ListOf(Box<(Ty, ListType)>),
     StaticList(&'static Ty),
     /// A list that protobuf wraps in a message whose field 1 has the elements (`ExtraValue`, `Verbs`); an ordinary list
     /// in JSON. [`Ty::element`] treats it as a list.
@@ -228,6 +230,11 @@ impl Message {
         self
     }
 
+    /// Returns true for a message that a definition made: what it says may have changed since objects were stored.
+    pub fn is_of_definition(&self) -> bool {
+        matches!(self.fields, Cow::Owned(_))
+    }
+
     /// Returns the fields prepared for protobuf.
     pub(crate) fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| Plan::new(&self.fields))
@@ -285,6 +292,7 @@ impl Ty {
     pub fn element(&self) -> Option<&Ty> {
         match self {
             Self::List(inner) => Some(inner),
+            Self::ListOf(list) => Some(&list.0),
             Self::StaticList(inner) | Self::StaticWrappedList(inner) => Some(inner),
             _ => None,
         }

@@ -10,8 +10,6 @@ use crate::structural::{Additional, ListType, MapType, SchemaType, Structural};
 
 /// Returns the message of a resource, for server-side apply and field managers. `object_meta` is the message of
 /// metadata; without a schema the other members are unknown.
-///
-/// The list type of a list inside a list or map is lost: such lists are atomic.
 pub fn message(name: impl Into<Text>, schema: Option<&Structural>, object_meta: &MessageRef) -> Message {
     let view = View { object_meta };
     let Some(schema) = schema else {
@@ -47,7 +45,7 @@ impl View<'_> {
         let others = match &schema.additional {
             Additional::Any(false) => None,
             Additional::Any(true) => Some(Ty::Json),
-            Additional::Schema(additional) => Some(self.ty(additional, preserve)),
+            Additional::Schema(additional) => Some(self.element(additional, preserve)),
             Additional::Unset if preserve || fields.is_empty() => Some(Ty::Json),
             Additional::Unset => None,
         };
@@ -58,13 +56,7 @@ impl View<'_> {
     }
 
     fn field(&self, name: &Text, schema: &Structural, preserve: bool) -> Field {
-        let list_type = match (schema.list_type, schema.map_type) {
-            (Some(ListType::Set), _) => FieldListType::Set,
-            (Some(ListType::Map), _) => FieldListType::Map(schema.list_map_keys.to_vec().into()),
-            (Some(ListType::Atomic), _) | (None, Some(MapType::Atomic)) => FieldListType::Atomic,
-            (None, Some(MapType::Granular)) => FieldListType::Granular,
-            (None, None) => FieldListType::Unset,
-        };
+        let list_type = list_type_of(schema);
         let default = schema.default.as_deref().map(|default| json::to_string(default).into());
         Field { list_type, default, ..Field::new(name.clone(), self.ty(schema, preserve)) }
     }
@@ -82,14 +74,14 @@ impl View<'_> {
                 Some(_) => Ty::Time,
             },
             Some(SchemaType::Array) => match &schema.items {
-                Some(items) => Ty::List(Box::new(self.ty(items, preserve))),
+                Some(items) => Ty::List(Box::new(self.element(items, preserve))),
                 None => Ty::List(Box::new(Ty::Json)),
             },
             Some(SchemaType::Object) => match &schema.additional {
                 // A message can be marked as atomic at any position.
                 _ if structured || schema.map_type == Some(MapType::Atomic) => self.shared(schema, preserve),
                 Additional::Any(false) => self.shared(schema, preserve),
-                Additional::Schema(additional) => Ty::Map(Box::new(self.ty(additional, preserve))),
+                Additional::Schema(additional) => Ty::Map(Box::new(self.element(additional, preserve))),
                 Additional::Any(true) | Additional::Unset => Ty::Map(Box::new(Ty::Json)),
             },
             None if schema.int_or_string => Ty::IntOrString,
@@ -98,8 +90,28 @@ impl View<'_> {
         }
     }
 
+    /// Returns the type of elements or values, with the list type that fields have besides their type.
+    fn element(&self, schema: &Structural, preserve: bool) -> Ty {
+        match (self.ty(schema, preserve), list_type_of(schema)) {
+            (Ty::List(inner), list_type @ (FieldListType::Set | FieldListType::Map(_))) => {
+                Ty::ListOf(Box::new((*inner, list_type)))
+            }
+            (ty, _) => ty,
+        }
+    }
+
     fn shared(&self, schema: &Structural, preserve: bool) -> Ty {
         Ty::Message(MessageRef::Shared(Arc::new(self.structure(schema, schema.embedded, preserve))))
+    }
+}
+
+fn list_type_of(schema: &Structural) -> FieldListType {
+    match (schema.list_type, schema.map_type) {
+        (Some(ListType::Set), _) => FieldListType::Set,
+        (Some(ListType::Map), _) => FieldListType::Map(schema.list_map_keys.to_vec().into()),
+        (Some(ListType::Atomic), _) | (None, Some(MapType::Atomic)) => FieldListType::Atomic,
+        (None, Some(MapType::Granular)) => FieldListType::Granular,
+        (None, None) => FieldListType::Unset,
     }
 }
 
@@ -129,6 +141,13 @@ mod tests {
                     "inner": {"type": "object", "properties": {"a": {"type": "string"}}},
                 }},
                 "free": {"type": "object"},
+                "lists": {"type": "array", "items": {
+                    "type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"},
+                }},
+                "sets": {"type": "object", "additionalProperties": {
+                    "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"],
+                    "items": {"type": "object", "properties": {"a": {"type": "string"}}},
+                }},
                 "data": {"type": "string", "format": "byte"},
                 "since": {"type": "string", "format": "date-time"},
             }},
@@ -153,6 +172,10 @@ mod tests {
         // Unknown members are preserved in nested objects as well.
         assert!(open.get("inner").unwrap().ty.message().unwrap().others.is_some());
         assert!(matches!(spec.get("free").unwrap().ty, Ty::Map(_)));
+        let in_list = spec.get("lists").unwrap().ty.element().unwrap();
+        assert!(matches!(in_list, Ty::ListOf(list) if list.1 == FieldListType::Set));
+        let in_map = spec.get("sets").unwrap().ty.map_value().unwrap();
+        assert!(matches!(in_map, Ty::ListOf(list) if list.1 == FieldListType::Map(vec![Text::new("a")].into())));
         assert!(matches!(spec.get("data").unwrap().ty, Ty::String));
         assert!(matches!(spec.get("since").unwrap().ty, Ty::Time));
     }

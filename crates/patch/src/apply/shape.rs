@@ -75,7 +75,11 @@ impl<'s> Shape<'s> {
             return Self::of_message(message);
         }
         if let Some(element) = ty.element() {
-            return Self::List { element, relation: Relation::Atomic };
+            let relation = match ty {
+                Ty::ListOf(list) => Relation::declared(&list.1),
+                _ => Relation::Atomic,
+            };
+            return Self::List { element, relation };
         }
         if let Some(value) = ty.map_value() {
             return Self::Map { value, atomic: false };
@@ -123,12 +127,18 @@ impl<'s> Shape<'s> {
 impl<'s> Relation<'s> {
     fn of(field: &'s Field) -> Self {
         match &field.list_type {
-            ListType::Set => Self::Set,
-            ListType::Map(keys) => Self::Keys(keys),
             // Older types have only a strategy for strategic merge patch, which kube-apiserver uses as the list type.
             ListType::Unset if field.patch.merge && field.patch.merge_key.is_empty() => Self::Set,
             ListType::Unset if field.patch.merge => Self::Keys(std::slice::from_ref(&field.patch.merge_key)),
-            _ => Self::Atomic,
+            declared => Self::declared(declared),
+        }
+    }
+
+    fn declared(list_type: &'s ListType) -> Self {
+        match list_type {
+            ListType::Set => Self::Set,
+            ListType::Map(keys) => Self::Keys(keys),
+            ListType::Unset | ListType::Atomic | ListType::Granular => Self::Atomic,
         }
     }
 

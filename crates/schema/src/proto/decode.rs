@@ -335,7 +335,9 @@ impl<'a> Decoder<'a> {
             Ty::SchemaOrArray(schema) => self.schema_or(range, Or::Array, schema, out, depth)?,
             Ty::SchemaOrStrings(schema) => self.schema_or(range, Or::Strings, schema, out, depth)?,
             Ty::StaticWrappedList(element) => self.wrapped(range, element, out, depth)?,
-            Ty::List(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => return Err(nested().into()),
+            Ty::List(_) | Ty::ListOf(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => {
+                return Err(nested().into());
+            }
             Ty::String | Ty::Message(_) => self.delimited(range, ty, out, depth)?,
             Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => unreachable!("numbers are not delimited"),
         };

@@ -169,7 +169,7 @@ impl<'v> Encoder<'v> {
             }),
             // A list in the place of one value: protobuf wraps it in a message.
             Ty::StaticWrappedList(element) => self.wrapped(element, value, out),
-            Ty::List(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => put_varint(0, out),
+            Ty::List(_) | Ty::ListOf(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => put_varint(0, out),
             Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => unreachable!("numbers are not delimited"),
         }
     }

@@ -365,7 +365,7 @@ impl<'a> Writer<'a, '_> {
             Ty::SchemaOrArray(schema) => self.schema_or(range, Or::Array, schema, depth),
             Ty::SchemaOrStrings(schema) => self.schema_or(range, Or::Strings, schema, depth),
             Ty::StaticWrappedList(element) => self.wrapped(range, element, depth),
-            Ty::List(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => Err(nested().into()),
+            Ty::List(_) | Ty::ListOf(_) | Ty::StaticList(_) | Ty::Map(_) | Ty::StaticMap(_) => Err(nested().into()),
             Ty::String | Ty::Message(_) => self.delimited(range, ty, depth),
             Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => unreachable!("numbers are not delimited"),
         }
