@@ -4,6 +4,7 @@ use binnacle_meta::Text;
 
 use super::element::PathElement;
 use super::set::{Node, Set};
+use super::shape::Shape;
 
 /// An error for text that is no set of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,12 @@ pub(super) fn meets(text: &str, set: &Set) -> bool {
 /// Returns true if a text of the server has all members of `set`, and its leaves as leaves.
 pub(super) fn holds(text: &str, set: &Set) -> bool {
     Reader { text, at: 0 }.holds(set, MAX_DEPTH).unwrap_or(false)
+}
+
+/// Returns true if a text of the server has members below an atomic value of this shape.
+pub(super) fn divides(text: &str, shape: Shape<'_>) -> bool {
+    // An invalid text counts as true, so that it is parsed.
+    Reader { text, at: 0 }.divides(shape, MAX_DEPTH).unwrap_or(true)
 }
 
 /// Returns the compact text of a set: elements in order, starting with `.` for a member that has members below.
@@ -182,6 +189,45 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Scans an object, and only those members of which there is a shape.
+    fn divides(&mut self, shape: Shape<'_>, depth: usize) -> Result<bool, BadFields> {
+        self.expect(b'{')?;
+        if depth == 0 {
+            return Err(BadFields);
+        }
+        if self.take(b'}') {
+            return Ok(false);
+        }
+        loop {
+            let raw = self.string()?;
+            self.expect(b':')?;
+            let below = match raw.as_bytes() {
+                b"." => None,
+                [b'f', b':', name @ ..] if !name.contains(&b'\\') => shape.member(&raw[2..]),
+                [b'f', b':', ..] => shape.member(&unescape(raw)?[2..]),
+                _ => shape.element(),
+            };
+            match below {
+                None | Some(Shape::Scalar(_) | Shape::Deduced) => self.pass()?,
+                Some(below) if below.is_leaf() => {
+                    if !self.text[self.at..].starts_with("{}") {
+                        return Ok(true);
+                    }
+                    self.pass()?;
+                }
+                Some(below) => {
+                    if self.divides(below, depth - 1)? {
+                        return Ok(true);
+                    }
+                }
+            }
+            if self.take(b'}') {
+                return Ok(false);
+            }
+            self.expect(b',')?;
+        }
+    }
+
     /// Reads the name of a member, and returns its node in `set`.
     fn node_of<'s>(&mut self, set: &'s Set) -> Result<Option<&'s Node>, BadFields> {
         let raw = self.string()?;
@@ -281,6 +327,8 @@ fn unescape(raw: &str) -> Result<String, BadFields> {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_schema::{Field, ListType, Message, Ty};
+
     use super::*;
 
     #[test]
@@ -325,6 +373,26 @@ mod tests {
         }
         assert!(!holds("{nonsense", &whole));
         assert!(meets("{nonsense", &whole));
+    }
+
+    #[test]
+    fn divided_values() {
+        let list = || Ty::List(Box::new(Ty::String));
+        let atomic = Field { list_type: ListType::Atomic, ..Field::new("map", Ty::Map(Box::new(Ty::String))) };
+        let message =
+            Message::new("", vec![atomic, Field::new("list", list()), Field::new("maps", Ty::Map(Box::new(list())))]);
+        for (text, want) in [
+            ("{}", false),
+            (r#"{"f:map":{},"f:list":{},"f:none":{"f:a":{}}}"#, false),
+            (r#"{"f:map":{"f:a":{}}}"#, true),
+            (r#"{"f:map":{".":{},"f:a":{}}}"#, true),
+            (r#"{"f:list":{"v:\"a\"":{}}}"#, true),
+            (r#"{"f:maps":{".":{},"f:a\n":{},"f:b":{}}}"#, false),
+            (r#"{"f:maps":{"f:a\n":{"i:0":{}}}}"#, true),
+            ("{nonsense", true),
+        ] {
+            assert_eq!(divides(text, Shape::of_message(&message)), want, "{text}");
+        }
     }
 
     #[test]

@@ -94,6 +94,14 @@ impl Entry {
         }
     }
 
+    /// Adapts the set to fields that have become atomic, if there are any.
+    pub(super) fn adapt(&mut self, shape: Shape<'_>) {
+        if matches!(&self.owned, Owned::Text(text) if !fields::divides(text, shape)) {
+            return;
+        }
+        self.set().reconcile(shape);
+    }
+
     /// Removes fields from the manager's set. With the `shape` of the object, the set is first adapted to fields that
     /// have become atomic.
     pub(super) fn take(&mut self, fields: &Set, shape: Option<Shape<'_>>) {

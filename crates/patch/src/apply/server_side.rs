@@ -204,7 +204,8 @@ impl Merge<'_> {
             if !versions.iter().any(|(version, _)| *version == entry.api_version) {
                 let comparison =
                     track::in_version(update, self.request.versions, &entry.api_version, self.live, merged);
-                versions.push((entry.api_version.clone(), comparison.map_err(failed)?));
+                let comparison = comparison.map_err(failed)?.map(|(comparison, _)| comparison);
+                versions.push((entry.api_version.clone(), comparison));
             }
         }
         let comparison = |entry: &Entry| {

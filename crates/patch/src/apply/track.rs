@@ -92,6 +92,10 @@ pub(super) fn updated(
     versions: Option<&dyn Versions>,
 ) -> Result<Vec<Entry>, CompareError> {
     let changes = changes(update, old, new)?;
+    if update.message.is_of_definition() {
+        let shape = Shape::of_message(update.message);
+        entries.iter_mut().filter(|entry| entry.api_version == update.api_version).for_each(|entry| entry.adapt(shape));
+    }
     let mut own = Entry::new(update.manager, false, update.api_version, update.subresource);
     own.time = Some(Time::from_unix(update.now, 0).to_string().into());
     // The set of a manager that writes the same fields repeatedly, like a controller, is not parsed.
@@ -188,7 +192,7 @@ fn take_from_others(
     versions: Option<&dyn Versions>,
 ) -> Result<(), CompareError> {
     // One conversion for each version, however many managers wrote through it.
-    let mut elsewhere: Vec<(Text, Option<Comparison>)> = Vec::new();
+    let mut elsewhere: Vec<(Text, Option<(Comparison, &Message)>)> = Vec::new();
     let mut failure = None;
     entries.retain_mut(|entry| {
         let changes = match versions {
@@ -204,7 +208,12 @@ fn take_from_others(
                     elsewhere.len() - 1
                 });
                 match &elsewhere[at].1 {
-                    Some(comparison) => comparison,
+                    Some((comparison, message)) => {
+                        if message.is_of_definition() {
+                            entry.adapt(Shape::of_message(message));
+                        }
+                        comparison
+                    }
                     None => return false,
                 }
             }
@@ -218,14 +227,14 @@ fn take_from_others(
     failure.map_or(Ok(()), Err)
 }
 
-/// Returns the differences in another version; `None` if that is no longer served.
-pub(super) fn in_version(
+/// Returns the differences in another version, and its schema; `None` if that is no longer served.
+pub(super) fn in_version<'v>(
     update: &Update<'_>,
-    versions: &dyn Versions,
+    versions: &'v dyn Versions,
     api_version: &str,
     old: &Value,
     new: &Value,
-) -> Result<Option<Comparison>, CompareError> {
+) -> Result<Option<(Comparison, &'v Message)>, CompareError> {
     // A created object has no old one to convert.
     let old = match old.as_object().is_some_and(Object::is_empty) {
         true => old.clone(),
@@ -238,5 +247,6 @@ pub(super) fn in_version(
     };
     let new = converted(versions, new, api_version).map_err(CompareError::of("failed to convert new object"))?;
     let Some((new, message)) = new else { return Ok(None) };
-    changes(&Update { message, api_version, ..*update }, &old, &new).map(Some)
+    let changes = changes(&Update { message, api_version, ..*update }, &old, &new)?;
+    Ok(Some((changes, message)))
 }
