@@ -109,8 +109,19 @@ impl CustomSchema for VersionSchema {
         self.of_object(object).is_ok_and(|schema| schema.set_defaults(object))
     }
 
-    fn read_applied(&self, object: &mut Value) -> Result<(), String> {
-        let reading = Reading { applied: true, ..self.reading(false) };
-        self.schema.resource().read(object, reading).map(drop).map_err(|error| error.to_string())
+    fn read_applied(&self, object: &mut Value) -> Result<bool, String> {
+        let reading = Reading { applied: true, tell_unknown: true, ..self.reading(false) };
+        let mut pruned = object.clone();
+        let read = |object: &mut Value, reading| {
+            self.schema.resource().read(object, reading).map_err(|error| error.to_string())
+        };
+        let unknown = read(&mut pruned, reading)?;
+        let is_unpruned = unknown.iter().any(|path| !path.starts_with("metadata."));
+        if is_unpruned {
+            read(object, Reading { keep_unknown: true, tell_unknown: false, ..reading })?;
+        } else {
+            *object = pruned;
+        }
+        Ok(is_unpruned)
     }
 }

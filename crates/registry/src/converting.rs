@@ -167,8 +167,8 @@ mod tests {
         fn set_defaults(&self, _: &mut Value) -> bool {
             false
         }
-        fn read_applied(&self, _: &mut Value) -> Result<(), String> {
-            Ok(())
+        fn read_applied(&self, _: &mut Value) -> Result<bool, String> {
+            Ok(false)
         }
     }
 

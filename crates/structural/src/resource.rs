@@ -64,6 +64,8 @@ pub struct Reading {
     /// True for results of server-side apply: nulls that validation rejects stay, malformed metadata of the object is
     /// dropped, and that of embedded resources is left to validation.
     pub applied: bool,
+    /// True if unknown fields stay, apart from those of metadata.
+    pub keep_unknown: bool,
     pub of: Of,
 }
 
@@ -155,6 +157,7 @@ impl ResourceSchema {
         let schema = self.schema().filter(|_| reading.of == Of::Schema).map(|schema| &**schema);
         if !reading.preserve_unknown && reading.of != Of::OtherKind {
             match reading.tell_unknown {
+                _ if reading.keep_unknown => {}
                 true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
                 false => pruning::prune(object, schema, true),
             }

@@ -191,7 +191,9 @@ impl Configuration {
                     self.judge_duplicates(target.context)?;
                     return Ok(value.into());
                 }
-                schema.read_applied(&mut value).map_err(failed)?;
+                if schema.read_applied(&mut value).map_err(failed)? {
+                    target.context.notes.note_unpruned();
+                }
                 Decoded { value, findings: Findings::default(), empties: Empties::default() }
             }
             None => {
