@@ -40,8 +40,10 @@ pub(crate) fn object(
     }
     // For CBOR, kube-apiserver does not report unknown fields.
     let tell_unknown = validation != FieldValidation::Ignore && encoding != Encoding::Cbor;
+    // The error shows the version that was sent, if any: Go has decoded that before.
+    let sent = Expected { version: "", ..Expected::of(resource) };
     let read = decoded(resource, custom, value, findings, tell_unknown)
-        .map_err(|(value, why)| body::cannot_be_handled(&expected, &value, &why))?;
+        .map_err(|(value, why)| body::cannot_be_handled(&sent, &value, &why))?;
     body::judge(context, &read.findings, validation, |why| {
         // Go decodes into an object without a version and kind, which then has those that were sent.
         if read.value.str_at(&["apiVersion"]).is_empty() {
