@@ -24,7 +24,8 @@ pub(super) fn merge(
     };
     let empty = |value: Option<&Value>| match value {
         Some(Value::Object(object)) => object.is_empty(),
-        Some(Value::List(items)) => items.is_empty(),
+        // As the map that the configuration wants, a list is none. Null wants one, too, and keeps members.
+        Some(Value::List(items)) => matches!(shape, Shape::Deduced) || items.is_empty(),
         _ => true,
     };
     if leaf || (empty(live) && empty(config)) {
@@ -217,4 +218,35 @@ fn remove_below(shape: Shape<'_>, value: &Value, fields: &Set) -> Value {
         Value::List(_) => Value::List(Vec::new()),
         _ => Value::Null,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn values_without_a_schema() {
+        for (live, config, want, why) in [
+            (value!([1i64]), value!(null), value!(null), "a null replaces a list"),
+            (value!(1i64), value!(null), value!(null), "and a scalar"),
+            (value!({}), value!(null), value!(null), "and an empty map"),
+            (value!({"a": 1i64}), value!(null), value!({"a": 1i64}), "but keeps members"),
+            (value!([1i64]), value!({}), value!({}), "an empty map replaces a list"),
+            (value!({"a": 1i64}), value!({}), value!({"a": 1i64}), "but keeps members"),
+            (value!([1i64]), value!({"a": null}), value!({"a": null}), "a map replaces a list"),
+            (
+                value!({"a": [1i64], "b": {"c": 1i64}}),
+                value!({"a": null, "b": null}),
+                value!({"a": null, "b": {"c": 1i64}}),
+                "below",
+            ),
+            (value!({"a": 1i64}), value!([]), value!([]), "a list replaces members"),
+            (value!(null), value!({"a": {}}), value!({"a": {}}), "nothing was there"),
+        ] {
+            let merged = merge(Shape::Deduced, Some(&live), Some(&config));
+            assert_eq!(merged.ok().flatten(), Some(want), "{why}");
+        }
+    }
 }
