@@ -110,18 +110,13 @@ impl CustomSchema for VersionSchema {
     }
 
     fn read_applied(&self, object: &mut Value) -> Result<bool, String> {
-        let reading = Reading { applied: true, tell_unknown: true, ..self.reading(false) };
+        let reading = Reading { applied: true, ..self.reading(false) };
         let mut pruned = object.clone();
-        let read = |object: &mut Value, reading| {
-            self.schema.resource().read(object, reading).map_err(|error| error.to_string())
-        };
-        let unknown = read(&mut pruned, reading)?;
-        let is_unpruned = unknown.iter().any(|path| !path.starts_with("metadata."));
-        if is_unpruned {
-            read(object, Reading { keep_unknown: true, tell_unknown: false, ..reading })?;
-        } else {
-            *object = pruned;
+        for (object, keep_unknown) in [(&mut pruned, false), (&mut *object, true)] {
+            let read = self.schema.resource().read(object, Reading { keep_unknown, ..reading });
+            read.map_err(|error| error.to_string())?;
         }
+        let is_unpruned = pruned != *object;
         Ok(is_unpruned)
     }
 }

@@ -65,9 +65,8 @@ pub trait CustomSchema: Send + Sync + 'static {
     /// Sets the schema's defaults for absent values. Returns true if any was set.
     fn set_defaults(&self, object: &mut Value) -> bool;
 
-    /// [`CustomSchema::read`] for the result of server-side apply: nulls remain, and unknown fields are not reported. They
-    /// stay until the object is stored, as in kube-apiserver, so that what judges the update sees them: returns true if
-    /// there are any.
+    /// [`CustomSchema::read`] for the result of server-side apply: unknown fields are not reported. They and nulls stay until
+    /// the object is stored, as in kube-apiserver, so that what judges the update sees them: returns true if there are any.
     ///
     /// Errors: as for [`CustomSchema::read`].
     fn read_applied(&self, object: &mut Value) -> Result<bool, String>;

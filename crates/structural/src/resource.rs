@@ -64,7 +64,7 @@ pub struct Reading {
     /// True for results of server-side apply: nulls that validation rejects stay, malformed metadata of the object is
     /// dropped, and that of embedded resources is left to validation.
     pub applied: bool,
-    /// True if unknown fields stay, apart from those of metadata.
+    /// True if unknown fields and nulls stay, apart from those of metadata.
     pub keep_unknown: bool,
     pub of: Of,
 }
@@ -155,9 +155,8 @@ impl ResourceSchema {
             None => None,
         };
         let schema = self.schema().filter(|_| reading.of == Of::Schema).map(|schema| &**schema);
-        if !reading.preserve_unknown && reading.of != Of::OtherKind {
+        if !reading.preserve_unknown && !reading.keep_unknown && reading.of != Of::OtherKind {
             match reading.tell_unknown {
-                _ if reading.keep_unknown => {}
                 true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
                 false => pruning::prune(object, schema, true),
             }
