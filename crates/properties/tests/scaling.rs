@@ -265,7 +265,7 @@ fn filled(ty: &Ty, field: &Field, number: usize, depth: usize) -> Value {
         Ty::SchemaOrArray(_) => Object::new().into(),
         Ty::SchemaOrStrings(_) => vec![Value::from("a")].into(),
         Ty::Message(message) => filled_message(message, number, depth.saturating_sub(1)).into(),
-        Ty::List(_) | Ty::StaticList(_) | Ty::StaticWrappedList(_) => Vec::<Value>::new().into(),
+        Ty::List(_) | Ty::ListOf(_) | Ty::StaticList(_) | Ty::StaticWrappedList(_) => Vec::<Value>::new().into(),
         Ty::Map(_) | Ty::StaticMap(_) => Object::new().into(),
     }
 }

@@ -1,7 +1,7 @@
 //! CustomResourceDefinition: a kind that users add.
 
 use binnacle_meta::FieldErrors;
-use binnacle_schema::{Value, value};
+use binnacle_schema::{Object, Value, value};
 
 use super::{formats, validation};
 use crate::prepare::{default_to, default_zero_to, first_generation, next_generation, put_back};
@@ -32,6 +32,7 @@ impl Strategy for CustomResourceDefinition {
         if let Some(service) = service.and_then(Value::as_object_mut) {
             default_to(service, "port", 443i64);
         }
+        drop_empty_webhook(spec);
         if object.list_at(&["status", "storedVersions"]).is_empty()
             && let Some(version) = storage_version(object)
         {
@@ -75,6 +76,15 @@ impl Strategy for CustomResourceDefinition {
     }
 }
 
+/// Removes a webhook of which neither member is set: Go's internal form has the members without the webhook.
+fn drop_empty_webhook(spec: &mut Object) {
+    let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_object_mut) else { return };
+    let is_set = |name: &str| conversion.get("webhook").and_then(|w| w.get(name)).is_some_and(|value| !value.is_null());
+    if !is_set("clientConfig") && !is_set("conversionReviewVersions") {
+        conversion.remove("webhook");
+    }
+}
+
 fn storage_version(object: &Value) -> Option<String> {
     let version = object.list_at(&["spec", "versions"]).iter().find(|version| version.bool_at(&["storage"]))?;
     Some(version.str_at(&["name"]).to_owned())
@@ -91,5 +101,25 @@ fn add_stored_version(object: &mut Value) {
         && !stored.iter().any(|known| known.as_str() == Some(version.as_str()))
     {
         stored.push(version.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webhooks_without_members() {
+        for (webhook, stays) in [
+            (value!({}), false),
+            (value!(null), false),
+            (value!({"clientConfig": null, "conversionReviewVersions": null}), false),
+            (value!({"conversionReviewVersions": []}), true),
+            (value!({"clientConfig": {}}), true),
+        ] {
+            let mut spec = value!({"conversion": {"strategy": "None", "webhook": (webhook.clone())}});
+            drop_empty_webhook(spec.make_object());
+            assert_eq!(spec.at(&["conversion", "webhook"]).is_some(), stays, "{webhook:?}");
+        }
     }
 }

@@ -118,7 +118,11 @@ fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPa
 /// Returns true if a member has Go's zero value or is absent.
 fn is_zero(schema: &Value, name: &str) -> bool {
     const LISTS: [&str; 4] = ["enum", "allOf", "anyOf", "oneOf"];
-    !is_set(schema, name) || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty())
+    // Structural schemas do not have them.
+    const MAPS: [&str; 3] = ["patternProperties", "dependencies", "definitions"];
+    !is_set(schema, name)
+        || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty())
+        || (MAPS.contains(&name) && schema.get(name).and_then(Value::as_object).is_some_and(Object::is_empty))
 }
 
 fn is_only_type(schema: &Value, kind: &str) -> bool {
@@ -264,6 +268,10 @@ mod tests {
             ),
             (
                 value!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"name": {"type": "string"}}}}}),
+                vec![],
+            ),
+            (
+                value!({"type": "object", "properties": {"metadata": {"type": "object", "patternProperties": {}, "dependencies": {}}}}),
                 vec![],
             ),
             (

@@ -311,6 +311,10 @@ fn told(ty: &Ty) -> Option<String> {
         }
         Ty::List(element) | Ty::WrappedList(element) => format!("[]{}", told(element)?),
         Ty::Map(value) if **value == Ty::Quantity => "v1.ResourceList".into(),
+        // Its values read themselves, but the map does not.
+        Ty::Map(value) if matches!(**value, Ty::SchemaOrStrings(_)) => {
+            "map[string]v1.JSONSchemaPropsOrStringArray".into()
+        }
         Ty::Map(value) => format!("map[string]{}", told(value)?),
         _ => return None,
     })
