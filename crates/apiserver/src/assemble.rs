@@ -18,49 +18,42 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
+use binnacle_admission::{Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
 use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, AggregatorOptions, PeerMetrics};
-use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{
     AllocatorMetrics, AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
     identity_lease_name,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
-use binnacle_egress::{DialMetrics, Dialer, Egress, EgressError, Network};
-use binnacle_encryption::ConfigError;
+use binnacle_egress::{DialMetrics, Dialer, Egress, Network};
 use binnacle_endpoints::{failure_response, failure_response_or_cbor, read_object};
 use binnacle_features::Features;
 use binnacle_kinds::BuiltInKinds;
-use binnacle_kubelet::Kubelets;
 use binnacle_meta::Encodings;
 use binnacle_metrics::{Exposed, WorkQueues, keep};
 use binnacle_openapi::OpenApiLink;
-use binnacle_proxy::{CertificateMetrics, ClientIdentity, Way, register_webhook_certificates};
+use binnacle_proxy::{CertificateMetrics, register_webhook_certificates};
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Detour, Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink,
-    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogsLink, Metrics,
-    MetricsLink, Server, Stopping, Tls, TlsError, Tracer, VersionLink, ZPagesLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, FlowDumpLink,
+    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, LogsLink, Metrics,
+    MetricsLink, Server, Stopping, Tls, Tracer, VersionLink, ZPagesLink,
 };
-use binnacle_store::StoreError;
-use binnacle_store_embedded::OpenError;
-use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
 use binnacle_traces::{Exporter, TracingConfig};
 use binnacle_unstored::OutboundClients;
 use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
 use rustix::process::{Resource, getrlimit};
-use rustls::client::ResolvesClientCert;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
 pub(crate) use self::check::check_files;
 pub(crate) use self::client_access::Told;
-use self::client_access::{ClientAccess, read_text, serving_pair};
+use self::client_access::ClientAccess;
 pub(crate) use self::failure::{StartFailure, not_registered};
 use self::health::Checked;
 use self::manifests::AdmissionManifests;
@@ -68,22 +61,20 @@ use self::named::Named;
 use self::policies::AdmissionPolicies;
 use self::untold::Untold;
 use self::webhooks::AdmissionWebhooks;
-use crate::authentication::{self, AuthenticationError};
+use crate::authentication::{self};
 use crate::authorities;
-use crate::authorization::{AuthorizationError, Prepared};
-use crate::data_dir::{DataDir, DataDirError, default_path};
+use crate::data_dir::{DataDir, default_path};
 use crate::encryption::AtRest;
 use crate::health::Lost;
-use crate::issuers::{IssuersError, NamedIssuers};
 use crate::live::{self, ShownStore};
 use crate::openid::{OpenIdLink, keys_url};
-use crate::pki::{PkiError, system_clock};
+use crate::pki::system_clock;
 use crate::renewal::Users;
 use crate::running::{Assembled, Ending, Front};
 use crate::server::About;
-use crate::settings::{Settings, SettingsError};
-use crate::signing::{External, Signing, SigningError};
-use crate::stand_in::{self, StandInError};
+use crate::settings::Settings;
+use crate::signing::{External, Signing};
+use crate::stand_in::{self};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
