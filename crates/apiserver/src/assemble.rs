@@ -37,9 +37,9 @@ use binnacle_proxy::{CertificateMetrics, register_webhook_certificates};
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Detour, Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, FlowDumpLink,
-    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, LogsLink, Metrics,
-    MetricsLink, Server, Stopping, Tls, Tracer, VersionLink, ZPagesLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, FlowDumpLink, HealthMetrics,
+    HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, LogsLink, Metrics, MetricsLink, Server, Stopping,
+    Tls, Tracer, VersionLink, ZPagesLink,
 };
 use binnacle_supervise::supervise;
 use binnacle_traces::{Exporter, TracingConfig};
@@ -52,8 +52,8 @@ use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
 pub(crate) use self::check::check_files;
-pub(crate) use self::client_access::Told;
 use self::client_access::ClientAccess;
+pub(crate) use self::client_access::Told;
 pub(crate) use self::failure::{StartFailure, not_registered};
 use self::health::Checked;
 use self::manifests::AdmissionManifests;

@@ -171,7 +171,7 @@ fn ty(of: &Ty, values: &[&str]) -> Map<String, Value> {
         Ty::Bool => plain("boolean", None),
         Ty::Int32 => plain("integer", Some("int32")),
         Ty::Int64 => plain("integer", Some("int64")),
-        Ty::Uint32 => panic!("no document has unsigned numbers"),
+        Ty::Uint32 | Ty::ListOf(_) => panic!("no document has unsigned numbers, or lists in lists with a type"),
         Ty::Double => plain("number", Some("double")),
         Ty::Bytes => plain("string", Some("byte")),
         Ty::Time => to("io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
