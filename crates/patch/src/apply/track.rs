@@ -247,6 +247,8 @@ pub(super) fn in_version<'v>(
     };
     let new = converted(versions, new, api_version).map_err(CompareError::of("failed to convert new object"))?;
     let Some((new, message)) = new else { return Ok(None) };
-    let changes = changes(&Update { message, api_version, ..*update }, &old, &new)?;
+    // Each version of a custom resource is told what its own endpoint resets, and nothing of the others.
+    let reset: &[Text] = if message.is_of_definition() { &[] } else { update.reset };
+    let changes = changes(&Update { message, api_version, reset, ..*update }, &old, &new)?;
     Ok(Some((changes, message)))
 }
