@@ -34,9 +34,13 @@ impl Keeper<'_> {
             reason: "InstanceDeletionInProgress",
             message: "CustomResource deletion is in progress",
         };
-        self.tell(objects, name, None, |object| put(object, running)).await?;
-        let instances = if definition.is("Established") {
+        let is_served = definition.is("Established");
+        if is_served {
+            // Nobody who has read the condition can create anything.
             self.serving.serve(definition, true, &self.work.registrations);
+        }
+        self.tell(objects, name, None, |object| put(object, running)).await?;
+        let instances = if is_served {
             match self.serving.storage_resource(definition) {
                 Some(resource) => delete_instances(&resource).await?,
                 None => Instances::Gone(Condition {
