@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -86,12 +86,9 @@ impl Lease {
         self.kept = serde_json::from_str(&answer.body).unwrap();
     }
 
-    /// Renews it; returns how long it took.
-    async fn renew(&mut self, number: usize) -> Duration {
+    async fn renew(&mut self, number: usize) {
         self.kept["spec"]["leaseTransitions"] = json!(number);
-        let began = Instant::now();
         self.write("PUT", &format!("/{}", self.name)).await;
-        began.elapsed()
     }
 }
 
@@ -115,12 +112,12 @@ async fn counted(client: &mut Client, metric: &str, labels: &[&str]) -> f64 {
     found.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// Hundreds of clients list everything again and again, each with an identity of its own; the node and the scheduler
-/// do not notice. `BINNACLE_LISTERS` and `BINNACLE_BEATS` say how many, for the figures in docs/measured.md.
+/// Many clients list everything again and again, each with an identity of its own; the node and the scheduler are not
+/// kept waiting for them. What that means in milliseconds is measured by `bench/leases.py`.
 #[tokio::test(flavor = "multi_thread")]
 async fn leases_are_renewed_beside_a_crowd_that_lists() {
-    let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (listers, beats): (usize, usize) = (number("BINNACLE_LISTERS", 100), number("BINNACLE_BEATS", 30));
+    const LISTERS: usize = 100;
+    const RENEWALS: usize = 30;
     let server = Server::start(&["--ephemeral", "--max-requests-inflight=8", "--max-mutating-requests-inflight=4"]);
     let handshake = server.admin();
     let mut client = server.connect(&handshake).await;
@@ -132,7 +129,7 @@ async fn leases_are_renewed_beside_a_crowd_that_lists() {
     let mut leases = leases(&server, &mut client, &handshake).await;
     let ended = Arc::new(AtomicBool::new(false));
     let mut crowd = JoinSet::new();
-    for n in 0..listers {
+    for n in 0..LISTERS {
         let (ended, mut one) = (ended.clone(), Somebody::new(&server, &handshake, &format!("crowd-{n}"), GROUP).await);
         crowd.spawn(async move {
             let mut lists = 0;
@@ -149,21 +146,14 @@ async fn leases_are_renewed_beside_a_crowd_that_lists() {
         (counted(&mut client, waiting, &["flow_schema=\"global-default\""]).await > 0.0).then_some(())
     })
     .await;
-    let mut took = Vec::new();
-    for number in 1..=beats {
+    for number in 1..=RENEWALS {
         for lease in &mut leases {
-            took.push(lease.renew(number).await);
+            lease.renew(number).await;
         }
     }
     ended.store(true, Ordering::Relaxed);
     let lists: usize = crowd.join_all().await.into_iter().sum();
-    took.sort_unstable();
-    let at = |part: usize| took[(took.len() - 1) * part / 100];
-    println!(
-        "{listers} clients listed {lists} times; leases were renewed in {:?} (median), {:?} (p99)",
-        at(50),
-        at(99)
-    );
+    assert!(lists > LISTERS, "{lists}");
     let rejected = "apiserver_flowcontrol_rejected_requests_total";
     for level in ["node-high", "leader-election"] {
         assert_eq!(counted(&mut client, rejected, &[&format!("priority_level=\"{level}\"")]).await, 0.0, "{level}");
