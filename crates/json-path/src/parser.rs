@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 
 use super::{Filter, JsonPath, Node, Operator, Slice};
 
-/// What is wrong with a path, in the words of Go's parser.
+/// An error in a path, in the words of Go's parser.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
     #[error("unclosed action")]

@@ -80,6 +80,13 @@ impl HttpBody for Rejoined {
     }
 }
 
+/// Compresses bytes that are there as a whole.
+pub(crate) fn whole(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
 /// Compresses a body as it is sent.
 pub(crate) struct Gzip {
     /// `None` once the end has been written.

@@ -1,25 +1,20 @@
 //! Families of metrics as a client wants them: Prometheus' text or protobuf, compressed or not, by the rules of
 //! client_golang's handler, which kube-apiserver uses.
 
-use std::io::Write;
-
 use binnacle_meta::accept_clauses;
 use binnacle_request::Response;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use prometheus::proto::MetricFamily;
 
 use crate::answer::error_text;
+use crate::compress;
 use crate::metrics::process::start_time;
 
 /// The start of the process in seconds since 1970, by which collectors know counters that began again.
 const START: HeaderName = HeaderName::from_static("process-start-time-unix");
 /// Names that a client may ask for when a name has other characters than letters; no family has such a name.
 const ESCAPING: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
-/// As for other answers: higher levels are hardly better.
-const LEVEL: u32 = 1;
 
 /// Returns the families in the form that the headers of the request ask for.
 pub(crate) async fn exposition(families: Vec<MetricFamily>, headers: &HeaderMap) -> Response {
@@ -32,7 +27,7 @@ pub(crate) async fn exposition(families: Vec<MetricFamily>, headers: &HeaderMap)
             Form::Text => binnacle_metrics::text(&families).into_bytes(),
             Form::Delimited => binnacle_metrics::delimited(&families),
         };
-        if gzip { compressed(&bytes) } else { Ok(bytes) }
+        if gzip { compress::whole(&bytes) } else { Ok(bytes) }
     });
     let bytes = match made.await {
         Ok(Ok(bytes)) => bytes,
@@ -64,12 +59,6 @@ pub(crate) async fn exposition(families: Vec<MetricFamily>, headers: &HeaderMap)
 fn failed(error: &dyn std::fmt::Display) -> Response {
     let text = format!("An error has occurred while serving metrics:\n\n{error}");
     error_text(StatusCode::INTERNAL_SERVER_ERROR, text)
-}
-
-fn compressed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
-    encoder.write_all(bytes)?;
-    encoder.finish()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

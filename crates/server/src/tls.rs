@@ -73,7 +73,7 @@ pub struct Tls {
     made: ArcSwap<Made>,
 }
 
-/// What connections are answered with while the authorities of clients are the same.
+/// The configurations of connections while the authorities of clients are the same.
 struct Made {
     /// For clients with AES instructions.
     aes: Arc<ServerConfig>,
