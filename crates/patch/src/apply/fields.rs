@@ -86,10 +86,7 @@ impl<'t> Reader<'t> {
             self.at += 4;
             return Ok((Set::default(), true));
         }
-        self.expect(b'{')?;
-        if depth == 0 {
-            return Err(BadFields);
-        }
+        self.enter(depth)?;
         let mut nodes = Vec::new();
         let mut member = false;
         self.space();
@@ -127,12 +124,15 @@ impl<'t> Reader<'t> {
         Ok((Set::from_nodes(nodes), member || empty))
     }
 
+    /// Begins an object, which must not be nested more deeply than `depth` says.
+    fn enter(&mut self, depth: usize) -> Result<(), BadFields> {
+        self.expect(b'{')?;
+        if depth == 0 { Err(BadFields) } else { Ok(()) }
+    }
+
     /// Scans an object, and only those members that are in `set` or lead to its members.
     fn meets(&mut self, set: &Set, depth: usize) -> Result<bool, BadFields> {
-        self.expect(b'{')?;
-        if depth == 0 {
-            return Err(BadFields);
-        }
+        self.enter(depth)?;
         if self.take(b'}') {
             return Ok(false);
         }
@@ -158,10 +158,7 @@ impl<'t> Reader<'t> {
 
     /// Scans an object, and only those members that lead to members of `set`.
     fn holds(&mut self, set: &Set, depth: usize) -> Result<bool, BadFields> {
-        self.expect(b'{')?;
-        if depth == 0 {
-            return Err(BadFields);
-        }
+        self.enter(depth)?;
         if self.take(b'}') {
             return Ok(set.is_empty());
         }
@@ -191,10 +188,7 @@ impl<'t> Reader<'t> {
 
     /// Scans an object, and only those members of which there is a shape.
     fn divides(&mut self, shape: Shape<'_>, depth: usize) -> Result<bool, BadFields> {
-        self.expect(b'{')?;
-        if depth == 0 {
-            return Err(BadFields);
-        }
+        self.enter(depth)?;
         if self.take(b'}') {
             return Ok(false);
         }
