@@ -69,20 +69,20 @@ pub(crate) fn collection(
     features: &Features,
     force_watch: bool,
 ) -> Result<CollectionParams, Status> {
-    let mut params = CollectionParams { watch: force_watch || boolean(query, "watch"), ..CollectionParams::default() };
-    params.allow_bookmarks = boolean(query, "allowWatchBookmarks");
+    let mut params = CollectionParams { watch: force_watch || query.flag("watch"), ..CollectionParams::default() };
+    params.allow_bookmarks = query.flag("allowWatchBookmarks");
     params.timeout_seconds = integer(query, "timeoutSeconds")?.map(|n| n.max(0) as u64);
     let limit = integer(query, "limit")?.unwrap_or(0);
     let label = query.get("labelSelector").unwrap_or("");
     params.list.labels = LabelSelector::parse(label).map_err(|e| Status::bad_request(e.to_string()))?;
     let field = query.get("fieldSelector").unwrap_or("");
     let fields = FieldSelector::parse(field).map_err(|e| Status::bad_request(e.to_string()))?;
-    params.send_initial_events = query.contains("sendInitialEvents").then(|| boolean(query, "sendInitialEvents"));
+    params.send_initial_events = query.contains("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
     params.resource_version = query.get("resourceVersion").unwrap_or("").to_owned();
     let mut version_match = query.get("resourceVersionMatch").unwrap_or("");
     let continue_token = query.get("continue").unwrap_or("");
     // Old watch paths follow the rules of lists, unless they also have `watch`.
-    let watch = boolean(query, "watch");
+    let watch = query.flag("watch");
     let from_now = matches!(params.resource_version.as_str(), "" | "0");
     let unsaid = params.send_initial_events.is_none() && version_match.is_empty();
     if watch && from_now && unsaid && features.enabled("WatchList") {
@@ -214,7 +214,7 @@ fn narrow_to_name(fields: &mut FieldSelector, name: &str) -> Result<(), Status> 
 
 pub fn write(query: &Query, kind: WriteKind) -> Result<WriteParams, Status> {
     let mut errors = FieldErrors::new();
-    let force = query.contains("force").then(|| boolean(query, "force"));
+    let force = query.contains("force").then(|| query.flag("force"));
     let field_manager = query.get("fieldManager").unwrap_or("");
     match kind {
         WriteKind::Apply if field_manager.is_empty() => {
@@ -261,10 +261,10 @@ pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
         uid,
         resource_version,
         grace_period_seconds: integer(query, "gracePeriodSeconds")?,
-        orphan_dependents: query.contains("orphanDependents").then(|| boolean(query, "orphanDependents")),
+        orphan_dependents: query.contains("orphanDependents").then(|| query.flag("orphanDependents")),
         propagation_policy: query.get("propagationPolicy").map(Text::from),
         dry_run: dry_run(query),
-        ignore_read_error: boolean(query, "ignoreStoreReadErrorWithClusterBreakingPotential"),
+        ignore_read_error: query.flag("ignoreStoreReadErrorWithClusterBreakingPotential"),
     })
 }
 
@@ -293,17 +293,12 @@ fn dry_run(query: &Query) -> Vec<String> {
     query.get_all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect()
 }
 
-/// Reads booleans of the query as kube-apiserver: `false` and `0` are false, any other present value is true.
 /// Errors: 400 for a read that asks for the object without what is of its cluster, as could be done before 1.18.
 pub(crate) fn no_export(query: &Query) -> Result<(), Status> {
     match query.flag("export") {
         true => Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported")),
         false => Ok(()),
     }
-}
-
-fn boolean(query: &Query, name: &str) -> bool {
-    query.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
 }
 
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {

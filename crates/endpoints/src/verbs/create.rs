@@ -26,13 +26,16 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
     }
     managed::created(&context, &resource, &call.manager(&params), &mut object);
-    let own_name = object::name(&object).to_owned();
+    let is_other = |name: &&str| !call.name().is_empty() && *name != call.name();
+    let other_name = Some(object::name(&object)).filter(is_other).map(str::to_owned);
     let object = resource.sent(object);
     // A request that was not authorized as a create is refused.
     let permit = call.request.permit.for_create();
     let permit = permit.ok_or_else(|| Status::internal("the request was not authorized as a create"))?;
-    let is_covered = call.name().is_empty() || call.name() == own_name;
-    let permit = if is_covered { permit } else { ask_by_name(&call, &own_name).await? };
+    let permit = match other_name {
+        Some(name) => ask_by_name(&call, &name).await?,
+        None => permit,
+    };
     let stored = managed::create(&context, &resource, &permit, object, bytes.len()).await?;
     respond::object(&resource, output, include, 201, stored.object)
 }
