@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -12,6 +13,7 @@ use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVers
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
@@ -97,11 +99,21 @@ pub struct Client {
     pub certificate: Vec<u8>,
     /// Ends when the connection does.
     pub connection: JoinHandle<()>,
+    /// Its sender is gone when the connection has ended.
+    ended: watch::Receiver<()>,
 }
 
 enum Sender {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+/// How long answers that came with the end of their connection may take to reach who asked.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+async fn until<T>(connection: impl Future<Output = T>, open: watch::Sender<()>) {
+    connection.await;
+    drop(open);
 }
 
 /// A response, read to its end.
@@ -130,15 +142,16 @@ impl Client {
         let certificate = session.peer_certificates().and_then(|chain| chain.first()).map(|der| der.to_vec());
         let certificate = certificate.unwrap_or_default();
         let io = TokioIo::new(stream);
+        let (open, ended) = watch::channel(());
         let (sender, connection) = if alpn.as_deref() == Some("h2") {
             let (sender, connection) =
                 http2::handshake(TokioExecutor::new(), io).await.map_err(|error| error.to_string())?;
-            (Sender::Http2(sender), tokio::spawn(async { drop(connection.await) }))
+            (Sender::Http2(sender), tokio::spawn(until(connection, open)))
         } else {
             let (sender, connection) = http1::handshake(io).await.map_err(|error| error.to_string())?;
-            (Sender::Http1(sender), tokio::spawn(async { drop(connection.await) }))
+            (Sender::Http1(sender), tokio::spawn(until(connection, open)))
         };
-        Ok(Self { sender, tls, alpn, certificate, connection })
+        Ok(Self { sender, tls, alpn, certificate, connection, ended })
     }
 
     /// Sends a request and returns the response without waiting for its body.
@@ -159,15 +172,29 @@ impl Client {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body.into()))).unwrap();
-        match &mut self.sender {
-            Sender::Http1(sender) => {
-                sender.ready().await.map_err(|error| error.to_string())?;
-                sender.send_request(request).await.map_err(|error| error.to_string())
+        let mut ended = self.ended.clone();
+        let answer = async {
+            match &mut self.sender {
+                Sender::Http1(sender) => {
+                    sender.ready().await?;
+                    sender.send_request(request).await
+                }
+                Sender::Http2(sender) => {
+                    sender.ready().await?;
+                    sender.send_request(request).await
+                }
             }
-            Sender::Http2(sender) => {
-                sender.ready().await.map_err(|error| error.to_string())?;
-                sender.send_request(request).await.map_err(|error| error.to_string())
-            }
+        };
+        // A request that is sent while the connection ends may stay in hyper's queue, without an answer and without an
+        // error (hyperium/hyper#4122).
+        let lost = async {
+            while ended.changed().await.is_ok() {}
+            tokio::time::sleep(LAST_ANSWERS).await;
+        };
+        tokio::select! {
+            biased;
+            answer = answer => answer.map_err(|error| error.to_string()),
+            () = lost => Err("the connection ended before the request was sent".to_owned()),
         }
     }
 
