@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub(crate) use state::{Answering, Connection, Protocol, Slot};
+pub(crate) use state::{Answering, Connection, Protocol, Slot, Taken};
 
 use crate::throttle::Throttle;
 

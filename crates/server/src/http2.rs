@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
 use crate::answer::{CloseConnection, SendBy};
-use crate::connections::{Answering, Connection};
+use crate::connections::{Answering, Connection, Taken};
 use crate::cork::PendingFlush;
 use crate::handlers::{Handlers, Outgoing};
 use incoming::Incoming;
@@ -79,7 +79,8 @@ where
         while let Some(accepted) = ready!(streams.poll_accept(cx)) {
             let (request, reply) = accepted?;
             let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-            tokio::spawn(answer(request, reply, handlers, info, connection));
+            let taken = connection.take();
+            tokio::spawn(answer(request, reply, handlers, info, connection, taken));
         }
         Poll::Ready(Ok(()))
     }));
@@ -128,9 +129,10 @@ async fn answer(
     handlers: Handlers,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
+    taken: Taken,
 ) {
     // State that is only needed to make the answer is not kept while sending it, which may take long for a watch.
-    let making = Box::pin(begin_answer(request, reply, handlers, info, connection));
+    let making = Box::pin(begin_answer(request, reply, handlers, info, connection, taken));
     let Some(Begun { mut body, mut stream, deadline, answering: _answering }) = making.await else { return };
     let sent = send(&mut body, &mut stream);
     let sent = match deadline {
@@ -159,6 +161,7 @@ async fn begin_answer(
     handlers: Handlers,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
+    taken: Taken,
 ) -> Option<Begun> {
     let turn = tokio::select! {
         biased;
@@ -171,6 +174,7 @@ async fn begin_answer(
         return None;
     }
     let answering = connection.begin();
+    drop(taken);
     let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let request = request.map(|stream| Body::new(Incoming::new(stream, length)));
     let response = {

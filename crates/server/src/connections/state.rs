@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     known: AtomicBool,
     upgraded: AtomicBool,
     closed: AtomicBool,
+    /// The number of requests that were taken off the connection and have not begun.
+    taken: AtomicU32,
     /// The number of requests in progress.
     open: AtomicU32,
     begun: AtomicU64,
@@ -71,6 +73,9 @@ pub(super) enum Due {
     Close,
 }
 
+/// A guard for a request that has not begun.
+pub(crate) struct Taken(Arc<Connection>);
+
 /// A guard for a request in progress.
 pub(crate) struct Answering(Arc<Connection>);
 
@@ -84,6 +89,7 @@ impl Connection {
             known: AtomicBool::default(),
             upgraded: AtomicBool::default(),
             closed: AtomicBool::default(),
+            taken: AtomicU32::default(),
             open: AtomicU32::default(),
             begun: AtomicU64::default(),
             active: Moment::new(now),
@@ -122,9 +128,10 @@ impl Connection {
         self.open.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns true while more than one request is in progress.
+    /// Returns true while more than one request is in progress, or one is about to begin. Many are answered as soon as they
+    /// begin, and are never in progress at the same time.
     pub(crate) fn answers_several(&self) -> bool {
-        self.open.load(Ordering::Relaxed) > 1
+        self.open.load(Ordering::Relaxed) > 1 || self.taken.load(Ordering::Relaxed) > 0
     }
 
     pub(super) fn last_active(&self) -> u64 {
@@ -146,6 +153,12 @@ impl Connection {
             return Ok(None);
         }
         self.turns.acquire().await.map(Some)
+    }
+
+    /// Notes that a request was taken off the connection. Returns a guard for the time until it begins.
+    pub(crate) fn take(self: &Arc<Self>) -> Taken {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Taken(self.clone())
     }
 
     /// Notes that a request begins. Returns a guard for its duration.
@@ -281,6 +294,12 @@ impl Connection {
     }
 }
 
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Answering {
     fn drop(&mut self) {
         let connection = &self.0;
@@ -314,6 +333,22 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_that_end_at_once_are_several() {
+        let connection = Arc::new(Connection::new(0, [127, 0, 0, 1].into(), Instant::now(), 1));
+        let mut taken: Vec<_> = (0..3).map(|_| connection.take()).collect();
+        let mut several = Vec::new();
+        while let Some(next) = taken.pop() {
+            let answering = connection.begin();
+            drop(next);
+            drop(answering);
+            several.push(connection.answers_several());
+        }
+        assert_eq!(several, [true, true, false]);
+        let _watches = (connection.begin(), connection.begin());
+        assert!(connection.answers_several());
+    }
 
     /// A connection and its events: `(event, second of the check, way to end)`.
     #[test]
