@@ -18,6 +18,7 @@ use crate::files::{is_full, may_pass};
 use crate::history;
 use crate::index::{Live, lease_id};
 use crate::lease::MAX_TTL_SECONDS;
+use crate::queue::{Company, MAX_GROUP_BYTES};
 use crate::record::{self, Deletion, Put};
 use crate::recovery;
 use crate::shared::{Shared, State, no_space, read_failed};
@@ -33,9 +34,6 @@ pub(crate) enum Command {
     Compact { marker: Marker, reply: Reply<()> },
 }
 
-/// The maximum size of one durable step. A larger one would increase the latency of its first request.
-const MAX_BATCH_COMMANDS: usize = 1024;
-const MAX_BATCH_BYTES: usize = 8 << 20;
 /// The pause before the end of a lease is tried again after the disk refused the write.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
@@ -43,11 +41,11 @@ const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 pub(crate) fn run(shared: &Shared, disk: &dyn Disk) {
     let now = Instant::now();
     let next_progress = now + shared.watch.progress_interval;
-    let mut committer = Committer { shared, disk, next_progress, next_expiry: now };
+    let mut committer = Committer { shared, disk, next_progress, next_expiry: now, company: Company::default() };
     // A panic here is a bug: callers must not wait for ever, and later writes must not build on this state.
     if catch_unwind(AssertUnwindSafe(|| committer.run())).is_err() {
         shared.fail(&io::Error::other("the committer stopped unexpectedly"));
-        shared.abandon_queue();
+        shared.queue.abandon();
     }
 }
 
@@ -57,6 +55,7 @@ struct Committer<'a> {
     next_progress: Instant,
     /// No lease is ended before this time.
     next_expiry: Instant,
+    company: Company,
 }
 
 /// Transactions that are decided but not yet durable.
@@ -100,12 +99,13 @@ impl Committer<'_> {
         while let Some(commands) = self.next_commands() {
             self.expire_leases();
             self.tell_progress();
+            let (count, began) = (commands.len(), Instant::now());
             let mut draft = self.draft();
             for command in commands {
                 // A lease ends in a step of its own: it deletes the keys that readers see, so no write may be pending
                 // before it, and no later write may attach a key to it.
                 let alone = matches!(command, Command::Revoke { .. });
-                if alone || draft.bytes >= MAX_BATCH_BYTES {
+                if alone || draft.bytes >= MAX_GROUP_BYTES {
                     self.commit(draft);
                     draft = self.draft();
                 }
@@ -116,6 +116,9 @@ impl Committer<'_> {
                 }
             }
             self.commit(draft);
+            if count > 0 {
+                self.company.observe(count, self.shared.queue.len(), began.elapsed());
+            }
         }
     }
 
@@ -125,7 +128,7 @@ impl Committer<'_> {
         // When nothing can be written, expired leases must not keep this thread awake.
         let lease = lease.filter(|_| self.shared.writable().is_ok()).map(|lease| lease.max(self.next_expiry));
         let deadline = lease.map_or(self.next_progress, |lease| lease.min(self.next_progress));
-        self.shared.next_commands(MAX_BATCH_COMMANDS, deadline)
+        self.shared.queue.next_group(deadline, &self.company)
     }
 
     fn expire_leases(&mut self) {

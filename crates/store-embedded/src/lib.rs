@@ -17,6 +17,7 @@ mod lock;
 mod log;
 mod offline;
 mod options;
+mod queue;
 mod record;
 mod recovery;
 mod shared;

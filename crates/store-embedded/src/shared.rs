@@ -1,19 +1,19 @@
 //! The state that the committer, readers and watches of one store share.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Revision, StoreError};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 
 use crate::committer::Command;
 use crate::disk::Disk;
 use crate::index::Index;
 use crate::lease::Leases;
 use crate::options::{OnFailure, WatchOptions};
+use crate::queue::Queue;
 use crate::watch::Hub;
 
 pub(crate) struct Shared {
@@ -21,8 +21,7 @@ pub(crate) struct Shared {
     pub(crate) state: RwLock<State>,
     /// The newest revision of `state`, for readers that need nothing else.
     pub(crate) revision: AtomicU64,
-    queue: Mutex<Queue>,
-    work: Condvar,
+    pub(crate) queue: Queue,
     /// The reason why the disk takes no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
@@ -46,17 +45,6 @@ pub(crate) struct State {
     pub(crate) closed: bool,
 }
 
-#[derive(Default)]
-pub(crate) struct Queue {
-    commands: VecDeque<Command>,
-    bytes: usize,
-    closed: bool,
-}
-
-/// The maximum length of the committer's queue.
-const MAX_QUEUED_COMMANDS: usize = 64 << 10;
-const MAX_QUEUED_BYTES: usize = 256 << 20;
-
 /// A write that takes this long means that the disk hangs.
 const STUCK: Duration = Duration::from_secs(10);
 
@@ -67,8 +55,7 @@ impl Shared {
         Self {
             revision: AtomicU64::new(state.revision),
             state: RwLock::new(state),
-            queue: Mutex::default(),
-            work: Condvar::new(),
+            queue: Queue::default(),
             failed: OnceLock::new(),
             committing: Mutex::default(),
             watch,
@@ -82,52 +69,7 @@ impl Shared {
     /// Hands a command to the committer.
     pub(crate) fn submit(&self, command: Command) -> Result<(), StoreError> {
         self.writable()?;
-        let mut queue = self.queue.lock();
-        if queue.closed {
-            return Err(StoreError::Closed);
-        }
-        // The queue becomes so long only when the disk hangs.
-        if queue.commands.len() >= MAX_QUEUED_COMMANDS || queue.bytes >= MAX_QUEUED_BYTES {
-            return Err(StoreError::Timeout);
-        }
-        queue.bytes += command.bytes();
-        queue.commands.push_back(command);
-        drop(queue);
-        self.work.notify_one();
-        Ok(())
-    }
-
-    /// Waits for commands until `deadline`. `None` when the store is closed and no commands are left.
-    pub(crate) fn next_commands(&self, most: usize, deadline: Instant) -> Option<Vec<Command>> {
-        let mut queue = self.queue.lock();
-        while queue.commands.is_empty() && !queue.closed {
-            if self.work.wait_until(&mut queue, deadline).timed_out() {
-                break;
-            }
-        }
-        if queue.commands.is_empty() && queue.closed {
-            return None;
-        }
-        let count = queue.commands.len().min(most);
-        let commands: Vec<_> = queue.commands.drain(..count).collect();
-        queue.bytes -= commands.iter().map(Command::bytes).sum::<usize>();
-        Some(commands)
-    }
-
-    /// Refuses commands from now on; queued ones are still executed.
-    pub(crate) fn close_queue(&self) {
-        self.queue.lock().closed = true;
-        self.work.notify_one();
-    }
-
-    /// Drops commands that will not be executed; their callers see that the reply channel closes.
-    pub(crate) fn abandon_queue(&self) {
-        let mut queue = self.queue.lock();
-        queue.closed = true;
-        queue.bytes = 0;
-        let abandoned = std::mem::take(&mut queue.commands);
-        drop(queue);
-        drop(abandoned);
+        self.queue.submit(command)
     }
 
     /// Runs a durable write, and lets [`healthy`](Self::healthy) see how long it takes.

@@ -114,7 +114,7 @@ impl EmbeddedStore {
 
     fn begin_close(&self) -> Option<JoinHandle<()>> {
         let committer = self.committer.lock().take()?;
-        self.shared.close_queue();
+        self.shared.queue.close();
         Some(committer)
     }
 
