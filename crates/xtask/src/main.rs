@@ -9,6 +9,7 @@ mod import_api;
 mod manual;
 mod markdown;
 mod mutants;
+mod placement;
 mod process;
 mod profile;
 mod release;

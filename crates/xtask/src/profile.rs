@@ -1,13 +1,16 @@
 //! The counts of branches that release builds are compiled with, which the repository holds in the folder `profile`.
 //!
 //! They tell the compiler which code to inline, and which code rarely runs and may be small: a create costs a third less.
-//! `.cargo/rustc-with-profile` gives them to the compiler, and has it count.
+//! Beside them, the [order of functions](crate::placement) tells the linker where to put what. `.cargo/rustc-with-profile`
+//! gives both to the compiler, and has it count.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::ArgMatches;
+use clap::{Arg, ArgMatches, value_parser};
+use object::{Object, ObjectSymbol};
 
+use crate::placement;
 use crate::process::{Compiler, cargo, finish, output, problem};
 use crate::training::Training;
 
@@ -19,10 +22,44 @@ pub(crate) fn command() -> clap::Command {
              those of the compiler that is in use: release builds of another one do without. Needs llvm-profdata of the \
              LLVM that rustc has: Debian's package llvm-NN, for example. Takes about half an hour on 2 processors.",
         )
+        .arg(
+            Arg::new("check")
+                .long("check")
+                .value_name("PROGRAM")
+                .value_parser(value_parser!(PathBuf))
+                .help("Counts nothing, but tells how much of a release build has changed since the counts were made"),
+        )
 }
 
-pub(crate) fn run(_: &ArgMatches) -> Result<(), String> {
+pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match matches.get_one::<PathBuf>("check") {
+        Some(program) => check(&root.join("profile"), program),
+        None => count(&root),
+    }
+}
+
+/// The share of functions with other names, in hundredths, from which counts are too old. A fifth have others from the
+/// beginning: those that became part of others, and have namesakes that did not.
+const OLD: usize = 35;
+
+/// Compares the names of the functions that were counted with those of a program. A new version of a dependency renames
+/// what is made of its code, and with it much of what requests run.
+fn check(folder: &Path, program: &Path) -> Result<(), String> {
+    let functions = folder.join("functions");
+    let counted = std::fs::read_to_string(&functions).map_err(|error| problem("read", &functions, &error))?;
+    let bytes = std::fs::read(program).map_err(|error| problem("read", program, &error))?;
+    let file = object::File::parse(&*bytes).map_err(|error| format!("cannot read {}: {error}", program.display()))?;
+    let placement::Age { same, renamed } =
+        placement::age(&counted, file.symbols().filter_map(|symbol| symbol.name().ok()));
+    println!("{same} functions have the names that they had when they were counted, {renamed} have others");
+    match renamed * 100 > (same + renamed) * OLD {
+        true => Err("the counts are too old: `cargo xtask profile` makes them anew".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn count(root: &Path) -> Result<(), String> {
     let target = root.join("target/pgo");
     let profdata = Compiler::ask()?.tool("llvm-profdata")?;
     let counted = target.join("counts");
@@ -30,24 +67,34 @@ pub(crate) fn run(_: &ArgMatches) -> Result<(), String> {
     if counted.exists() {
         std::fs::remove_dir_all(&counted).map_err(|error| problem("empty", &counted, &error))?;
     }
-    let server = instrumented(&root, &target.join("instrumented"), &counted)?;
-    let training = Training { server, root: &root };
-    let (bench, stories) = (counted.join("bench"), counted.join("stories"));
+    let server = instrumented(root, &target.join("instrumented"), &counted)?;
+    let training = Training { server, root };
+    let (start, bench, stories) = (counted.join("start"), counted.join("bench"), counted.join("stories"));
+    training.start(&start)?;
     training.bench(&bench)?;
     training.stories(&stories);
 
     let folder = root.join("profile");
     std::fs::create_dir_all(&folder).map_err(|error| problem("make", &folder, &error))?;
     let file = folder.join("branches.profdata");
-    // Functions that never ran are as good as not mentioned.
-    let mut merge = Command::new(profdata);
-    merge.args(["merge", "-sparse", "-o"]).arg(&file).arg(&bench);
-    finish(merge.args(stories.exists().then_some(&stories)))?;
+    let stories = stories.exists().then_some(stories);
+    merge(&profdata, &file, [&bench].into_iter().chain(&stories))?;
+    let started = counted.join("start.profdata");
+    merge(&profdata, &started, [&start])?;
+    let functions = folder.join("functions");
+    let order = placement::order(&profdata, &file, &started)?;
+    std::fs::write(&functions, order).map_err(|error| problem("write", &functions, &error))?;
     let compiler = folder.join("compiler");
     let version = output(Command::new("rustc").arg("--version"))?;
     std::fs::write(&compiler, version).map_err(|error| problem("write", &compiler, &error))?;
     println!("{}", file.display());
     Ok(())
+}
+
+/// Merges the counts in directories into one file. Functions that never ran are as good as not mentioned.
+fn merge<'p>(profdata: &Path, file: &Path, counts: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), String> {
+    let mut merge = Command::new(profdata);
+    finish(merge.args(["merge", "-sparse", "-o"]).arg(file).args(counts))
 }
 
 /// Builds the server with counters, which write to a directory.
