@@ -78,12 +78,15 @@ use crate::stand_in::{self};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
-/// The build that `/version` shows.
-const BUILD: Build = Build {
-    git_commit: env!("BINNACLE_COMMIT"),
-    git_tree_state: env!("BINNACLE_TREE_STATE"),
-    date: option_env!("BINNACLE_BUILD_DATE"),
-};
+/// Returns the build that `/version` shows.
+fn build(config: &Settings) -> Build {
+    Build {
+        git_version: config.generic.reported_version.clone().map_or(KUBERNETES_VERSION.into(), Into::into),
+        git_commit: env!("BINNACLE_COMMIT"),
+        git_tree_state: env!("BINNACLE_TREE_STATE"),
+        date: option_env!("BINNACLE_BUILD_DATE"),
+    }
+}
 
 /// Assembles the server. Steps that can fail and leave nothing behind come first: the given files, then the port, then
 /// the data directory, which is removed again if it is new and a later step fails.
@@ -92,7 +95,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     stand_in::settle(&mut config.storage).await?;
     let front = Front::start().map_err(StartFailure::Runtime)?;
     let features = Arc::new(config.features());
-    let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
+    let metrics = Metrics::of(&build(&config), &features.gates).map_err(not_registered)?;
     let egress = load_egress(&config, metrics.registry())?;
     let named = Named::load(&config, &egress)?;
     let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
@@ -276,7 +279,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let openapi = openapi.with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
-        Arc::new(VersionLink::new(failure_response, BUILD, &features.gates)),
+        Arc::new(VersionLink::new(failure_response, build(&config), &features.gates)),
         Arc::new(MetricsLink { metrics: metrics.clone(), exposed: exposed.clone() }),
         Arc::new(HealthMetricsLink { metrics: health_metrics, exposed }),
         Arc::new(aggregator),

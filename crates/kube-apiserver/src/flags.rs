@@ -30,6 +30,7 @@ mod storage;
 mod table;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::ffi::OsString;
 

@@ -54,7 +54,7 @@ impl Enabled {
     pub fn parse(values: &[&str], registered: impl Fn(&str, &str) -> bool) -> Result<Self, EnabledError> {
         let pairs = values.iter().flat_map(|value| value.split(',')).filter(|pair| !pair.is_empty());
         let given: BTreeMap<&str, &str> =
-            pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(trimmed).collect();
+            pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(trimmed).filter_map(core).collect();
         if given.len() == 1 && given.get(ALL) == Some(&"false") {
             return Err(EnabledError::Nothing);
         }
@@ -132,6 +132,17 @@ fn trimmed<'a>((key, value): (&'a str, &'a str)) -> (&'a str, &'a str) {
     (key.trim(), value.trim())
 }
 
+/// Returns the setting with the core group's version under its name: `v1` and `api/v1` mean it too, with whatever follows,
+/// and `api/legacy` is left of a time when it did.
+fn core<'a>((key, value): (&'a str, &'a str)) -> Option<(&'a str, &'a str)> {
+    let rest = key.strip_prefix("api/").unwrap_or(key).strip_prefix("v1");
+    match rest {
+        _ if key == "api/legacy" => None,
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => Some(("/v1", value)),
+        _ => Some((key, value)),
+    }
+}
+
 fn is_stages(key: &str) -> bool {
     matches!(key, ALL | "api/ga" | "api/beta" | "api/alpha")
 }
@@ -205,6 +216,10 @@ mod tests {
             (&["apps/v1/deployments=false"], deployments, false),
             (&["api/ga=false,api/beta=true"], deployments, false),
             (&["/v1/pods=false"], ("", "v1", "pods"), false),
+            (&["api/v1=false"], ("", "v1", "pods"), false),
+            (&["v1=false"], ("", "v1", "pods"), false),
+            (&["v1/secrets=false"], ("", "v1", "pods"), false),
+            (&["api/v1,api/legacy"], ("", "v1", "pods"), true),
         ] {
             let enabled = parse(values).unwrap_or_else(|error| panic!("{values:?}: {error}"));
             assert_eq!(serves(&enabled, group, version, plural), want, "{values:?}");
@@ -215,7 +230,9 @@ mod tests {
     fn errors() {
         for (value, want) in [
             ("api/all=false", "invalid runtime-config with only api/all=false"),
-            ("v1=true", "runtime-config invalid key v1"),
+            ("v2=true", "runtime-config invalid key v2"),
+            ("api/v2=true", "unknown api groups api/v2"),
+            ("api/all=false,api/legacy", "invalid runtime-config with only api/all=false"),
             ("b.test/v1=true,a.test/v1", "unknown api groups a.test/v1,b.test/v1"),
             ("api/beta=yes", "invalid value api/beta=yes"),
             ("apps/v9=true", "group version apps/v9 that has not been registered"),

@@ -430,7 +430,7 @@ fn build_info(build: &Build) -> Result<Gauge, prometheus::Error> {
         Opts::new("kubernetes_build_info", help)
             .const_label("major", version::MAJOR)
             .const_label("minor", version::MINOR)
-            .const_label("git_version", version::KUBERNETES_VERSION)
+            .const_label("git_version", &*build.git_version)
             .const_label("git_commit", build.git_commit)
             .const_label("git_tree_state", build.git_tree_state)
             .const_label("build_date", build.date.unwrap_or_default())

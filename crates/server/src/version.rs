@@ -1,5 +1,7 @@
 //! `/version`: the Kubernetes version of this server.
 
+use std::borrow::Cow;
+
 use binnacle_features::{Gates, Version};
 use binnacle_meta::{Status, accept_names};
 use binnacle_request::{BoxFuture, Link, Preferences, Request, RequestInfo, Response};
@@ -32,14 +34,22 @@ pub(crate) fn platform() -> String {
 const PRODUCED: [&str; 1] = ["application/json"];
 
 /// Facts about the build.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Build {
+    /// The release that is reported: [`KUBERNETES_VERSION`], with whatever a distributor appends.
+    pub git_version: Cow<'static, str>,
     /// The commit of the source.
     pub git_commit: &'static str,
     /// `clean`, or `dirty` if files were changed after the commit.
     pub git_tree_state: &'static str,
     /// The build date, if known.
     pub date: Option<&'static str>,
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        Self { git_version: KUBERNETES_VERSION.into(), git_commit: "", git_tree_state: "", date: None }
+    }
 }
 
 /// Serves the version document.
@@ -91,7 +101,7 @@ fn document(build: &Build, emulated: Version, compatible: Version) -> Response {
         ("emulationMinor", emulated.minor.to_string()),
         ("minCompatibilityMajor", compatible.major.to_string()),
         ("minCompatibilityMinor", compatible.minor.to_string()),
-        ("gitVersion", KUBERNETES_VERSION.to_owned()),
+        ("gitVersion", build.git_version.to_string()),
         ("gitCommit", build.git_commit.to_owned()),
         ("gitTreeState", build.git_tree_state.to_owned()),
         ("buildDate", build.date.unwrap_or("1970-01-01T00:00:00Z").to_owned()),

@@ -11,6 +11,8 @@ pub struct Generic {
     pub advertise_address: Option<IpAddr>,
     pub cors: Option<Cors>,
     pub gates: Gates,
+    /// The version that clients are told, if it is not the release's own.
+    pub reported_version: Option<String>,
     /// True when versions of APIs that are newer than the emulated release are served too.
     pub forward_compatible: bool,
     /// True when APIs in `--runtime-config` are served even if the emulated release does not have them.
@@ -46,6 +48,7 @@ impl Default for Generic {
             advertise_address: None,
             cors: None,
             gates: Gates::default(),
+            reported_version: None,
             forward_compatible: false,
             named_forward_compatible: false,
             livez_grace_period: Duration::ZERO,

@@ -6,9 +6,9 @@ use binnacle_apiserver::settings::Generic;
 use binnacle_features::{Gates, Version, versions};
 use binnacle_server::Cors;
 
-use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, ValueKind};
+use super::{FromFlags, global};
 
 pub(super) const GROUP: Group = Group {
     title: "Generic",
@@ -188,6 +188,7 @@ impl FromFlags for Generic {
             advertise_address,
             cors,
             gates,
+            reported_version: global::reported_version(given)?,
             forward_compatible: forward("emulation-forward-compatible", "EmulationForwardCompatible")?,
             named_forward_compatible: forward(
                 "runtime-config-emulation-forward-compatible",

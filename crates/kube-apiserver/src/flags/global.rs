@@ -4,6 +4,7 @@ use binnacle_server::KUBERNETES_VERSION;
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, ValueKind};
+use super::version;
 
 pub(super) const GROUP: Group = Group {
     title: "Global",
@@ -23,16 +24,31 @@ pub(super) const GROUP: Group = Group {
              in force at once; what else differs from the running server is shown at /configz.",
         ),
         Flag::new("help", ValueKind::Bool, "", "help for kube-apiserver").short('h'),
-        Flag::new("version", ValueKind::Optional("version"), "false", "Print the version and quit."),
+        Flag::new(
+            "version",
+            ValueKind::Optional("version"),
+            "false",
+            "Print the version and quit; with a value such as v1.36.2-mine, start and report that version to clients.",
+        ),
     ],
 };
 
-/// Returns the output of `--version`, if it was given.
+/// Returns the output of `--version`, if it was given and asks for one.
 pub(super) fn version(given: &Given) -> Result<Option<String>, FlagError> {
     match given.text("version").unwrap_or_default() {
         "raw" => {}
+        _ if reported_version(given)?.is_some() => return Ok(None),
         _ if !given.flag("version")? => return Ok(None),
         _ => {}
     }
     Ok(Some(format!("Kubernetes {KUBERNETES_VERSION}\n")))
+}
+
+/// Returns the version of `--version=v1.36.2-suffix`, if the flag sets one.
+pub(super) fn reported_version(given: &Given) -> Result<Option<String>, FlagError> {
+    let Some(text) = given.text("version").filter(|text| text.starts_with('v')) else { return Ok(None) };
+    match version::check(text, KUBERNETES_VERSION) {
+        Ok(()) => Ok(Some(text.to_owned())),
+        Err(why) => Err(given.invalid("version", text, &why)),
+    }
 }

@@ -165,6 +165,11 @@ fn errors() {
              [1.33, 1.20]]",
         ),
         (&["--runtime-config=a.test/v1=true"], "unknown api groups a.test/v1"),
+        (
+            &["--version=v1.36.1"],
+            "invalid argument \"v1.36.1\" for \"--version\" flag: version \"v1.36.1\" must match major/minor/patch of default \
+             version \"v1.36.2\"",
+        ),
         (&["--runtime-config=apps/v9=true"], "group version apps/v9 that has not been registered"),
         (&["-x"], "unknown shorthand flag: 'x' in -x"),
         (&["--secure-port"], "flag needs an argument: --secure-port"),
@@ -435,6 +440,12 @@ fn help_and_version() {
         }
     }
     assert!(run(&["--version=v1.2.3"]).is_err());
+    match run(&["--version=v1.36.2-mine"]) {
+        Ok(Command::Serve(config)) => {
+            assert_eq!(config.settings.generic.reported_version.as_deref(), Some("v1.36.2-mine"));
+        }
+        _ => panic!("a version to report starts the server"),
+    }
     assert!(matches!(run(&["--version=false"]), Ok(Command::Serve(_))));
 }
 
