@@ -69,7 +69,7 @@ pytest() {
     result "$client" "$version"
 }
 
-# kubectls: the programs to try, in $kubectls: those that npm packages carry, or the one that is installed
+# kubectls: the programs to try, in $kubectls: those that npm packages carry and that of KUBECTL, or the one that is installed
 kubectls() {
     local minor package
     kubectls=()
@@ -92,6 +92,7 @@ P
         fi
         [ -x "$package/kubectl" ] && kubectls+=("$package/kubectl")
     done
+    [ ! -x "${KUBECTL:-}" ] || kubectls+=("$KUBECTL")
     [ ${#kubectls[@]} -gt 0 ] || kubectls=("$(command -v kubectl)") || cannot "there is no kubectl"
 }
 

@@ -35,6 +35,7 @@ mod custom_resources_killed;
 mod dashboards;
 mod derived_operator;
 mod distributed_claims;
+mod documented;
 mod durability;
 mod egress;
 mod election;
