@@ -152,7 +152,7 @@ complete -c kube-apiserver -l service-cluster-ip-range -d 'Range from which serv
 complete -c kube-apiserver -l service-node-port-range -d 'Ports for services of type NodePort, both ends included.' -r -f
 complete -c kube-apiserver -l default-watch-cache-size -d 'Caches are sized by what they hold; kube-apiserver ignores this deprecated flag as well.' -r -f
 complete -c kube-apiserver -l config -d 'File with flags in YAML: their names are its keys. Flags of the command line win. A changed --v or --vmodule in it is in force at once; what else differs from the running server is shown at /configz.' -r -f
-complete -c kube-apiserver -l version -d 'Print the version and quit.' -r
+complete -c kube-apiserver -l version -d 'Print the version and quit; with a value such as v1.36.2-mine, start and report that version to clients.' -r
 complete -c kube-apiserver -l emulation-forward-compatible -d 'With --emulated-version: also serve those later versions of a resource that the emulated release does not know, where it knows another version that is not alpha.'
 complete -c kube-apiserver -l enable-priority-and-fairness -d 'Share the limits of requests in flight out by flow schemas and priority levels, and let requests wait. Without it, requests above the limits are refused.'
 complete -c kube-apiserver -l runtime-config-emulation-forward-compatible -d 'With --emulated-version: also serve what --runtime-config names and the emulated release does not know.'
