@@ -203,7 +203,7 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn outcomes() {
-        let registry = prometheus::Registry::new();
+        let registry = binnacle_metrics::Registry::new();
         let metrics = MatchConditionMetrics::register(&registry).unwrap();
         let attributes = attributes();
         let request = request_object(&attributes, &attributes.kind, &attributes.resource);

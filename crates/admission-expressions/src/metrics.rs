@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use binnacle_meta::Text;
-use binnacle_metrics::keep;
+use binnacle_metrics::{HistogramVec, Registry, keep};
 use binnacle_registry::admission::Operation;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
 /// The metric families of match conditions.
 #[derive(Clone, Debug)]

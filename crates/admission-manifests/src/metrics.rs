@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use binnacle_config::hash;
-use binnacle_metrics::keep;
+use binnacle_metrics::{Registry, keep};
 use parking_lot::Mutex;
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
 
 use crate::sort::Manifests;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{HistogramVec, Registry, keep};
 use binnacle_registry::admission::Operation;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts};
 
 /// The largest code in labels; it bounds the number of series that webhooks can create.
 const MAX_CODE: u16 = 600;

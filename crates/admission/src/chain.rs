@@ -251,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn counts() {
-        let registry = prometheus::Registry::new();
+        let registry = binnacle_metrics::Registry::new();
         let metrics = Metrics::register(&registry).unwrap();
         let plugins: [(&'static str, bool); 4] = [
             ("LimitRanger", false),

@@ -1,16 +1,16 @@
 //! The `apiserver_admission_*` families.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use binnacle_metrics::{Summary, SummaryVec, keep};
+use binnacle_metrics::{Family, Held, Histogram, HistogramVec, Native, Registry, Summary, SummaryVec, keep};
 use binnacle_registry::admission::Operation;
 use parking_lot::Mutex;
+use prometheus::HistogramOpts;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{self, MetricFamily};
-use prometheus::{Histogram, HistogramOpts, HistogramVec, Registry};
+use prometheus::proto::{self, Metric, MetricFamily};
 
 use crate::operations::Registered;
 use crate::plugin::Stage;
@@ -44,7 +44,7 @@ type Passed = [AtomicU64; PLACES];
 type PassedByName = Vec<(&'static str, Arc<Passed>)>;
 
 /// One value for each stage, operation and outcome, created on first use.
-struct Cells<T>([OnceLock<T>; PLACES * 2]);
+struct Cells<T>([Held<T>; PLACES * 2]);
 
 /// The metrics of one plugin.
 pub(crate) struct PluginMetrics {
@@ -132,6 +132,28 @@ impl PluginFamily {
     }
 }
 
+impl Family for PluginFamily {
+    fn reset(&self) {
+        self.measured.reset();
+        for (_, passed) in self.passed.lock().iter() {
+            passed.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        }
+    }
+
+    fn become_native(&self) {
+        self.measured.become_native();
+    }
+
+    fn gather_native(&self) -> Option<(MetricFamily, Vec<Native>)> {
+        let passed = self.passed();
+        let (mut family, mut natives) = self.measured.gather_native()?;
+        for (metric, native) in family.mut_metric().iter_mut().zip(&mut natives) {
+            native.sparse.add_zeros(add_passed(metric, &passed));
+        }
+        Some((family, natives))
+    }
+}
+
 impl Collector for PluginFamily {
     fn desc(&self) -> Vec<&Desc> {
         self.measured.desc()
@@ -141,18 +163,24 @@ impl Collector for PluginFamily {
         let passed = self.passed();
         let mut families = self.measured.collect();
         for metric in families.iter_mut().flat_map(|family| family.mut_metric()) {
-            let label =
-                |name: &str| metric.get_label().iter().find(|label| label.name() == name).map_or("", |l| l.value());
-            if label("rejected") == "true" {
-                continue;
-            }
-            if let Some(count) = passed.get(&["name", "operation", "type"].map(label)) {
-                let told = with_instants(metric.get_histogram(), *count);
-                metric.set_histogram(told);
-            }
+            add_passed(metric, &passed);
         }
         families
     }
+}
+
+/// Adds the requests that a plugin did not handle to its metric, and returns how many there are.
+fn add_passed(metric: &mut Metric, passed: &BTreeMap<[&'static str; 3], u64>) -> u64 {
+    let label = |name: &str| metric.get_label().iter().find(|label| label.name() == name).map_or("", |l| l.value());
+    if label("rejected") == "true" {
+        return 0;
+    }
+    let count = passed.get(&["name", "operation", "type"].map(label)).copied().unwrap_or_default();
+    if count > 0 {
+        let told = with_instants(metric.get_histogram(), count);
+        metric.set_histogram(told);
+    }
+    count
 }
 
 /// Returns the histogram with `count` more durations of zero.
@@ -194,18 +222,18 @@ impl<T> Default for Cells<T> {
 }
 
 impl<T> Cells<T> {
-    fn get(&self, part: Part, make: impl FnOnce() -> T) -> &T {
-        self.0[part.place() * 2 + usize::from(part.rejected)].get_or_init(make)
+    fn of(&self, part: Part) -> &Held<T> {
+        &self.0[part.place() * 2 + usize::from(part.rejected)]
     }
 }
 
 impl PluginMetrics {
     pub(crate) fn observe(&self, part: Part, took: Duration) {
-        let histogram = self.cells.get(part, || {
+        let find = || {
             let [operation, rejected, stage] = part.labels();
             self.family.with_label_values(&[self.name, operation, rejected, stage])
-        });
-        histogram.observe(took.as_secs_f64());
+        };
+        self.cells.of(part).with(find, |histogram| histogram.observe(took.as_secs_f64()));
     }
 
     /// Counts a request that the plugin does not handle.
@@ -218,12 +246,14 @@ impl PluginMetrics {
 
 impl StepMetrics {
     pub(crate) fn observe(&self, part: Part, took: Duration, now: Instant) {
-        let (histogram, summary) = self.cells.get(part, || {
+        let find = || {
             let labels = part.labels();
             (self.family.with_label_values(&labels), self.summary.with_label_values(&labels))
+        };
+        self.cells.of(part).with(find, |(histogram, summary)| {
+            histogram.observe(took.as_secs_f64());
+            summary.observe(took, now);
         });
-        histogram.observe(took.as_secs_f64());
-        summary.observe(took, now);
     }
 }
 

@@ -31,7 +31,7 @@ use binnacle_endpoints::{failure_response, failure_response_or_cbor, read_object
 use binnacle_features::Features;
 use binnacle_kinds::BuiltInKinds;
 use binnacle_meta::Encodings;
-use binnacle_metrics::{Exposed, WorkQueues, keep};
+use binnacle_metrics::{Exposed, Registry, WorkQueues, keep};
 use binnacle_openapi::OpenApiLink;
 use binnacle_proxy::{CertificateMetrics, register_webhook_certificates};
 use binnacle_registry::{Catalog, ROOT};
@@ -45,7 +45,7 @@ use binnacle_supervise::supervise;
 use binnacle_traces::{Exporter, TracingConfig};
 use binnacle_unstored::OutboundClients;
 use binnacle_webhook::ServiceResolver;
-use prometheus::{GaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, Opts};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -270,6 +270,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
     let has_been_ready = config.generic.refuses_until_ready.then(|| health.has_been_ready());
     let exposed = Arc::new(Exposed::new(config.exposed_metrics.clone()));
+    let resets = config.debugging.profiling;
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
     let documented = aggregator.clone();
@@ -280,8 +281,8 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response, build(&config), &features.gates)),
-        Arc::new(MetricsLink { metrics: metrics.clone(), exposed: exposed.clone() }),
-        Arc::new(HealthMetricsLink { metrics: health_metrics, exposed }),
+        Arc::new(MetricsLink { metrics: metrics.clone(), exposed: exposed.clone(), resets }),
+        Arc::new(HealthMetricsLink { metrics: health_metrics, exposed, resets }),
         Arc::new(aggregator),
         Arc::new(openapi),
         Arc::new(api),

@@ -89,7 +89,7 @@ impl Prepared {
         resources: &Catalog,
         dialer: Option<Arc<Dialer>>,
         server: &str,
-        registry: &prometheus::Registry,
+        registry: &binnacle_metrics::Registry,
     ) -> Result<Made, AuthorizationError> {
         let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
         // Writes of roles are checked against roles, even without the RBAC authorizer.

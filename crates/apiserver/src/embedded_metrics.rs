@@ -2,18 +2,19 @@
 
 use std::sync::{Arc, Weak};
 
+use binnacle_metrics::Registry;
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_store_embedded::disk::{LogStats, SYNC_BOUNDS};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
-use prometheus::{Gauge, IntCounter, Opts, Registry};
+use prometheus::{Gauge, IntCounter, Opts};
 
 const SYNCS: (&str, &str) =
     ("binnacle_store_sync_duration_seconds", "[ALPHA] Time to write a group of changes and make it durable.");
 
 /// Registers the metrics, which are shown as long as the store exists.
 pub(crate) fn register(store: &Arc<EmbeddedStore>, registry: &Registry) -> Result<(), prometheus::Error> {
-    registry.register(Box::new(Families::new(store)?))
+    registry.register(Families::new(store)?)
 }
 
 /// A function that reads one value from the statistics.

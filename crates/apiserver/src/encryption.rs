@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, follow, load};
+use binnacle_metrics::Registry;
 use binnacle_registry::StorageOptions;
 use binnacle_request::BoxFuture;
 use binnacle_resources::key_prefixes;
 use binnacle_server::{Health, HealthCheck};
 use binnacle_supervise::supervise;
-use prometheus::Registry;
 use tokio::task::JoinHandle;
 
 use crate::assemble::{StartFailure, not_registered};

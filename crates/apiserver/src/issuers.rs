@@ -83,7 +83,7 @@ impl NamedIssuers {
         self,
         flags: &settings::Authentication,
         server: &str,
-        registry: &prometheus::Registry,
+        registry: &binnacle_metrics::Registry,
         egress: Option<Egress>,
     ) -> Result<MadeIssuers, IssuersError> {
         let in_file = self.config.anonymous().cloned();

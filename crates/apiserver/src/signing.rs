@@ -67,7 +67,7 @@ impl External {
     /// Connects to the external signer in the flags, if there is one.
     pub(crate) async fn connect(
         flags: &settings::ServiceAccounts,
-        registry: &prometheus::Registry,
+        registry: &binnacle_metrics::Registry,
     ) -> Result<Option<Self>, SigningError> {
         let metrics = SignerMetrics::register(registry)?;
         let Some(socket) = &flags.signing_endpoint else { return Ok(None) };

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use binnacle_metrics::{HistogramVec, Registry, keep};
 use binnacle_registry::{Collection, Distribution, Resource};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
-use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, Registry};
+use prometheus::{Gauge, GaugeVec, HistogramOpts, IntCounterVec, Opts};
 
 /// The metric shows the last digits of resourceVersions, as many as a float can hold.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
@@ -36,7 +37,45 @@ pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Resu
         let labels = [name.group.to_string(), name.version.to_string(), resource.description.plural.to_string()];
         Version { labels, sent: resource.sent.clone(), watch_lists: resource.watch_lists.clone() }
     });
-    registry.register(Box::new(Families::new(collections.collect(), versions.collect())?))
+    let (collections, versions): (Vec<_>, Vec<_>) = (collections.collect(), versions.collect());
+    let native = registry.has_native_histograms();
+    if native {
+        count_natively(&collections, &versions, registry)?;
+    }
+    registry.register_counting(Families { histograms: !native, ..Families::new(collections, versions)? })
+}
+
+/// Has histograms of the registry count what the distributions do, which have no native buckets.
+fn count_natively(collections: &[Told], versions: &[Version], registry: &Registry) -> Result<(), prometheus::Error> {
+    let family = |(name, help): (&str, &str), of: Option<&Distribution>, labels: &[&str]| {
+        let bounds = of.map_or(&[][..], Distribution::bounds).to_vec();
+        keep(registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(bounds), labels)?)
+    };
+    let follow = |distribution: &Distribution, family: &HistogramVec, labels: &[&str]| {
+        let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
+        let family = family.clone();
+        distribution.follow(move |value| {
+            family.with_label_values(&labels.iter().map(String::as_str).collect::<Vec<_>>()).observe(value);
+        });
+    };
+    let by_version = ["group", "resource", "version"];
+    let (one, version) = (collections.first(), versions.first());
+    let waits = family(WAITS, one.map(|told| told.of.cache.waits()), &["group", "resource"])?;
+    let sizes = family(SENT_SIZES, version.map(|version| &*version.sent), &by_version)?;
+    let lists = version.map(|version| &version.watch_lists[0].1);
+    let lists = family(WATCH_LISTS, lists, &["group", "resource", "scope", "version"])?;
+    let leases = family(LEASES, one.map(|told| &told.of.counts.leases), &[])?;
+    for told in collections {
+        follow(told.of.cache.waits(), &waits, &[&told.group, &told.resource]);
+        follow(&told.of.counts.leases, &leases, &[]);
+    }
+    for Version { labels: [group, version, resource], sent, watch_lists } in versions {
+        follow(sent, &sizes, &[group, resource, version]);
+        for (scope, latencies) in watch_lists.iter() {
+            follow(latencies, &lists, &[group, resource, scope, version]);
+        }
+    }
+    Ok(())
 }
 
 struct Told {
@@ -56,6 +95,8 @@ struct Version {
 struct Families {
     collections: Vec<Told>,
     versions: Vec<Version>,
+    /// False if histograms of the registry count what these would tell.
+    histograms: bool,
     /// Set at each scrape.
     sent: IntCounterVec,
     cached: [IntCounterVec; 3],
@@ -80,6 +121,7 @@ impl Families {
         Ok(Self {
             collections,
             versions,
+            histograms: true,
             sent: IntCounterVec::new(Opts::new(SENT.0, SENT.1), &["group", "version", "resource"])?,
             cached: [
                 counter("apiserver_cache_list_total", "Number of LIST requests served from watch cache", by_index)?,
@@ -227,7 +269,7 @@ impl Families {
 impl Collector for Families {
     fn desc(&self) -> Vec<&Desc> {
         let gauges = [&self.version, &self.capacity].into_iter().flat_map(Collector::desc);
-        let described = self.described.iter().flat_map(Collector::desc);
+        let described = self.described.iter().filter(|_| self.histograms).flat_map(Collector::desc);
         self.counters().flat_map(Collector::desc).chain(gauges).chain(described).collect()
     }
 
@@ -244,6 +286,16 @@ impl Collector for Families {
         let mut families: Vec<_> = self.counters().flat_map(Collector::collect).collect();
         families.extend(self.version.collect());
         families.extend(self.capacity.collect());
+        if self.histograms {
+            self.tell_distributions(&mut families);
+        }
+        families.retain(|family| !family.get_metric().is_empty());
+        families
+    }
+}
+
+impl Families {
+    fn tell_distributions(&self, families: &mut Vec<MetricFamily>) {
         let waits = self.collections.iter().filter_map(|told| {
             let labels = [("group", told.group.as_str()), ("resource", told.resource.as_str())];
             histogram(told.of.cache.waits(), &labels)
@@ -264,8 +316,6 @@ impl Collector for Families {
         // Only events have a time to live.
         let leases = self.collections.iter().filter_map(|told| histogram(&told.of.counts.leases, &[]));
         families.push(family(LEASES, leases.collect()));
-        families.retain(|family| !family.get_metric().is_empty());
-        families
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use binnacle_egress::{Egress, Network};
 use binnacle_features::Features;
 use binnacle_meta::{GroupResource, Text};
+use binnacle_metrics::Registry;
 use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
 use binnacle_store::{Store, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use binnacle_store_etcd::{EtcdOptions, EtcdStore, KeyOwner, Metrics, TlsPaths};
-use prometheus::Registry;
 use tokio::sync::Notify;
 
 use crate::admin_socket::AdminSocket;

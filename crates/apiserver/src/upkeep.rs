@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{Registry, keep};
 use binnacle_registry::Resource;
 use binnacle_store::{Compactor, RangeRequest, prefix_range, spawn_compactor};
 use binnacle_supervise::supervise;
-use prometheus::{GaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, Opts};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -134,7 +134,9 @@ fn measure_databases(
     registry: &Registry,
 ) -> Result<JoinHandle<()>, prometheus::Error> {
     let help = "[STABLE] Size of the storage database file physically allocated in bytes.";
-    let size = gauge(registry, "apiserver_storage_size_bytes", help, &["storage_cluster_id"])?;
+    let size = GaugeVec::new(Opts::new("apiserver_storage_size_bytes", help), &["storage_cluster_id"])?;
+    // Not kept: a reset does not forget what is read from elsewhere.
+    registry.register(size.clone())?;
     let clusters = stores.clusters().to_vec();
     let embedded = stores.embedded();
     Ok(tokio::spawn(async move {

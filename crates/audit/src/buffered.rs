@@ -187,7 +187,7 @@ impl Throttle {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use prometheus::Registry;
+    use binnacle_metrics::Registry;
     use tokio::sync::Semaphore;
 
     use super::*;

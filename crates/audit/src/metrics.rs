@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{Registry, keep};
 use binnacle_request::AuditLevel;
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{IntCounter, IntCounterVec, Opts};
 
 use crate::Event;
 use crate::event::legacy_line;

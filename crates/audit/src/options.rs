@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use binnacle_egress::Dialer;
 use binnacle_meta::io_error;
-use prometheus::Registry;
+use binnacle_metrics::Registry;
 
 use crate::auditor::{Auditor, ObjectReader};
 use crate::backend::{Backend, IgnoreErrors, Union};

@@ -13,11 +13,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{Registry, keep};
 use binnacle_request::BoxFuture;
 use binnacle_supervise::supervise;
 use parking_lot::Mutex;
-use prometheus::{IntCounter, IntGauge, Registry};
+use prometheus::{IntCounter, IntGauge};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 

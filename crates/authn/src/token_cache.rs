@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_meta::Text;
-use binnacle_metrics::keep;
+use binnacle_metrics::{HistogramVec, Registry, Series, keep};
 use binnacle_request::BoxFuture;
 use parking_lot::Mutex;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use ring::hmac;
 use tokio::sync::OnceCell;
 
@@ -136,8 +136,8 @@ pub struct TokenCacheMetrics {
     requests: IntCounterVec,
     duration: HistogramVec,
     fetches: IntCounterVec,
-    blocked: IntGauge,
-    in_flight: IntGauge,
+    blocked: Arc<Series<IntGaugeVec>>,
+    in_flight: Arc<Series<IntGaugeVec>>,
 }
 
 impl TokenCacheMetrics {
@@ -146,7 +146,7 @@ impl TokenCacheMetrics {
         // kube-apiserver has no help texts for them.
         let help = "[ALPHA] ";
         let labels = ["status"];
-        let active = IntGaugeVec::new(Opts::new(name("active_fetch_count"), help), &labels)?;
+        let active = keep(registry, IntGaugeVec::new(Opts::new(name("active_fetch_count"), help), &labels)?)?;
         Ok(Self {
             requests: keep(registry, IntCounterVec::new(Opts::new(name("request_total"), help), &labels)?)?,
             duration: keep(
@@ -154,8 +154,8 @@ impl TokenCacheMetrics {
                 HistogramVec::new(HistogramOpts::new(name("request_duration_seconds"), help), &labels)?,
             )?,
             fetches: keep(registry, IntCounterVec::new(Opts::new(name("fetch_total"), help), &labels)?)?,
-            blocked: active.with_label_values(&["blocked"]),
-            in_flight: keep(registry, active)?.with_label_values(&["in_flight"]),
+            blocked: Arc::new(Series::new(&active, &["blocked"])),
+            in_flight: Arc::new(Series::new(&active, &["in_flight"])),
         })
     }
 
@@ -172,16 +172,17 @@ impl TokenCacheMetrics {
 }
 
 /// Increments a gauge as long as it lives.
-struct Counted<'a>(&'a IntGauge);
+struct Counted(IntGauge);
 
-impl<'a> Counted<'a> {
-    fn new(gauge: &'a IntGauge) -> Self {
+impl Counted {
+    fn new(series: &Series<IntGaugeVec>) -> Self {
+        let gauge = series.with(IntGauge::clone);
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -287,6 +288,9 @@ mod tests {
         }
         assert_eq!(rig.asked.load(Ordering::SeqCst), 2);
         assert!(rig.cache.fetching.lock().is_empty());
-        assert_eq!((rig.cache.metrics.blocked.get(), rig.cache.metrics.in_flight.get()), (0, 0));
+        assert_eq!(
+            (rig.cache.metrics.blocked.with(IntGauge::get), rig.cache.metrics.in_flight.with(IntGauge::get)),
+            (0, 0)
+        );
     }
 }

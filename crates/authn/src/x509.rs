@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{LoneHistogram, Registry, keep};
 use binnacle_request::BoxFuture;
-use prometheus::{Histogram, HistogramOpts, Registry};
+use prometheus::HistogramOpts;
 
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
 
@@ -30,7 +30,7 @@ const LIFETIMES: [f64; 14] = [
 /// Accepts certificates that chain to one of the authorities of `--client-ca-file`.
 pub struct X509 {
     authorities: Arc<Authorities>,
-    lifetimes: Option<Histogram>,
+    lifetimes: Option<LoneHistogram>,
 }
 
 impl X509 {
@@ -45,7 +45,7 @@ impl X509 {
             "apiserver_client_certificate_expiration_seconds",
             "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.",
         );
-        let lifetimes = keep(registry, Histogram::with_opts(opts.buckets(LIFETIMES.to_vec()))?)?;
+        let lifetimes = keep(registry, LoneHistogram::with_opts(opts.buckets(LIFETIMES.to_vec()))?)?;
         Ok(Self { lifetimes: Some(lifetimes), ..self })
     }
 

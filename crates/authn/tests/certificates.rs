@@ -68,7 +68,7 @@ async fn ask(who: &dyn Authenticator, connection: &ConnectionInfo, sent: &[(&str
 async fn lifetimes_are_counted() {
     let (issuer, pem) = authority("ca");
     let (stranger, _) = authority("ca");
-    let registry = prometheus::Registry::new();
+    let registry = binnacle_metrics::Registry::new();
     let authorities = Arc::new(Authorities::from_pem("ca", pem.as_bytes()).unwrap());
     let x509 = X509::new(authorities).counted(&registry).unwrap();
     let ends = |time: SystemTime| move |params: &mut CertificateParams| params.not_after = time.into();

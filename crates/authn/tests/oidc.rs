@@ -115,7 +115,7 @@ struct Running {
 }
 
 fn options(algorithms: &[Algorithm]) -> IssuerOptions {
-    let metrics = JwtMetrics::register(&prometheus::Registry::new(), "here").unwrap();
+    let metrics = JwtMetrics::register(&binnacle_metrics::Registry::new(), "here").unwrap();
     IssuerOptions {
         algorithms: algorithms.to_vec(),
         audiences: vec!["api".into()],
@@ -471,7 +471,7 @@ async fn the_file_may_name_others() {
     let path = std::path::PathBuf::from(directory.join("config.yaml"));
     let text = entry(&first);
     std::fs::write(&path, &text).unwrap();
-    let registry = prometheus::Registry::new();
+    let registry = binnacle_metrics::Registry::new();
     let metrics = ReloadMetrics::register(&registry, "authentication", "here").unwrap();
     let file = Followed::new(path.clone(), text.clone().into_bytes());
     let file = IssuersFile { file, metrics, anonymous: None };

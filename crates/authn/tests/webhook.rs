@@ -37,7 +37,7 @@ async fn webhook(code: u16, status: Value, version: &'static str, ttl: Duration)
     let client = Client::new(target, Duration::from_secs(30)).unwrap();
     let options = WebhookOptions { version: WebhookVersion::V1, audiences: vec!["api".into()] };
     let tokens = WebhookTokens::new(client, options).with_backoff(Backoff::never());
-    let metrics = TokenCacheMetrics::register(&prometheus::Registry::new()).unwrap();
+    let metrics = TokenCacheMetrics::register(&binnacle_metrics::Registry::new()).unwrap();
     let tokens = TokenCache::new(tokens, CacheTimes { success: ttl, failure: ttl }, metrics).unwrap();
     ReceivedReview { tokens, calls, _hook: hook }
 }

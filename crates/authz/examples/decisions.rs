@@ -67,7 +67,7 @@ async fn measure(what: &str, chain: &Union, attributes: &Attributes<'_>, allowed
 }
 
 fn chain(index: Arc<RbacIndex>, graph: Arc<NodeGraph>) -> Union {
-    let metrics = Arc::new(Metrics::register(&prometheus::Registry::new()).expect("metrics"));
+    let metrics = Arc::new(Metrics::register(&binnacle_metrics::Registry::new()).expect("metrics"));
     let (node, rbac) = (Arc::new(Node::new(graph, Vec::new())), Arc::new(Rbac::new(index)));
     let parts = Parts { abac: None, node: Some(node), rbac: Some(rbac), paths: None, metrics, dialer: None };
     let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{HistogramVec, Registry, Series, keep};
 use binnacle_request::{BoxFuture, Decision, User};
-use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets};
+use prometheus::{HistogramOpts, IntCounterVec, Opts, exponential_buckets};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 
@@ -107,13 +107,13 @@ impl Metrics {
 /// An authorizer whose decisions are counted.
 pub struct Counted<A> {
     inner: A,
-    allowed: IntCounter,
-    denied: IntCounter,
+    allowed: Series<IntCounterVec>,
+    denied: Series<IntCounterVec>,
 }
 
 impl<A: Authorizer> Counted<A> {
     pub fn new(inner: A, kind: &str, name: &str, metrics: &Metrics) -> Self {
-        let counter = |decision| metrics.decisions.with_label_values(&[kind, name, decision]);
+        let counter = |decision| Series::new(&metrics.decisions, &[kind, name, decision]);
         Self { inner, allowed: counter("allowed"), denied: counter("denied") }
     }
 }
@@ -123,9 +123,9 @@ impl<A: Authorizer> Authorizer for Counted<A> {
         Box::pin(async move {
             let result = self.inner.authorize(attributes).await;
             match &result {
-                Ok(Decision::Allow(_)) => self.allowed.inc(),
-                Ok(Decision::Deny(_)) => self.denied.inc(),
-                Err(error) if error.denies => self.denied.inc(),
+                Ok(Decision::Allow(_)) => self.allowed.with(|counter| counter.inc()),
+                Ok(Decision::Deny(_)) => self.denied.with(|counter| counter.inc()),
+                Err(error) if error.denies => self.denied.with(|counter| counter.inc()),
                 Ok(Decision::NoOpinion(_)) | Err(_) => {}
             }
             result

@@ -162,7 +162,7 @@ pub(crate) async fn admin_socket(dir: &Path) -> Result<Opened, Error> {
 }
 
 pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStore, Error> {
-    let metrics = Metrics::new(&prometheus::Registry::new(), Vec::new());
+    let metrics = Metrics::new(&binnacle_metrics::Registry::new(), Vec::new());
     let options = EtcdOptions {
         endpoints: endpoints.to_vec(),
         tls: access.tls.clone(),

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_metrics::keep;
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use binnacle_metrics::{Registry, keep};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
 use sha2::{Digest, Sha256};
 
 /// The metrics of one file: `apiserver_SUBJECT_config_controller_...`.

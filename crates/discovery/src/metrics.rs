@@ -1,7 +1,7 @@
 //! The `aggregator_discovery_*` families.
 
-use binnacle_metrics::keep;
-use prometheus::{IntCounter, Registry};
+use binnacle_metrics::{Registry, keep};
+use prometheus::IntCounter;
 
 /// Counters of requests for aggregated documents, and of built documents.
 #[derive(Clone, Debug)]

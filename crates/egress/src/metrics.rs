@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::keep;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use binnacle_metrics::{HistogramVec, Registry, keep};
+use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
 const BUCKETS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 2.5, 12.5];
 

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_meta::GroupResource;
-use binnacle_metrics::keep;
+use binnacle_metrics::{HistogramVec, LoneHistogram, Registry, keep};
 use binnacle_rpc::{Code, code_name};
 use parking_lot::Mutex;
 use prometheus::{
-    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    exponential_buckets,
+    GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, exponential_buckets,
 };
 use sha2::{Digest, Sha256};
 
@@ -40,7 +39,7 @@ struct Families {
     durations: HistogramVec,
     operations: IntCounterVec,
     misses: IntCounter,
-    generation: Histogram,
+    generation: LoneHistogram,
     generation_failures: IntCounter,
     kms_durations: HistogramVec,
     key_uses: IntCounterVec,
@@ -88,7 +87,7 @@ impl Metrics {
             HistogramOpts::new(name, format!("[ALPHA] {help}")).buckets(buckets)
         };
         let histograms = |options: HistogramOpts, labels: &[&str]| keep(registry, HistogramVec::new(options, labels)?);
-        let generation = Histogram::with_opts(options(
+        let generation = LoneHistogram::with_opts(options(
             "apiserver_storage_data_key_generation_duration_seconds",
             "Latencies in seconds of data encryption key(DEK) generation operations.",
             exponential_buckets(5e-6, 2.0, 14)?,
@@ -99,7 +98,7 @@ impl Metrics {
             "apiserver_envelope_encryption_dek_cache_fill_percent",
             "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.",
         )?;
-        registry.register(Box::new(fill))?;
+        keep(registry, fill)?;
         let by_key = ["transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash"];
         Ok(Self(Arc::new(Families {
             server: hash(server),

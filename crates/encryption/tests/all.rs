@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, follow, load};
 use binnacle_meta::GroupResource;
+use binnacle_metrics::Registry;
 use binnacle_store::{Event, Expect, Op, Revision, Store, StoreError, Txn, TxnResponse, WatchMessage, prefix_range};
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_testkit::{KmsPlugin, TempDir};
 use bytes::Bytes;
 use futures::StreamExt;
-use prometheus::{Registry, TextEncoder};
+use prometheus::TextEncoder;
 
 mod contract {
     use super::*;

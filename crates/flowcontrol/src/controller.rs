@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use binnacle_meta::Text;
+use binnacle_metrics::Registry;
 use binnacle_request::{Query, RequestInfo, User};
 use parking_lot::Mutex;
-use prometheus::Registry;
 
 use crate::allocation::{Claim, divide};
 use crate::current::{RequestKind, RequestLimits};

@@ -92,6 +92,8 @@ impl CurrentRequests {
     }
 }
 
+impl binnacle_metrics::Family for CurrentRequests {}
+
 impl Collector for CurrentRequests {
     fn desc(&self) -> Vec<&Desc> {
         self.descs.iter().collect()

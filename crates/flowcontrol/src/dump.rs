@@ -159,7 +159,7 @@ impl Table {
 mod tests {
     use std::sync::Arc;
 
-    use prometheus::Registry;
+    use binnacle_metrics::Registry;
 
     use super::*;
 

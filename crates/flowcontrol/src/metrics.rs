@@ -3,11 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_metrics::keep;
-use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
-};
+use binnacle_metrics::{HistogramVec, Registry, Series, keep};
+use prometheus::{Gauge, GaugeVec, HistogramOpts, IntCounterVec, IntGaugeVec, Opts};
 
 use crate::current::{CurrentRequests, Phase, RequestKind, RequestLimits};
 use crate::demand::Seen;
@@ -49,33 +46,33 @@ pub(crate) struct Metrics {
 
 /// The metrics of one level.
 pub(crate) struct LevelMetrics {
-    nominal: Gauge,
-    lower: Gauge,
-    upper: Gauge,
-    current: Gauge,
-    highest: Gauge,
-    average: Gauge,
-    deviation: Gauge,
-    smoothed: Gauge,
-    target: Gauge,
-    current_r: Gauge,
+    nominal: Series<GaugeVec>,
+    lower: Series<GaugeVec>,
+    upper: Series<GaugeVec>,
+    current: Series<GaugeVec>,
+    highest: Series<GaugeVec>,
+    average: Series<GaugeVec>,
+    deviation: Series<GaugeVec>,
+    smoothed: Series<GaugeVec>,
+    target: Series<GaugeVec>,
+    current_r: Series<GaugeVec>,
     pub(crate) ratios: Arc<LevelRatios>,
 }
 
 /// The metrics of one schema in its level.
 pub(crate) struct FlowMetrics {
     /// By reason.
-    rejected: [(&'static str, IntCounter); 3],
-    dispatched: IntCounter,
-    waiting: IntGauge,
-    waiting_seats: IntGauge,
-    running: IntGauge,
-    running_seats: IntGauge,
-    waited: [Histogram; 2],
-    served: Histogram,
-    estimated: Histogram,
-    watchers: Histogram,
-    queue_length: Histogram,
+    rejected: [(&'static str, Series<IntCounterVec>); 3],
+    dispatched: Series<IntCounterVec>,
+    waiting: Series<IntGaugeVec>,
+    waiting_seats: Series<IntGaugeVec>,
+    running: Series<IntGaugeVec>,
+    running_seats: Series<IntGaugeVec>,
+    waited: [Series<HistogramVec>; 2],
+    served: Series<HistogramVec>,
+    estimated: Series<HistogramVec>,
+    watchers: Series<HistogramVec>,
+    queue_length: Series<HistogramVec>,
     by_kind: CurrentRequests,
 }
 
@@ -197,7 +194,7 @@ impl Metrics {
     }
 
     pub(crate) fn level(&self, level: &str) -> LevelMetrics {
-        let of = |family: &GaugeVec| family.with_label_values(&[level]);
+        let of = |family: &GaugeVec| Series::new(family, &[level]);
         LevelMetrics {
             nominal: of(&self.nominal),
             lower: of(&self.lower),
@@ -215,19 +212,19 @@ impl Metrics {
 
     pub(crate) fn flow(&self, schema: &str, level: &str) -> FlowMetrics {
         let labels = [level, schema];
-        let rejected = |reason| (reason, self.rejected.with_label_values(&[level, schema, reason]));
+        let rejected = |reason| (reason, Series::new(&self.rejected, &[level, schema, reason]));
         FlowMetrics {
             rejected: ["concurrency-limit", "queue-full", "time-out"].map(rejected),
-            dispatched: self.dispatched.with_label_values(&labels),
-            waiting: self.waiting.with_label_values(&labels),
-            waiting_seats: self.waiting_seats.with_label_values(&labels),
-            running: self.running.with_label_values(&labels),
-            running_seats: self.running_seats.with_label_values(&labels),
-            waited: ["false", "true"].map(|execute| self.waited.with_label_values(&[level, schema, execute])),
-            served: self.served.with_label_values(&[level, schema, "regular"]),
-            estimated: self.estimated.with_label_values(&labels),
-            watchers: self.watchers.with_label_values(&labels),
-            queue_length: self.queue_lengths.with_label_values(&labels),
+            dispatched: Series::new(&self.dispatched, &labels),
+            waiting: Series::new(&self.waiting, &labels),
+            waiting_seats: Series::new(&self.waiting_seats, &labels),
+            running: Series::new(&self.running, &labels),
+            running_seats: Series::new(&self.running_seats, &labels),
+            waited: ["false", "true"].map(|execute| Series::new(&self.waited, &[level, schema, execute])),
+            served: Series::new(&self.served, &[level, schema, "regular"]),
+            estimated: Series::new(&self.estimated, &labels),
+            watchers: Series::new(&self.watchers, &labels),
+            queue_length: Series::new(&self.queue_lengths, &labels),
             by_kind: self.by_kind.clone(),
         }
     }
@@ -239,71 +236,71 @@ impl Metrics {
 
 impl LevelMetrics {
     pub(crate) fn limits(&self, limits: &Limits) {
-        self.nominal.set(limits.nominal.into());
-        self.lower.set(limits.lower.into());
-        self.upper.set(limits.upper.into());
-        self.current.set(limits.current.into());
+        self.nominal.with(|gauge| gauge.set(limits.nominal.into()));
+        self.lower.with(|gauge| gauge.set(limits.lower.into()));
+        self.upper.with(|gauge| gauge.set(limits.upper.into()));
+        self.current.with(|gauge| gauge.set(limits.current.into()));
     }
 
     pub(crate) fn demand(&self, seen: &Seen, smoothed: f64) {
-        self.highest.set(seen.highest);
-        self.average.set(seen.average);
-        self.deviation.set(seen.deviation);
-        self.smoothed.set(smoothed);
+        self.highest.with(|gauge| gauge.set(seen.highest));
+        self.average.with(|gauge| gauge.set(seen.average));
+        self.deviation.with(|gauge| gauge.set(seen.deviation));
+        self.smoothed.with(|gauge| gauge.set(smoothed));
     }
 
     /// Records the virtual time of the level's queues.
     pub(crate) fn virtual_time(&self, r: f64) {
-        self.current_r.set(r);
+        self.current_r.with(|gauge| gauge.set(r));
     }
 
     pub(crate) fn target(&self, target: f64) {
-        self.target.set(target);
+        self.target.with(|gauge| gauge.set(target));
     }
 }
 
 impl FlowMetrics {
     pub(crate) fn refused(&self, reason: &str) {
         if let Some((_, counter)) = self.rejected.iter().find(|(known, _)| *known == reason) {
-            counter.inc();
+            counter.with(|counter| counter.inc());
         }
     }
 
     pub(crate) fn queued(&self, now: Instant, requests: i64, seats: usize, kind: RequestKind) {
         self.by_kind.add(now, kind, Phase::Waiting, requests);
-        self.waiting.add(requests);
-        self.waiting_seats.add(requests * seats as i64);
+        self.waiting.with(|gauge| gauge.add(requests));
+        self.waiting_seats.with(|gauge| gauge.add(requests * seats as i64));
     }
 
     /// Records a request that was put into a queue, and the queue's new length.
     pub(crate) fn enqueued(&self, length: usize) {
-        self.queue_length.observe(length as f64);
+        self.queue_length.with(|histogram| histogram.observe(length as f64));
     }
 
     pub(crate) fn waited(&self, time: Duration, served: bool) {
-        self.waited[usize::from(served)].observe(time.as_secs_f64());
+        self.waited[usize::from(served)].with(|histogram| histogram.observe(time.as_secs_f64()));
     }
 
     pub(crate) fn begun(&self, now: Instant, seats: usize, kind: RequestKind) {
         self.by_kind.add(now, kind, Phase::Executing, 1);
-        self.dispatched.inc();
-        self.running.inc();
-        self.running_seats.add(seats as i64);
+        self.dispatched.with(|counter| counter.inc());
+        self.running.with(|gauge| gauge.inc());
+        self.running_seats.with(|gauge| gauge.add(seats as i64));
     }
 
     pub(crate) fn ended(&self, now: Instant, seats: usize, took: Duration, kind: RequestKind) {
         self.by_kind.add(now, kind, Phase::Executing, -1);
-        self.running.dec();
-        self.running_seats.sub(seats as i64);
-        self.served.observe(took.as_secs_f64());
+        self.running.with(|gauge| gauge.dec());
+        self.running_seats.with(|gauge| gauge.sub(seats as i64));
+        self.served.with(|histogram| histogram.observe(took.as_secs_f64()));
     }
 
     /// Records the number of watchers that a write will have an event for.
     pub(crate) fn watched(&self, watchers: usize) {
-        self.watchers.observe(watchers as f64);
+        self.watchers.with(|histogram| histogram.observe(watchers as f64));
     }
 
     pub(crate) fn estimated(&self, seats: usize) {
-        self.estimated.observe(seats as f64);
+        self.estimated.with(|histogram| histogram.observe(seats as f64));
     }
 }

@@ -89,6 +89,8 @@ impl Ratios {
     }
 }
 
+impl binnacle_metrics::Family for Ratios {}
+
 impl Collector for Ratios {
     fn desc(&self) -> Vec<&Desc> {
         self.descs.iter().collect()

@@ -55,7 +55,7 @@ impl FlowControl {
 mod tests {
     use std::sync::Arc;
 
-    use prometheus::Registry;
+    use binnacle_metrics::Registry;
 
     use super::*;
 

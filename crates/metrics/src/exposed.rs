@@ -4,9 +4,12 @@
 //! All of this happens when the families are read, so it does not affect the cost of counting.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+
+use crate::{Gathered, Native};
 
 /// The replacement for values that are not in a list.
 const UNEXPECTED: &str = "unexpected";
@@ -69,17 +72,35 @@ pub struct ExposedOptions {
 #[derive(Default)]
 pub struct Exposed {
     options: ExposedOptions,
-    /// The number of observations with values that are not allowed, at the last read, by family.
-    unexpected: Mutex<HashMap<String, u64>>,
+    unexpected: Mutex<Unexpected>,
+    /// True after a reset, which forgets how many metrics there are.
+    reset: AtomicBool,
+}
+
+/// The number of observations with values that are not allowed.
+#[derive(Default)]
+struct Unexpected {
+    /// At the last read, by family.
+    lately: HashMap<String, u64>,
+    /// Before the last reset.
+    before: u64,
 }
 
 impl Exposed {
     pub fn new(options: ExposedOptions) -> Self {
-        Self { options, unexpected: Mutex::default() }
+        Self { options, ..Self::default() }
+    }
+
+    /// Is told that all series were forgotten. Metrics without labels are not.
+    pub fn reset(&self) {
+        self.reset.store(true, Ordering::Relaxed);
+        let mut unexpected = self.unexpected.lock();
+        unexpected.before += std::mem::take(&mut unexpected.lately).values().sum::<u64>();
     }
 
     /// Returns the families, sorted by name, with further ones that count the changes.
-    pub fn families(&self, families: Vec<MetricFamily>) -> Vec<MetricFamily> {
+    pub fn families(&self, gathered: Gathered) -> Gathered {
+        let Gathered { families, mut natives } = gathered;
         let mut families: BTreeMap<String, MetricFamily> =
             families.into_iter().map(|family| (family.name().to_owned(), family)).collect();
         if self.options.show_hidden {
@@ -87,32 +108,38 @@ impl Exposed {
                 if let Some(family) = families.get(same) {
                     families.insert(name.to_owned(), renamed(family, name, since, help));
                 }
+                if let Some(same) = natives.get(same) {
+                    natives.insert(name.to_owned(), same.clone());
+                }
             }
         }
-        self.limit(&mut families);
+        self.limit(&mut families, &mut natives);
         families.retain(|name, _| !self.options.disabled.contains(name));
         for family in self.told(&families) {
             families.insert(family.name().to_owned(), family);
         }
         families.retain(|name, _| !self.options.disabled.contains(name));
-        families.into_values().collect()
+        Gathered { families: families.into_values().collect(), natives }
     }
 
     /// Returns the enabled families, for an endpoint that does not count the changes.
-    pub fn enabled(&self, mut families: Vec<MetricFamily>) -> Vec<MetricFamily> {
-        families.retain(|family| !self.options.disabled.contains(family.name()));
-        families
+    pub fn enabled(&self, mut gathered: Gathered) -> Gathered {
+        gathered.families.retain(|family| !self.options.disabled.contains(family.name()));
+        gathered
     }
 
     /// Merges metrics whose label values are not allowed.
-    fn limit(&self, families: &mut BTreeMap<String, MetricFamily>) {
+    fn limit(&self, families: &mut BTreeMap<String, MetricFamily>, natives: &mut HashMap<String, Vec<Native>>) {
         for (name, labels) in &self.options.allowed {
             let Some(family) = families.get_mut(name) else { continue };
             let kind = family.get_field_type();
             let mut counted = 0;
             let mut kept: Vec<Metric> = Vec::new();
+            let mut kept_natives: Vec<Native> = Vec::new();
             let mut at: HashMap<Vec<String>, usize> = HashMap::new();
+            let mut of_metrics = natives.remove(name).unwrap_or_default().into_iter();
             for mut metric in family.take_metric() {
+                let native = of_metrics.next();
                 let mut unexpected = 0;
                 for label in metric.mut_label() {
                     if labels.get(label.name()).is_some_and(|values| !values.contains(label.value())) {
@@ -123,21 +150,33 @@ impl Exposed {
                 counted += unexpected * observations(&metric, kind);
                 let values = metric.get_label().iter().map(|label| label.value().to_owned()).collect();
                 match at.get(&values) {
-                    Some(index) => add(&mut kept[*index], &metric, kind),
+                    Some(index) => {
+                        add(&mut kept[*index], &metric, kind);
+                        if let (Some(sum), Some(native)) = (kept_natives.get_mut(*index), &native) {
+                            sum.add(native);
+                        }
+                    }
                     None => {
                         at.insert(values, kept.len());
                         kept.push(metric);
+                        kept_natives.extend(native);
                     }
                 }
             }
             family.set_metric(kept);
-            self.unexpected.lock().insert(name.clone(), counted);
+            if !kept_natives.is_empty() {
+                natives.insert(name.clone(), kept_natives);
+            }
+            self.unexpected.lock().lately.insert(name.clone(), counted);
         }
     }
 
     /// Returns the families about families.
     fn told(&self, families: &BTreeMap<String, MetricFamily>) -> Vec<MetricFamily> {
-        let unexpected = self.unexpected.lock().values().sum::<u64>();
+        let unexpected = {
+            let unexpected = self.unexpected.lock();
+            unexpected.before + unexpected.lately.values().sum::<u64>()
+        };
         let hidden = if self.options.show_hidden { 0 } else { HIDDEN.len() };
         let mut by_kind: BTreeMap<(String, String), usize> = BTreeMap::new();
         for family in families.values() {
@@ -154,7 +193,7 @@ impl Exposed {
                 )
             })
             .collect();
-        vec![
+        let mut told = vec![
             counter(
                 "cardinality_enforcement_unexpected_categorizations_total",
                 "[ALPHA] The count of unexpected categorizations during cardinality enforcement.",
@@ -170,12 +209,12 @@ impl Exposed {
                 "[BETA] The count of hidden metrics.",
                 vec![counted(Vec::new(), hidden as f64)],
             ),
-            counter(
-                "registered_metrics_total",
-                "[BETA] The count of registered metrics broken by stability level and deprecation version.",
-                registered,
-            ),
-        ]
+        ];
+        if !self.reset.load(Ordering::Relaxed) {
+            let help = "[BETA] The count of registered metrics broken by stability level and deprecation version.";
+            told.push(counter("registered_metrics_total", help, registered));
+        }
+        told
     }
 }
 
@@ -263,13 +302,20 @@ fn add(to: &mut Metric, more: &Metric, kind: MetricType) {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder};
+    use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
     use super::*;
-    use crate::keep;
+    use crate::{HistogramVec, Registry, keep};
 
     fn shown(options: ExposedOptions) -> String {
-        let registry = Registry::new();
+        text(&Exposed::new(options), Registry::new())
+    }
+
+    fn text(exposed: &Exposed, registry: Registry) -> String {
+        crate::text(&families(exposed, registry).families)
+    }
+
+    fn families(exposed: &Exposed, registry: Registry) -> Gathered {
         let requests =
             keep(&registry, IntCounterVec::new(Opts::new("requests", "[BETA] Requests."), &["verb", "code"]).unwrap());
         let requests = requests.unwrap();
@@ -281,7 +327,7 @@ mod tests {
         for (verb, seconds) in [("GET", 0.5), ("PUT", 0.25), ("POST", 2.0)] {
             sli.with_label_values(&[verb]).observe(seconds);
         }
-        TextEncoder::new().encode_to_string(&Exposed::new(options).families(registry.gather())).unwrap()
+        exposed.families(registry.gather_all())
     }
 
     fn has(text: &str, line: &str) {
@@ -306,7 +352,8 @@ mod tests {
             ("requests".to_owned(), verbs.clone()),
             ("apiserver_request_sli_duration_seconds".to_owned(), verbs),
         ]);
-        let text = shown(ExposedOptions { allowed, ..ExposedOptions::default() });
+        let exposed = Exposed::new(ExposedOptions { allowed, ..ExposedOptions::default() });
+        let text = text(&exposed, Registry::new());
         for line in [
             "requests{code=\"200\",verb=\"GET\"} 5",
             "requests{code=\"200\",verb=\"unexpected\"} 5",
@@ -318,6 +365,14 @@ mod tests {
         ] {
             has(&text, line);
         }
+        exposed.reset();
+        let gathered = families(&exposed, Registry::with_native_histograms());
+        let natives = gathered.natives["apiserver_request_sli_duration_seconds"].iter();
+        let counts: Vec<_> = natives.map(|native| native.sparse.positive.values().sum::<u64>()).collect();
+        assert_eq!(counts, [1, 2]);
+        let text = crate::text(&gathered.families);
+        has(&text, "cardinality_enforcement_unexpected_categorizations_total 16");
+        assert!(!text.contains("registered_metrics_total"));
     }
 
     #[test]

@@ -1,7 +1,12 @@
 //! Families in Prometheus' protobuf format (`io.prometheus.client`), each with its length before it.
 
+use std::time::UNIX_EPOCH;
+
 use prometheus::proto;
 use prost::Message;
+
+use crate::native::{self, Span, ZERO_THRESHOLD};
+use crate::{Gathered, Native};
 
 #[derive(Clone, PartialEq, Message)]
 struct MetricFamily {
@@ -80,6 +85,38 @@ struct Histogram {
     sum: Option<f64>,
     #[prost(message, repeated, tag = "3")]
     buckets: Vec<Bucket>,
+    #[prost(sint32, optional, tag = "5")]
+    schema: Option<i32>,
+    #[prost(double, optional, tag = "6")]
+    zero_threshold: Option<f64>,
+    #[prost(uint64, optional, tag = "7")]
+    zero_count: Option<u64>,
+    #[prost(message, repeated, tag = "9")]
+    negative_spans: Vec<BucketSpan>,
+    #[prost(sint64, repeated, packed = "false", tag = "10")]
+    negative_deltas: Vec<i64>,
+    #[prost(message, repeated, tag = "12")]
+    positive_spans: Vec<BucketSpan>,
+    #[prost(sint64, repeated, packed = "false", tag = "13")]
+    positive_deltas: Vec<i64>,
+    #[prost(message, optional, tag = "15")]
+    created: Option<Timestamp>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct BucketSpan {
+    #[prost(sint32, optional, tag = "1")]
+    offset: Option<i32>,
+    #[prost(uint32, optional, tag = "2")]
+    length: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Timestamp {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanos: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -91,15 +128,16 @@ struct Bucket {
 }
 
 /// Encodes the families for a client that asks for `encoding=delimited`.
-pub fn delimited(families: &[proto::MetricFamily]) -> Vec<u8> {
+pub fn delimited(gathered: &Gathered) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for family in families {
-        bytes.extend(message(family).encode_length_delimited_to_vec());
+    for family in &gathered.families {
+        let natives = gathered.natives.get(family.name()).map_or(&[][..], Vec::as_slice);
+        bytes.extend(message(family, natives).encode_length_delimited_to_vec());
     }
     bytes
 }
 
-fn message(family: &proto::MetricFamily) -> MetricFamily {
+fn message(family: &proto::MetricFamily, natives: &[Native]) -> MetricFamily {
     let kind = match family.get_field_type() {
         proto::MetricType::COUNTER => MetricType::Counter,
         proto::MetricType::GAUGE => MetricType::Gauge,
@@ -111,11 +149,11 @@ fn message(family: &proto::MetricFamily) -> MetricFamily {
         name: Some(family.name().to_owned()),
         help: Some(family.help().to_owned()),
         kind: Some(kind as i32),
-        metrics: family.get_metric().iter().map(|told| metric(told, kind)).collect(),
+        metrics: family.get_metric().iter().enumerate().map(|(at, told)| metric(told, kind, natives.get(at))).collect(),
     }
 }
 
-fn metric(told: &proto::Metric, kind: MetricType) -> Metric {
+fn metric(told: &proto::Metric, kind: MetricType, native: Option<&Native>) -> Metric {
     let label = |label: &proto::LabelPair| LabelPair {
         name: Some(label.name().to_owned()),
         value: Some(label.value().to_owned()),
@@ -127,7 +165,7 @@ fn metric(told: &proto::Metric, kind: MetricType) -> Metric {
         // The server has no metrics without a type.
         MetricType::Untyped => {}
         MetricType::Summary => metric.summary = Some(summary(told.get_summary())),
-        MetricType::Histogram => metric.histogram = Some(histogram(told.get_histogram())),
+        MetricType::Histogram => metric.histogram = Some(histogram(told.get_histogram(), native)),
     }
     metric
 }
@@ -143,38 +181,60 @@ fn summary(told: &proto::Summary) -> Summary {
 }
 
 /// The bucket without a bound is not sent: it has all.
-fn histogram(told: &proto::Histogram) -> Histogram {
+fn histogram(told: &proto::Histogram, native: Option<&Native>) -> Histogram {
     let buckets = told.get_bucket().iter().filter(|bucket| bucket.upper_bound() != f64::INFINITY);
     let bucket = |bucket: &proto::Bucket| Bucket {
         cumulative_count: Some(bucket.cumulative_count()),
         upper_bound: Some(bucket.upper_bound()),
     };
-    Histogram {
+    let mut histogram = Histogram {
         count: Some(told.get_sample_count()),
         sum: Some(told.get_sample_sum()),
         buckets: buckets.map(bucket).collect(),
+        ..Histogram::default()
+    };
+    if let Some(Native { sparse, created }) = native {
+        histogram.schema = Some(sparse.schema);
+        // It is above zero, from which readers see that the histogram is a native one, even without any observation.
+        histogram.zero_threshold = Some(ZERO_THRESHOLD);
+        histogram.zero_count = Some(sparse.zeros);
+        (histogram.negative_spans, histogram.negative_deltas) = spans(&sparse.negative);
+        (histogram.positive_spans, histogram.positive_deltas) = spans(&sparse.positive);
+        let since = created.duration_since(UNIX_EPOCH).unwrap_or_default();
+        histogram.created = Some(Timestamp {
+            seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            nanos: i32::try_from(since.subsec_nanos()).unwrap_or_default(),
+        });
     }
+    histogram
+}
+
+fn spans(buckets: &native::Buckets) -> (Vec<BucketSpan>, Vec<i64>) {
+    let (spans, deltas) = native::spans(buckets);
+    let span = |span: Span| BucketSpan { offset: Some(span.offset), length: Some(span.length) };
+    (spans.into_iter().map(span).collect(), deltas)
 }
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, Opts, Registry};
+    use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts};
 
     use super::*;
+    use crate::{HistogramVec, LoneHistogram, Registry, keep};
 
     #[test]
     fn families_one_after_the_other() {
         let registry = Registry::new();
         let counters = IntCounterVec::new(Opts::new("a_total", "Of a."), &["l"]).unwrap();
         counters.with_label_values(&["x"]).inc_by(3);
-        registry.register(Box::new(counters)).unwrap();
+        keep(&registry, counters).unwrap();
         let gauge = IntGauge::new("b", "Of b.").unwrap();
         gauge.set(0);
-        registry.register(Box::new(gauge)).unwrap();
-        let times = Histogram::with_opts(HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0])).unwrap();
+        keep(&registry, gauge).unwrap();
+        let times = LoneHistogram::with_opts(HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0])).unwrap();
         [0.5, 1.5, 9.0].iter().for_each(|value| times.observe(*value));
-        registry.register(Box::new(times)).unwrap();
-        let bytes = delimited(&registry.gather());
+        keep(&registry, times).unwrap();
+        let bytes = delimited(&registry.gather_all());
         // A length, then fields by number and wire type.
         assert_eq!(bytes[..11], [39, 0x0a, 7, b'a', b'_', b't', b'o', b't', b'a', b'l', 0x12]);
         let mut rest = &bytes[..];
@@ -190,5 +250,27 @@ mod tests {
         let buckets: Vec<_> = times.buckets.iter().map(|b| (b.upper_bound, b.cumulative_count)).collect();
         assert_eq!(buckets, [(Some(1.0), Some(1)), (Some(2.0), Some(2))]);
         assert_eq!((times.count, times.sum), (Some(3), Some(11.0)));
+    }
+
+    #[test]
+    fn native_histograms() {
+        let registry = Registry::with_native_histograms();
+        let opts = HistogramOpts::new("c", "Of c.").buckets(vec![1.0, 2.0]);
+        let family = keep(&registry, HistogramVec::new(opts, &["l"]).unwrap()).unwrap();
+        family.with_label_values(&["a"]);
+        [0.0, 1.0, 1.0, 1.05, 9.0].iter().for_each(|value| family.with_label_values(&["b"]).observe(*value));
+        let bytes = delimited(&registry.gather_all());
+        let told = MetricFamily::decode_length_delimited(&bytes[..]).unwrap();
+        let histogram = |at: usize| told.metrics[at].histogram.as_ref().unwrap();
+        let (empty, used) = (histogram(0), histogram(1));
+        assert_eq!((empty.schema, empty.zero_count, empty.zero_threshold), (Some(3), Some(0), Some(2_f64.powi(-128))));
+        assert!(empty.positive_spans.is_empty() && empty.positive_deltas.is_empty());
+        assert_eq!((used.count, used.zero_count, used.buckets[0].cumulative_count), (Some(5), Some(1), Some(3)));
+        let span = |offset, length| BucketSpan { offset: Some(offset), length: Some(length) };
+        assert_eq!(used.positive_spans, [span(0, 2), span(24, 1)]);
+        assert_eq!(used.positive_deltas, [2, -1, 0]);
+        assert!(used.created.as_ref().is_some_and(|created| created.seconds > 1_000_000_000));
+        // A field of numbers has each by itself, as proto2 writes them: 13, of wire type 0.
+        assert_eq!(bytes.iter().filter(|byte| **byte == 13 << 3).count(), 3);
     }
 }

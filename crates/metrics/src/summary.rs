@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
 
+use crate::Family;
+
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 /// The last hours are divided into this number of periods (ages), each this long; the oldest is dropped as a whole.
 const AGES: usize = 5;
@@ -160,6 +162,12 @@ impl SummaryVec {
     }
 }
 
+impl Family for SummaryVec {
+    fn reset(&self) {
+        self.children.lock().clear();
+    }
+}
+
 impl Collector for SummaryVec {
     fn desc(&self) -> Vec<&Desc> {
         vec![&self.desc]
@@ -233,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_text_form() {
-        let registry = prometheus::Registry::new();
+        let registry = crate::Registry::new();
         let family = crate::keep(&registry, SummaryVec::new("a_summary", "What it is.", &["kind"]).unwrap()).unwrap();
         family.with_label_values(&["x"]).observe(Duration::from_nanos(20), Instant::now());
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();

@@ -137,9 +137,10 @@ fn escape(text: &mut String, plain: &str, is_label: bool) {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
+    use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts, TextEncoder};
 
     use super::*;
+    use crate::{HistogramVec, Registry, keep};
 
     #[test]
     fn numbers_are_as_go_writes_them() {
@@ -177,9 +178,9 @@ mod tests {
         durations.with_label_values(&["GET"]).observe(1.5);
         let gauge = IntGauge::new("level", "Now.").unwrap();
         gauge.set(-3);
-        registry.register(Box::new(counters)).unwrap();
-        registry.register(Box::new(durations)).unwrap();
-        registry.register(Box::new(gauge)).unwrap();
+        keep(&registry, counters).unwrap();
+        keep(&registry, durations).unwrap();
+        keep(&registry, gauge).unwrap();
         let families = registry.gather();
         assert_eq!(text(&families), TextEncoder::new().encode_to_string(&families).unwrap());
     }

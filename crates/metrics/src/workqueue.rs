@@ -9,12 +9,9 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Gauge, Metric, MetricFamily, MetricType};
-use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    exponential_buckets,
-};
+use prometheus::{HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, exponential_buckets};
 
-use crate::{keep, pair};
+use crate::{Family, Histogram, HistogramVec, Registry, keep, pair};
 
 const UNFINISHED: (&str, &str) = (
     "workqueue_unfinished_work_seconds",
@@ -214,6 +211,8 @@ impl Busy {
         Ok(Self { descs: [desc(UNFINISHED)?, desc(LONGEST)?], queues: Arc::default() })
     }
 }
+
+impl Family for Busy {}
 
 impl Collector for Busy {
     fn desc(&self) -> Vec<&Desc> {

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use binnacle_metrics::keep;
-use prometheus::{IntCounter, Registry};
+use binnacle_metrics::{Registry, keep};
+use prometheus::IntCounter;
 use rustls_pki_types::CertificateDer;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;

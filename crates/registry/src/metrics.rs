@@ -3,8 +3,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use binnacle_metrics::{Held, Histogram, HistogramVec, Registry, keep};
 use binnacle_patch::apply::Compared;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, Registry};
+use prometheus::HistogramOpts;
 
 const BUCKETS: [f64; 10] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0];
 
@@ -18,24 +19,20 @@ static COMPARISONS: LazyLock<HistogramVec> = LazyLock::new(|| {
         .unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
-static BY_PATH: [LazyLock<Histogram>; 3] = [
-    LazyLock::new(|| COMPARISONS.with_label_values(&["unequal_objects_fast"])),
-    LazyLock::new(|| COMPARISONS.with_label_values(&["unequal_objects_slow"])),
-    LazyLock::new(|| COMPARISONS.with_label_values(&["equal_objects"])),
-];
+static BY_PATH: LazyLock<[Held<Histogram>; 3]> = LazyLock::new(Default::default);
 
 /// Registers these families.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
-    registry.register(Box::new(COMPARISONS.clone()))
+    keep(registry, COMPARISONS.clone()).map(drop)
 }
 
 /// Records a comparison of an object with the stored one.
 pub(crate) fn compared(outcome: Compared, took: Duration) {
-    let [fast, slow, equal] = &BY_PATH;
-    let histogram = match outcome {
-        Compared::UnequalFast => fast,
-        Compared::UnequalSlow => slow,
-        Compared::Equal => equal,
+    let [fast, slow, equal] = &*BY_PATH;
+    let (held, path) = match outcome {
+        Compared::UnequalFast => (fast, "unequal_objects_fast"),
+        Compared::UnequalSlow => (slow, "unequal_objects_slow"),
+        Compared::Equal => (equal, "equal_objects"),
     };
-    histogram.observe(took.as_secs_f64());
+    held.with(|| COMPARISONS.with_label_values(&[path]), |histogram| histogram.observe(took.as_secs_f64()));
 }

@@ -18,10 +18,10 @@ use binnacle_authz::{
     Rbac, RbacIndex, RbacKind,
 };
 use binnacle_jwt::private_from_pem;
+use binnacle_metrics::Registry;
 use binnacle_request::{BoxFuture, ConnectionInfo};
 use binnacle_schema::{Value, value};
 use http::HeaderMap;
-use prometheus::Registry;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use rustls_pki_types::CertificateDer;
 use serde_json::json;

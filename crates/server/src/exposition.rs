@@ -2,10 +2,11 @@
 //! client_golang's handler, which kube-apiserver uses.
 
 use binnacle_meta::accept_clauses;
+use binnacle_metrics::Gathered;
 use binnacle_request::Response;
+use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use prometheus::proto::MetricFamily;
 
 use crate::answer::error_text;
 use crate::compress;
@@ -17,15 +18,15 @@ const START: HeaderName = HeaderName::from_static("process-start-time-unix");
 const ESCAPING: [&str; 4] = ["allow-utf-8", "underscores", "dots", "values"];
 
 /// Returns the families in the form that the headers of the request ask for.
-pub(crate) async fn exposition(families: Vec<MetricFamily>, headers: &HeaderMap) -> Response {
+pub(crate) async fn exposition(gathered: Gathered, headers: &HeaderMap) -> Response {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (form, escaping) = negotiate(header(ACCEPT));
     let gzip = wants_gzip(headers);
     // With thousands of definitions it is megabytes.
     let made = tokio::task::spawn_blocking(move || {
         let bytes = match form {
-            Form::Text => binnacle_metrics::text(&families).into_bytes(),
-            Form::Delimited => binnacle_metrics::delimited(&families),
+            Form::Text => binnacle_metrics::text(&gathered.families).into_bytes(),
+            Form::Delimited => binnacle_metrics::delimited(&gathered),
         };
         if gzip { compress::whole(&bytes) } else { Ok(bytes) }
     });
@@ -53,6 +54,13 @@ pub(crate) async fn exposition(families: Vec<MetricFamily>, headers: &HeaderMap)
         #[expect(clippy::cast_possible_truncation, reason = "it is some seconds since 1970")]
         headers.insert(START, HeaderValue::from(seconds as i64));
     }
+    response
+}
+
+/// Returns the answer to a request that made all families forget their series.
+pub(crate) fn reset() -> Response {
+    let mut response = Response::new(Bytes::from_static(b"metrics reset\n").into());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 

@@ -9,19 +9,19 @@ use std::time::Duration;
 use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Gates;
-use binnacle_metrics::{Exposed, keep};
+use binnacle_metrics::{Exposed, Gathered, HistogramVec, Registry, keep};
 use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
-use prometheus::proto::MetricFamily;
+use http::Method;
 use prometheus::{
-    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    exponential_buckets, linear_buckets,
+    GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, exponential_buckets,
+    linear_buckets,
 };
 
 use self::labels::{
     COMPONENT, code_label, component, compressed, field_validation, names, system_client, verb_with_body,
 };
-use crate::exposition::exposition;
+use crate::exposition::{exposition, reset};
 use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
@@ -72,7 +72,8 @@ impl Metrics {
     }
 
     pub fn of(build: &Build, gates: &Gates) -> Result<Arc<Self>, prometheus::Error> {
-        let registry = Registry::new();
+        let native = gates.enabled("NativeHistograms");
+        let registry = if native { Registry::with_native_histograms() } else { Registry::new() };
         let durations = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
             let family = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)?;
             keep(&registry, family)
@@ -220,7 +221,7 @@ impl Metrics {
         metrics.field_validation.with_label_values(&[""]);
         keep(&registry, build_info(build)?)?;
         keep(&registry, feature_gates(gates)?)?;
-        keep(&registry, process::Process::new()?)?;
+        registry.register(process::Process::new()?)?;
         Ok(Arc::new(metrics))
     }
 
@@ -311,11 +312,11 @@ impl Metrics {
     }
 
     /// Returns all families.
-    fn families(&self, exposed: &Exposed) -> Vec<MetricFamily> {
+    fn families(&self, exposed: &Exposed) -> Gathered {
         for (kind, label) in [(RequestKind::ReadOnly, "readOnly"), (RequestKind::Mutating, "mutating")] {
             self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
-        exposed.families(self.registry.gather())
+        exposed.families(self.registry.gather_all())
     }
 }
 
@@ -422,23 +423,24 @@ fn access_log(record: &Record, facts: &Facts) {
     );
 }
 
-fn build_info(build: &Build) -> Result<Gauge, prometheus::Error> {
+fn build_info(build: &Build) -> Result<GaugeVec, prometheus::Error> {
     let help = "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree \
                 state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is \
                 running.";
-    let gauge = Gauge::with_opts(
-        Opts::new("kubernetes_build_info", help)
-            .const_label("major", version::MAJOR)
-            .const_label("minor", version::MINOR)
-            .const_label("git_version", &*build.git_version)
-            .const_label("git_commit", build.git_commit)
-            .const_label("git_tree_state", build.git_tree_state)
-            .const_label("build_date", build.date.unwrap_or_default())
-            .const_label("go_version", version::TOOLCHAIN)
-            .const_label("compiler", version::COMPILER)
-            .const_label("platform", version::platform()),
-    )?;
-    gauge.set(1.0);
+    let platform = version::platform();
+    let labels = [
+        ("major", version::MAJOR),
+        ("minor", version::MINOR),
+        ("git_version", &build.git_version),
+        ("git_commit", build.git_commit),
+        ("git_tree_state", build.git_tree_state),
+        ("build_date", build.date.unwrap_or_default()),
+        ("go_version", version::TOOLCHAIN),
+        ("compiler", version::COMPILER),
+        ("platform", &platform),
+    ];
+    let gauge = GaugeVec::new(Opts::new("kubernetes_build_info", help), &labels.map(|(name, _)| name))?;
+    gauge.with_label_values(&labels.map(|(_, value)| value)).set(1.0);
     Ok(gauge)
 }
 
@@ -455,6 +457,8 @@ fn feature_gates(gates: &Gates) -> Result<GaugeVec, prometheus::Error> {
 pub struct MetricsLink {
     pub metrics: Arc<Metrics>,
     pub exposed: Arc<Exposed>,
+    /// True if a `DELETE` forgets the series of all families that have labels.
+    pub resets: bool,
 }
 
 impl Link for MetricsLink {
@@ -463,7 +467,14 @@ impl Link for MetricsLink {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move { exposition(self.metrics.families(&self.exposed), &request.headers).await })
+        Box::pin(async move {
+            if self.resets && request.method == Method::DELETE {
+                self.metrics.registry.reset();
+                self.exposed.reset();
+                return reset();
+            }
+            exposition(self.metrics.families(&self.exposed), &request.headers).await
+        })
     }
 
     fn paths(&self) -> Vec<String> {

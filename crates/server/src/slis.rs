@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::{Exposed, keep};
+use binnacle_metrics::{Exposed, Gathered, Registry, keep};
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
-use prometheus::proto::MetricFamily;
-use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Opts, Registry};
+use http::Method;
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
 
-use crate::exposition::exposition;
+use crate::exposition::{exposition, reset};
 use crate::metrics::process::{START_TIME, START_TIME_HELP, start_time};
 
 const PATH: &str = "/metrics/slis";
@@ -29,7 +29,8 @@ impl HealthMetrics {
         let total = IntCounterVec::new(Opts::new("kubernetes_healthchecks_total", total), &["name", "status", "type"])?;
         let (latest, total) = (keep(&registry, latest)?, keep(&registry, total)?);
         if let Some(seconds) = start_time() {
-            keep(&registry, Gauge::new(START_TIME, format!("[ALPHA] {START_TIME_HELP}"))?)?.set(seconds);
+            let started = GaugeVec::new(Opts::new(START_TIME, format!("[ALPHA] {START_TIME_HELP}")), &[])?;
+            keep(&registry, started)?.with_label_values::<&str>(&[]).set(seconds);
         }
         Ok(Arc::new(Self { registry, latest, total }))
     }
@@ -40,8 +41,8 @@ impl HealthMetrics {
         self.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
     }
 
-    fn families(&self, exposed: &Exposed) -> Vec<MetricFamily> {
-        exposed.enabled(self.registry.gather())
+    fn families(&self, exposed: &Exposed) -> Gathered {
+        exposed.enabled(self.registry.gather_all())
     }
 }
 
@@ -49,6 +50,8 @@ impl HealthMetrics {
 pub struct HealthMetricsLink {
     pub metrics: Arc<HealthMetrics>,
     pub exposed: Arc<Exposed>,
+    /// True if a `DELETE` forgets the results so far.
+    pub resets: bool,
 }
 
 impl Link for HealthMetricsLink {
@@ -57,7 +60,13 @@ impl Link for HealthMetricsLink {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(async move { exposition(self.metrics.families(&self.exposed), &request.headers).await })
+        Box::pin(async move {
+            if self.resets && request.method == Method::DELETE {
+                self.metrics.registry.reset();
+                return reset();
+            }
+            exposition(self.metrics.families(&self.exposed), &request.headers).await
+        })
     }
 
     fn paths(&self) -> Vec<String> {

@@ -2,9 +2,9 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{HistogramVec, Registry, keep};
 use binnacle_rpc::{Code, code_name};
-use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{GaugeVec, HistogramOpts, IntCounterVec, Opts};
 
 /// The code for failures outside of a gRPC call.
 const NO_CALL: &str = "unknown-non-grpc";

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::keep;
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use binnacle_metrics::Registry;
+use prometheus::{IntCounter, IntCounterVec, Opts};
 use tonic::Code;
 
 /// The families, shared by all stores of a server.
@@ -32,8 +32,11 @@ pub(crate) struct CallCount {
 impl CallMetrics {
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let labels = ["grpc_type", "grpc_service", "grpc_method"];
+        // Not kept: the library that kube-apiserver calls etcd with does not forget what it counted at a reset.
         let counter = |name: &str, help: &str, labels: &[&str]| {
-            keep(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
+            let family = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(family.clone())?;
+            Ok::<_, prometheus::Error>(family)
         };
         Ok(Self(Arc::new(Families {
             started: counter("grpc_client_started_total", "Total number of RPCs started on the client.", &labels)?,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_metrics::keep;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use binnacle_metrics::{HistogramVec, Registry, keep};
+use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
 use crate::calls::CallMetrics;
 

@@ -3,19 +3,20 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use prometheus::{DEFAULT_BUCKETS, Histogram, HistogramOpts, Registry};
+use binnacle_metrics::{LoneHistogram, Registry, keep};
+use prometheus::{DEFAULT_BUCKETS, HistogramOpts};
 
-static COMPILATION: LazyLock<Histogram> = LazyLock::new(|| {
+static COMPILATION: LazyLock<LoneHistogram> = LazyLock::new(|| {
     let help = "[BETA] CEL compilation time in seconds.";
     histogram("apiserver_cel_compilation_duration_seconds", help, DEFAULT_BUCKETS.to_vec())
 });
 
-static EVALUATION: LazyLock<Histogram> = LazyLock::new(|| {
+static EVALUATION: LazyLock<LoneHistogram> = LazyLock::new(|| {
     let help = "[BETA] CEL evaluation time in seconds.";
     histogram("apiserver_cel_evaluation_duration_seconds", help, DEFAULT_BUCKETS.to_vec())
 });
 
-static RATCHETING: LazyLock<Histogram> = LazyLock::new(|| {
+static RATCHETING: LazyLock<LoneHistogram> = LazyLock::new(|| {
     let help = "[ALPHA] Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in \
                 seconds.";
     let buckets = (0..10).map(|step| 0.000_01 * 4_f64.powi(step)).collect();
@@ -25,7 +26,7 @@ static RATCHETING: LazyLock<Histogram> = LazyLock::new(|| {
 /// Registers these families, which all servers of a process share.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
     for family in [&COMPILATION, &EVALUATION, &RATCHETING] {
-        registry.register(Box::new(Histogram::clone(family)))?;
+        keep(registry, LoneHistogram::clone(family))?;
     }
     Ok(())
 }
@@ -45,8 +46,8 @@ pub(crate) fn compared(took: Duration) {
     RATCHETING.observe(took.as_secs_f64());
 }
 
-fn histogram(name: &str, help: &str, buckets: Vec<f64>) -> Histogram {
+fn histogram(name: &str, help: &str, buckets: Vec<f64>) -> LoneHistogram {
     // Name, help and buckets are valid constants.
-    Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))
+    LoneHistogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))
         .unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 }

@@ -10,8 +10,9 @@ use std::time::Duration;
 use self::failing::Beginnings;
 pub use self::failing::{failing, running};
 
+use binnacle_metrics::{Registry, keep};
 use futures::FutureExt;
-use prometheus::{IntCounterVec, Opts, Registry};
+use prometheus::{IntCounterVec, Opts};
 
 /// The pause before a restart: the first one, and the maximum. It doubles with each restart.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -28,7 +29,7 @@ static RESTARTS: LazyLock<IntCounterVec> = LazyLock::new(|| {
 
 /// Registers the counter of restarts.
 pub fn register(registry: &Registry) -> Result<(), prometheus::Error> {
-    registry.register(Box::new(RESTARTS.clone()))
+    keep(registry, RESTARTS.clone()).map(drop)
 }
 
 /// Returns the number of restarts of tasks with this name.

@@ -22,11 +22,11 @@ use binnacle_authz::Authorizer;
 use binnacle_endpoints::{UnstoredHandler, UnstoredKey};
 use binnacle_kubelet::Kubelets;
 use binnacle_meta::Text;
+use binnacle_metrics::Registry;
 use binnacle_proxy::{Verification, client_config};
 use binnacle_registry::Catalog;
 use binnacle_registry::admission::Admission;
 use binnacle_store::Store;
-use prometheus::Registry;
 use rustls::ClientConfig;
 
 use crate::component_statuses::ComponentStatuses;

@@ -4,8 +4,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use binnacle_metrics::{HistogramVec, Registry, keep};
 use http::{Method, Uri};
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
 use crate::client::{Answer, WebhookError};
 
@@ -53,9 +54,9 @@ static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
 /// Registers these families.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
     let Families { requests, durations, sent, received } = &*FAMILIES;
-    registry.register(Box::new(requests.clone()))?;
+    keep(registry, requests.clone())?;
     for family in [durations, sent, received] {
-        registry.register(Box::new(family.clone()))?;
+        keep(registry, family.clone())?;
     }
     Ok(())
 }

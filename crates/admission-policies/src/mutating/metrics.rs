@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::keep;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use binnacle_metrics::{HistogramVec, Registry, keep};
+use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
 /// The metric families of mutating policies.
 #[derive(Clone, Debug)]

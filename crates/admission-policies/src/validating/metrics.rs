@@ -1,7 +1,7 @@
 //! The `apiserver_validating_admission_policy_*` families.
 
-use binnacle_metrics::keep;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use binnacle_metrics::{HistogramVec, Registry, keep};
+use prometheus::{HistogramOpts, IntCounterVec, Opts};
 
 use super::decision::{Decision, Evaluation};
 

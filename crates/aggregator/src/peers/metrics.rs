@@ -1,8 +1,8 @@
 //! The metric families of requests to other servers of the cluster.
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{Registry, keep};
 use binnacle_request::RequestInfo;
-use prometheus::{IntCounterVec, Opts, Registry};
+use prometheus::{IntCounterVec, Opts};
 
 /// Counters of requests to other servers, and of errors.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_audit::Policy;
-use prometheus::Registry;
+use binnacle_metrics::Registry;
 
 use super::{Named, StartFailure, load_egress, load_plugin_options, manifests};
 use crate::settings::Settings;

@@ -8,9 +8,9 @@ use binnacle_admission_policies::Policies;
 use binnacle_admission_webhooks::{WebhookKind, Webhooks};
 use binnacle_builtin::Releases;
 use binnacle_features::Features;
+use binnacle_metrics::Registry;
 use binnacle_request::Shutdown;
 use binnacle_scheme::ResourceDescription;
-use prometheus::Registry;
 use tokio::task::JoinSet;
 
 use super::{StartFailure, not_registered};

@@ -11,10 +11,10 @@ use binnacle_admission_policies::{
 use binnacle_aggregator::{Aggregator, RemoteObjects};
 use binnacle_authz::Authorizer;
 use binnacle_meta::GroupVersionKind;
+use binnacle_metrics::Registry;
 use binnacle_registry::Catalog;
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
-use prometheus::Registry;
 
 /// All policies of the server, and their metrics.
 pub(super) struct AdmissionPolicies {

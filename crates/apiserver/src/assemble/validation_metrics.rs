@@ -1,8 +1,8 @@
 //! The families of kube-apiserver's declarative validation. There it stands beside handwritten rules, and differences
 //! are counted; here each rule stands once, so that nothing can differ.
 
-use binnacle_metrics::keep;
-use prometheus::{IntCounter, Registry};
+use binnacle_metrics::{Registry, keep};
+use prometheus::IntCounter;
 
 /// The short names and helps of the families.
 const FAMILIES: [(&str, &str); 3] = [

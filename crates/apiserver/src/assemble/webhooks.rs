@@ -82,7 +82,7 @@ pub(super) fn surroundings(
     lookup: Arc<dyn Lookup>,
     authorizer: &Arc<dyn Authorizer>,
     conditions: &MatchConditionMetrics,
-    registry: &prometheus::Registry,
+    registry: &binnacle_metrics::Registry,
 ) -> Result<Surroundings, prometheus::Error> {
     Ok(Surroundings {
         catalog: catalog.clone(),

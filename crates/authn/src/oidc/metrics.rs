@@ -4,9 +4,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use binnacle_config::hash;
-use binnacle_metrics::keep;
+use binnacle_metrics::{HistogramVec, Registry, Series, keep};
 use prometheus::core::Collector;
-use prometheus::{GaugeVec, Histogram, HistogramOpts, HistogramVec, IntGaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, HistogramOpts, IntGaugeVec, Opts};
 
 /// The families, common to all issuers.
 #[derive(Clone)]
@@ -22,8 +22,8 @@ pub struct JwtMetrics {
 pub(super) struct IssuerMetrics {
     all: JwtMetrics,
     issuer: String,
-    success: Histogram,
-    failure: Histogram,
+    success: Series<HistogramVec>,
+    failure: Series<HistogramVec>,
 }
 
 impl JwtMetrics {
@@ -57,7 +57,7 @@ impl JwtMetrics {
 
     pub(super) fn of_issuer(&self, issuer: &str) -> IssuerMetrics {
         let issuer = hash(issuer.as_bytes());
-        let latency = |result: &str| self.latency.with_label_values(&[result, &issuer]);
+        let latency = |result: &str| Series::new(&self.latency, &[result, &issuer]);
         IssuerMetrics { success: latency("success"), failure: latency("failure"), all: self.clone(), issuer }
     }
 
@@ -89,7 +89,7 @@ impl JwtMetrics {
 impl IssuerMetrics {
     pub(super) fn judged(&self, good: bool, took: Duration) {
         let latency = if good { &self.success } else { &self.failure };
-        latency.observe(took.as_secs_f64());
+        latency.with(|histogram| histogram.observe(took.as_secs_f64()));
     }
 
     /// Records that keys were fetched: their document, or `None` for a failure.

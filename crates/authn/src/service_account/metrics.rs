@@ -1,7 +1,7 @@
 //! Metrics of the service account tokens that are used.
 
-use binnacle_metrics::keep;
-use prometheus::{IntCounter, Registry};
+use binnacle_metrics::{Registry, keep};
+use prometheus::IntCounter;
 
 /// The `serviceaccount_` families.
 #[derive(Clone)]

@@ -27,7 +27,7 @@ fn options() -> WebhookOptions {
 
 struct Rig {
     webhook: Webhook,
-    registry: prometheus::Registry,
+    registry: binnacle_metrics::Registry,
     calls: Arc<AtomicU32>,
     bodies: Arc<Mutex<Vec<String>>>,
     _hook: Option<Hook>,
@@ -55,7 +55,7 @@ impl Rig {
     }
 
     fn calling(target: Target, options: WebhookOptions, timeout: Duration) -> Self {
-        let registry = prometheus::Registry::new();
+        let registry = binnacle_metrics::Registry::new();
         let metrics = Arc::new(Metrics::register(&registry).unwrap());
         let client = Client::new(target, timeout).unwrap();
         let webhook = Webhook::new(client, options, Conditions::default(), metrics);

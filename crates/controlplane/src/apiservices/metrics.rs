@@ -1,8 +1,8 @@
 //! The `aggregator_unavailable_*` families.
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{Registry, keep};
 use binnacle_schema::Value;
-use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{IntCounterVec, IntGaugeVec, Opts};
 
 use super::checks::Condition;
 
@@ -23,7 +23,9 @@ impl AvailabilityMetrics {
                       reason.";
         let unavailable = IntGaugeVec::new(Opts::new(NAME, unavailable), &["name"])?;
         let became = IntCounterVec::new(Opts::new(format!("{NAME}_total"), became), &["name", "reason"])?;
-        Ok(Self { unavailable: keep(registry, unavailable)?, became_unavailable: keep(registry, became)? })
+        // Not kept: kube-apiserver reads it from elsewhere, so that a reset does not forget it.
+        registry.register(unavailable.clone())?;
+        Ok(Self { unavailable, became_unavailable: keep(registry, became)? })
     }
 
     /// Sets the availability of an APIService after a check.

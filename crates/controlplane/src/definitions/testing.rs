@@ -19,7 +19,7 @@ pub(super) fn custom_resources() -> (Catalog, CustomResources) {
     let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
     let installer = Arc::new(Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20));
     let resolver = Arc::new(ServiceAddresses::new(catalog.clone(), ServiceRouting::ClusterIp, None));
-    let metrics = ConversionMetrics::register(&prometheus::Registry::new()).expect("a registry of its own");
+    let metrics = ConversionMetrics::register(&binnacle_metrics::Registry::new()).expect("a registry of its own");
     let rules = DefinitionRules { structure: |_, _| FieldErrors::new(), invalid_bundle: |bundle| bundle == "none" };
     let custom = CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds(), resolver, metrics, rules);
     (catalog, custom)

@@ -6,16 +6,14 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{HistogramVec, Registry, keep};
 use binnacle_registry::Catalog;
 use binnacle_watchcache::Interest;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{
-    DEFAULT_BUCKETS, Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
-};
+use prometheus::{DEFAULT_BUCKETS, Gauge, GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts};
 use tokio::time::Instant;
 
 use super::range::AddressRange;
@@ -192,6 +190,8 @@ impl fmt::Debug for Held {
         f.write_str("Held")
     }
 }
+
+impl binnacle_metrics::Family for Held {}
 
 impl Collector for Held {
     fn desc(&self) -> Vec<&Desc> {

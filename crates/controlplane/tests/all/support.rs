@@ -8,13 +8,13 @@ use binnacle_authz::{AlwaysAllow, Authorizer};
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{Config, service_hooks};
 use binnacle_meta::Status;
+use binnacle_metrics::Registry;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, DeleteOptions, Deleted, Installer, Resource, StorageOptions, UpdateOptions};
 use binnacle_request::{CreatePermit, User};
 use binnacle_schema::Value;
 use binnacle_store::Store;
 use binnacle_store_embedded::EmbeddedStore;
-use prometheus::Registry;
 
 #[derive(Clone)]
 pub(crate) struct Server {

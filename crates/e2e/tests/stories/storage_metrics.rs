@@ -98,3 +98,39 @@ async fn lists_and_caches_are_counted() {
     let attached = value(&metrics, "etcd_lease_object_counts_sum");
     assert!(attached.is_some_and(|count| count >= 1.0 && count <= f64::from(events)), "{metrics}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_forgets_series_with_labels() {
+    let server = tokio::task::block_in_place(|| Server::start(&["--ephemeral"]));
+    let mut client = server.client().await;
+    let list = "apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"\",\
+                resource=\"configmaps\",scope=\"namespace\",subresource=\"\",system_client=\"\",verb=\"LIST\",version=\"v1\"}";
+    let cached = "apiserver_cache_list_total{group=\"\",index=\"\",resource=\"configmaps\"}";
+    let admitted = "apiserver_request_filter_duration_seconds_count{filter=\"authorization\"}";
+    let cpu = "process_cpu_seconds_total";
+    for _ in 0..3 {
+        assert_eq!(client.get(MAPS).await.unwrap().status, 200);
+    }
+    let before = client.get("/metrics").await.unwrap().body;
+    assert_eq!(value(&before, list), Some(3.0));
+    assert!(value(&before, cached) >= Some(3.0) && value(&before, admitted) >= Some(4.0));
+    let reset = client.send("DELETE", "/metrics", &[], "").await.unwrap();
+    assert_eq!((reset.status, &*reset.body), (200, "metrics reset\n"));
+    assert_eq!(reset.header("content-type"), "text/plain; charset=utf-8");
+    let after = client.get("/metrics").await.unwrap().body;
+    assert_eq!((value(&after, list), value(&after, cached)), (None, None));
+    assert!(!after.contains("kubernetes_build_info") && !after.contains("registered_metrics_total"));
+    // Of what has no labels nothing is forgotten, and what is counted from now on is seen.
+    assert!(value(&after, cpu) >= value(&before, cpu));
+    assert!(value(&after, admitted).is_some_and(|count| count < 3.0), "{:?}", value(&after, admitted));
+    assert_eq!(client.get(MAPS).await.unwrap().status, 200);
+    let after = client.get("/metrics").await.unwrap().body;
+    assert_eq!((value(&after, list), value(&after, cached)), (Some(1.0), Some(1.0)));
+    let slis = client.send("DELETE", "/metrics/slis", &[], "").await.unwrap();
+    assert_eq!(&*slis.body, "metrics reset\n");
+    assert_eq!(client.get("/metrics/slis").await.unwrap().body, "");
+
+    let without = tokio::task::block_in_place(|| Server::start(&["--ephemeral", "--profiling=false"]));
+    let mut client = without.client().await;
+    assert!(client.send("DELETE", "/metrics", &[], "").await.unwrap().body.contains("kubernetes_build_info{"));
+}

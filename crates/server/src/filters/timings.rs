@@ -1,11 +1,10 @@
 //! The time that requests spend in the filters that may wait for other servers.
 
-use std::sync::OnceLock;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use binnacle_metrics::keep;
+use binnacle_metrics::{Held, Histogram, HistogramVec, Registry, keep};
 use binnacle_request::Record;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, Registry};
+use prometheus::HistogramOpts;
 
 use super::traces;
 
@@ -40,8 +39,8 @@ impl Filter {
 /// The family `apiserver_request_filter_duration_seconds`.
 pub(crate) struct FilterMetrics {
     family: HistogramVec,
-    /// Looked up once; a filter that has seen no request has no series.
-    filters: [OnceLock<Histogram>; Filter::COUNT],
+    /// A filter that has seen no request has no series.
+    filters: [Held<Histogram>; Filter::COUNT],
 }
 
 impl FilterMetrics {
@@ -54,8 +53,9 @@ impl FilterMetrics {
         Ok(Self { family, filters: Default::default() })
     }
 
-    fn of(&self, filter: Filter) -> &Histogram {
-        self.filters[filter as usize].get_or_init(|| self.family.with_label_values(&[filter.as_str()]))
+    fn observe(&self, filter: Filter, took: Duration) {
+        let find = || self.family.with_label_values(&[filter.as_str()]);
+        self.filters[filter as usize].with(find, |histogram| histogram.observe(took.as_secs_f64()));
     }
 }
 
@@ -75,7 +75,7 @@ impl<'a> FilterTimings<'a> {
     pub(crate) fn passed(&mut self, filter: Filter) {
         let now = Instant::now();
         let took = now - self.began;
-        self.metrics.of(filter).observe(took.as_secs_f64());
+        self.metrics.observe(filter, took);
         // The trace begins after authentication, which has its own span.
         if filter != Filter::Authentication && self.record.trace().is_some() {
             traces::entered(self.record, filter.as_str(), SystemTime::now() - took);

@@ -1,7 +1,7 @@
 use binnacle_authz::{Attributes, AuthzError};
+use binnacle_metrics::Registry;
 use binnacle_request::{BoxFuture, Decision, Query};
 use http::Method;
-use prometheus::Registry;
 
 use super::*;
 

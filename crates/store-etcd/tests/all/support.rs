@@ -1,8 +1,8 @@
 //! Stores on a test's own etcd.
 
+use binnacle_metrics::Registry;
 use binnacle_store::prefix_range;
 use binnacle_store_etcd::{EtcdOptions, EtcdStore, Metrics, TlsPaths, WatchLimits};
-use prometheus::Registry;
 
 /// Options for members without TLS, all keys watched.
 pub(crate) fn options(endpoints: Vec<String>) -> EtcdOptions {

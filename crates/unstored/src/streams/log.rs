@@ -67,7 +67,7 @@ impl Log {
             if let SendError::Dial(dial) = &error
                 && dial.unverified
             {
-                self.metrics.logs_tls_failures.inc();
+                self.metrics.logs_tls_failures.with_label_values::<&str>(&[]).inc();
             }
             get(&error.to_string())
         })?;

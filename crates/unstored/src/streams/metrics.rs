@@ -1,13 +1,13 @@
 //! The metric families of streams, under kube-apiserver's names.
 
-use binnacle_metrics::keep;
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use binnacle_metrics::{Registry, keep};
+use prometheus::{IntCounterVec, Opts};
 
 /// Metrics of streams, shared by clones.
 #[derive(Clone)]
 pub(crate) struct StreamMetrics {
     pub(super) logs_usage: IntCounterVec,
-    pub(super) logs_tls_failures: IntCounter,
+    pub(super) logs_tls_failures: IntCounterVec,
     pub(super) websockets: IntCounterVec,
     pub(super) translated: IntCounterVec,
     pub(super) tunnelled: IntCounterVec,
@@ -18,9 +18,11 @@ impl StreamMetrics {
         let counters = |name: &str, help: &str, labels: &[&str]| {
             keep(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
         };
-        let logs_tls_failures = IntCounter::new(
+        // A family whose only series is there when something was counted.
+        let logs_tls_failures = counters(
             "kube_apiserver_pod_logs_backend_tls_failure_total",
             "[ALPHA] Total number of requests for pods/logs that failed due to kubelet server TLS verification",
+            &[],
         )?;
         Ok(Self {
             logs_usage: counters(
@@ -29,7 +31,7 @@ impl StreamMetrics {
                  skip_tls_denied",
                 &["usage"],
             )?,
-            logs_tls_failures: keep(registry, logs_tls_failures)?,
+            logs_tls_failures,
             websockets: counters(
                 "apiserver_websocket_streaming_requests_total",
                 "[ALPHA] Total number of WebSocket streaming requests (exec/attach/portforward) routed by the API server, \

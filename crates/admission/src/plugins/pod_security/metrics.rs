@@ -1,9 +1,13 @@
 //! The `pod_security_*` families.
 
+use std::sync::Arc;
+
 use binnacle_features::Version;
-use binnacle_metrics::keep;
+use binnacle_metrics::{Family, Registry, Series, keep};
 use binnacle_registry::admission::{Attributes, Operation};
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounterVec, Opts};
 
 use super::policy::{Level, LevelVersion};
 use crate::plugin::is_any_of;
@@ -14,7 +18,14 @@ pub(crate) struct PodSecurityMetrics {
     exemptions: IntCounterVec,
     errors: IntCounterVec,
     /// Allowed creates and updates of pods in namespaces without a policy, which are most of all pods.
-    unrestricted: [IntCounter; 2],
+    unrestricted: Arc<[Series<IntCounterVec>; 2]>,
+}
+
+/// A family of which some series are there from the start and after a reset, as in kube-apiserver.
+#[derive(Clone)]
+struct Seeded {
+    family: IntCounterVec,
+    seeds: Vec<Vec<&'static str>>,
 }
 
 /// The mode in which a policy is evaluated.
@@ -38,7 +49,7 @@ impl Mode {
 impl PodSecurityMetrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let family = |name: &str, help: &str, labels: &[&str]| {
-            keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
+            IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)
         };
         let evaluations = family(
             "pod_security_evaluations_total",
@@ -56,27 +67,23 @@ impl PodSecurityMetrics {
              being used for evaluation.",
             &["fatal", "request_operation", "resource", "subresource"],
         )?;
-        // These are present from the start, as in kube-apiserver.
-        for (operation, resource) in
-            [("create", "pod"), ("update", "pod"), ("create", "controller"), ("update", "controller")]
-        {
-            exemptions.with_label_values(&[operation, resource, ""]);
-        }
-        let unrestricted = ["create", "update"].map(|operation| {
-            evaluations.with_label_values(&["allow", "privileged", "latest", "enforce", operation, "pod", ""])
-        });
+        keep(registry, errors.clone())?;
+        let objects = [("create", "pod"), ("update", "pod"), ("create", "controller"), ("update", "controller")];
+        let exempt = objects.map(|(operation, resource)| vec![operation, resource, ""]);
+        keep(registry, Seeded::new(&exemptions, exempt.into()))?;
+        let unrestricted = ["create", "update"]
+            .map(|operation| vec!["allow", "privileged", "latest", "enforce", operation, "pod", ""]);
+        keep(registry, Seeded::new(&evaluations, unrestricted.to_vec()))?;
+        let unrestricted = Arc::new(unrestricted.map(|labels| Series::new(&evaluations, &labels)));
         Ok(Self { evaluations, exemptions, errors, unrestricted })
     }
 
     pub(super) fn evaluated(&self, attributes: &Attributes, policy: LevelVersion, mode: Mode, allowed: bool) {
         let [operation, resource, subresource] = labels(attributes);
         if allowed && policy.level == Level::Privileged && subresource.is_empty() && resource == "pod" {
-            let [created, updated] = &self.unrestricted;
-            if attributes.operation == Operation::Create {
-                created.inc()
-            } else {
-                updated.inc()
-            }
+            let [created, updated] = &*self.unrestricted;
+            let series = if attributes.operation == Operation::Create { created } else { updated };
+            series.with(|counter| counter.inc());
             return;
         }
         let decision = if allowed { "allow" } else { "deny" };
@@ -103,6 +110,37 @@ impl PodSecurityMetrics {
         let [operation, resource, subresource] = labels(attributes);
         let fatal = if fatal { "true" } else { "false" };
         self.errors.with_label_values(&[fatal, operation, resource, subresource]).inc();
+    }
+}
+
+impl Seeded {
+    fn new(family: &IntCounterVec, seeds: Vec<Vec<&'static str>>) -> Self {
+        let seeded = Self { family: family.clone(), seeds };
+        seeded.seed();
+        seeded
+    }
+
+    fn seed(&self) {
+        for labels in &self.seeds {
+            self.family.with_label_values(labels);
+        }
+    }
+}
+
+impl Family for Seeded {
+    fn reset(&self) {
+        self.family.reset();
+        self.seed();
+    }
+}
+
+impl Collector for Seeded {
+    fn desc(&self) -> Vec<&Desc> {
+        self.family.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.family.collect()
     }
 }
 

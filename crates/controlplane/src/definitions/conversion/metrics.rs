@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::keep;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
+use binnacle_metrics::{HistogramVec, Registry, keep};
+use prometheus::{HistogramOpts, IntCounterVec, Opts, exponential_buckets};
 
 /// The metrics of all conversion webhooks.
 #[derive(Clone, Debug)]

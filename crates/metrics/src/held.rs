@@ -1,0 +1,120 @@
+//! Series that are looked up once and kept, and looked up again after a reset: who keeps a series that a family has
+//! forgotten counts where nobody sees it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use prometheus::core::{MetricVec, MetricVecBuilder};
+
+use crate::{Histogram, HistogramVec};
+
+/// How many resets there were, of all registries in the process. A reset of another one costs a lookup.
+static RESETS: AtomicU64 = AtomicU64::new(0);
+
+/// A series that is looked up when it is first used.
+pub struct Held<M>(ArcSwapOption<(u64, M)>);
+
+/// A series that is there from the beginning.
+pub struct Series<F: Labelled> {
+    family: F,
+    values: Vec<String>,
+    held: Held<F::One>,
+}
+
+/// A family whose series have labels.
+pub trait Labelled: Clone {
+    type One;
+
+    /// Returns the series with these label values, one for each label.
+    fn one(&self, values: &[&str]) -> Self::One;
+}
+
+pub(crate) fn count_reset() {
+    RESETS.fetch_add(1, Ordering::Release);
+}
+
+impl<M> Default for Held<M> {
+    fn default() -> Self {
+        Self(ArcSwapOption::empty())
+    }
+}
+
+impl<M> Held<M> {
+    /// Calls `with` with the series, which `find` looks up the first time and after a reset.
+    pub fn with<T>(&self, find: impl FnOnce() -> M, with: impl FnOnce(&M) -> T) -> T {
+        let now = RESETS.load(Ordering::Acquire);
+        let held = self.0.load();
+        if let Some(held) = held.as_ref().filter(|held| held.0 == now) {
+            return with(&held.1);
+        }
+        let found = Arc::new((now, find()));
+        self.0.store(Some(Arc::clone(&found)));
+        with(&found.1)
+    }
+}
+
+impl<F: Labelled> fmt::Debug for Series<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Series").field("values", &self.values).finish_non_exhaustive()
+    }
+}
+
+impl<F: Labelled> Series<F> {
+    pub fn new(family: &F, values: &[&str]) -> Self {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        let series = Self { family: family.clone(), values, held: Held::default() };
+        series.with(|_| ());
+        series
+    }
+
+    pub fn with<T>(&self, with: impl FnOnce(&F::One) -> T) -> T {
+        let find = || self.family.one(&self.values.iter().map(String::as_str).collect::<Vec<_>>());
+        self.held.with(find, with)
+    }
+}
+
+impl<B: MetricVecBuilder> Labelled for MetricVec<B> {
+    type One = B::M;
+
+    fn one(&self, values: &[&str]) -> Self::One {
+        self.with_label_values(values)
+    }
+}
+
+impl Labelled for HistogramVec {
+    type One = Histogram;
+
+    fn one(&self, values: &[&str]) -> Self::One {
+        self.with_label_values(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::{IntCounterVec, Opts};
+
+    use super::*;
+    use crate::Registry;
+
+    #[test]
+    fn a_reset_does_not_lose_later_counts() {
+        let registry = Registry::new();
+        let family = crate::keep(&registry, IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap()).unwrap();
+        let held = Held::default();
+        let count = || held.with(|| family.with_label_values(&["x"]), |counter| counter.inc());
+        count();
+        count();
+        registry.reset();
+        assert!(registry.gather().is_empty());
+        count();
+        let series = Series::new(&family, &["y"]);
+        series.with(|counter| counter.inc());
+        let told = |at: usize| registry.gather()[0].get_metric()[at].get_counter().get_value();
+        assert_eq!((told(0), told(1)), (1.0, 1.0));
+        registry.reset();
+        series.with(|counter| counter.inc_by(3));
+        assert_eq!(told(0), 3.0);
+    }
+}

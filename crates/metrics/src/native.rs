@@ -1,0 +1,247 @@
+//! Native histograms: observations counted in buckets whose bounds grow exponentially, of which only those that are used
+//! are kept. The rules are those of Prometheus' Go client, with the limits that kube-apiserver gives it.
+
+use std::collections::BTreeMap;
+
+/// Each power of two has 2 to this power buckets: the widest that grow by no more than a tenth.
+const SCHEMA: i32 = 3;
+/// Above this number of buckets, each two neighbours become one.
+const MOST_BUCKETS: usize = 160;
+/// Buckets of the lowest resolution are each as wide as sixteen powers of two.
+const LOWEST_SCHEMA: i32 = -4;
+/// Values up to this distance from zero are zeros: 2^-128.
+pub(crate) const ZERO_THRESHOLD: f64 = f64::from_bits((1023 - 128) << 52);
+/// The lower bounds of the buckets between one half and one, for the first schema. Those of lower ones are among them.
+const BOUNDS: [f64; 8] = [
+    0.5,
+    0.545_253_866_332_628_8,
+    0.594_603_557_501_360_5,
+    0.648_419_777_325_504_8,
+    std::f64::consts::FRAC_1_SQRT_2,
+    0.771_105_412_703_970_4,
+    0.840_896_415_253_714_4,
+    0.917_004_043_204_671_1,
+];
+
+/// The counts of one native histogram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sparse {
+    pub(crate) schema: i32,
+    pub(crate) zeros: u64,
+    pub(crate) positive: Buckets,
+    pub(crate) negative: Buckets,
+}
+
+/// Counts by the number of the bucket. A bucket that was once used stays.
+pub(crate) type Buckets = BTreeMap<i32, u64>;
+
+/// A number of buckets in a row, `offset` behind the end of the ones before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) offset: i32,
+    pub(crate) length: u32,
+}
+
+impl Default for Sparse {
+    fn default() -> Self {
+        Self { schema: SCHEMA, zeros: 0, positive: Buckets::new(), negative: Buckets::new() }
+    }
+}
+
+impl Sparse {
+    pub(crate) fn observe(&mut self, value: f64) {
+        if value.is_nan() {
+            return;
+        }
+        if value.abs() <= ZERO_THRESHOLD {
+            self.zeros += 1;
+            return;
+        }
+        let key = key(value.abs(), self.schema);
+        let side = if value > 0.0 { &mut self.positive } else { &mut self.negative };
+        *side.entry(key).or_default() += 1;
+        if self.positive.len() + self.negative.len() > MOST_BUCKETS {
+            self.widen();
+        }
+    }
+
+    /// Counts `count` more zeros.
+    pub fn add_zeros(&mut self, count: u64) {
+        self.zeros += count;
+    }
+
+    /// Adds the counts of another histogram, at the lower of both resolutions.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let mut other = other.clone();
+        while other.schema > self.schema {
+            other.widen();
+        }
+        while self.schema > other.schema {
+            self.widen();
+        }
+        self.zeros += other.zeros;
+        for (side, more) in [(&mut self.positive, other.positive), (&mut self.negative, other.negative)] {
+            for (key, count) in more {
+                *side.entry(key).or_default() += count;
+            }
+        }
+        while self.positive.len() + self.negative.len() > MOST_BUCKETS && self.schema > LOWEST_SCHEMA {
+            self.widen();
+        }
+    }
+
+    /// Makes each two neighbours one bucket, unless the resolution is the lowest.
+    fn widen(&mut self) {
+        if self.schema == LOWEST_SCHEMA {
+            return;
+        }
+        self.schema -= 1;
+        for side in [&mut self.positive, &mut self.negative] {
+            let mut wider = Buckets::new();
+            for (key, count) in std::mem::take(side) {
+                *wider.entry(wider_key(key)).or_default() += count;
+            }
+            *side = wider;
+        }
+    }
+}
+
+/// Returns the number of the bucket one resolution lower.
+fn wider_key(key: i32) -> i32 {
+    (key + i32::from(key > 0)) / 2
+}
+
+/// Returns the bucket of a normal positive number or infinity: the lowest whose upper bound is not below it.
+fn key(value: f64, schema: i32) -> i32 {
+    let beyond = i32::from(value.is_infinite());
+    let bits = value.min(f64::MAX).to_bits();
+    // The number is `fraction * 2^exponent`, the fraction at least one half and below one.
+    let exponent = i32::try_from(bits >> 52).unwrap_or_default() - 1022;
+    let fraction = f64::from_bits(bits & ((1 << 52) - 1) | 1022 << 52);
+    let key = if schema > 0 {
+        let step = 1 << (SCHEMA - schema);
+        let within = BOUNDS.iter().step_by(step).take_while(|bound| **bound < fraction).count();
+        within as i32 + (exponent - 1) * (1 << schema)
+    } else {
+        let exponent = exponent - i32::from(fraction == 0.5);
+        (exponent + (1 << -schema) - 1) >> -schema
+    };
+    key + beyond
+}
+
+/// Returns the buckets as rows and the difference of each count from the one before. Gaps of up to two buckets are counts of zero.
+pub(crate) fn spans(buckets: &Buckets) -> (Vec<Span>, Vec<i64>) {
+    let (mut spans, mut deltas): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
+    let (mut before, mut next) = (0_i64, 0_i32);
+    for (key, count) in buckets {
+        let gap = key - next;
+        let span = match spans.last_mut() {
+            Some(span) if gap <= 2 => span,
+            _ => {
+                spans.push(Span { offset: gap, length: 0 });
+                // There is one: it was put there.
+                let Some(span) = spans.last_mut() else { continue };
+                span
+            }
+        };
+        // The first bucket of a row has no gap before it.
+        let zeros = if span.length == 0 { 0 } else { gap };
+        let count = i64::try_from(*count).unwrap_or(i64::MAX);
+        for told in std::iter::repeat_n(0, zeros as usize).chain([count]) {
+            span.length += 1;
+            deltas.push(told - before);
+            before = told;
+        }
+        next = key + 1;
+    }
+    (spans, deltas)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upper_bound(key: i32, schema: i32) -> f64 {
+        2_f64.powf(f64::from(key) * 2_f64.powi(-schema))
+    }
+
+    #[test]
+    fn buckets_hold_their_values() {
+        for schema in [3, 2, 1, 0, -1, -2, -3, -4] {
+            for value in [1e-30, 0.001, 0.3, 0.49999, 0.5, 0.500001, 0.75, 1.0, 1.0001, 2.0, 3.0, 1024.0, 1e9, 7e200] {
+                let key = key(value, schema);
+                let (low, high) = (upper_bound(key - 1, schema), upper_bound(key, schema));
+                // Powers are not exact to the last digit.
+                assert!(low < value * (1.0 + 1e-14) && value <= high * (1.0 + 1e-14), "{value} {schema} {low} {high}");
+            }
+        }
+        for (value, schema, want) in [
+            (1.0, 3, 0),
+            (2.0, 3, 8),
+            (0.5, 3, -8),
+            (f64::MAX, 3, 8192),
+            (f64::INFINITY, 3, 8193),
+            (1.0, 0, 0),
+            (0.5, 0, -1),
+            (1.5, -4, 1),
+            (f64::INFINITY, -4, 65),
+        ] {
+            assert_eq!(key(value, schema), want, "{value} {schema}");
+        }
+    }
+
+    #[test]
+    fn zeros_signs_and_what_is_no_number() {
+        let mut sparse = Sparse::default();
+        for value in [0.0, -0.0, 1e-40, f64::NAN, 1.0, -1.0, -1.0] {
+            sparse.observe(value);
+        }
+        sparse.add_zeros(2);
+        let want = Sparse { schema: 3, zeros: 5, positive: [(0, 1)].into(), negative: [(0, 2)].into() };
+        assert_eq!(sparse, want);
+    }
+
+    #[test]
+    fn many_buckets_become_wider() {
+        let mut sparse = Sparse::default();
+        for step in 0..161 {
+            sparse.observe(upper_bound(step, 3) * 0.99);
+        }
+        assert_eq!((sparse.schema, sparse.positive.len()), (2, 81));
+        assert_eq!(sparse.positive.values().sum::<u64>(), 161);
+        // A bucket is where its values would have been counted.
+        let mut wide = Sparse { schema: 2, ..Sparse::default() };
+        for step in 0..161 {
+            wide.observe(upper_bound(step, 3) * 0.99);
+        }
+        assert_eq!(sparse, wide);
+    }
+
+    #[test]
+    fn sums_have_the_lower_resolution() {
+        let mut one = Sparse::default();
+        let mut other = Sparse { schema: 1, ..Sparse::default() };
+        for value in [0.0, 0.3, 5.0, 6.0, -2.0] {
+            one.observe(value);
+            other.observe(value);
+        }
+        one.add(&other);
+        assert_eq!(one.schema, 1);
+        let mut twice = other.clone();
+        twice.add(&other);
+        assert_eq!(one, twice);
+    }
+
+    #[test]
+    fn rows() {
+        let span = |offset, length| Span { offset, length };
+        for (buckets, want) in [
+            (vec![], (vec![], vec![])),
+            (vec![(-3, 2), (-2, 5)], (vec![span(-3, 2)], vec![2, 3])),
+            (vec![(1, 2), (4, 1)], (vec![span(1, 4)], vec![2, -2, 0, 1])),
+            (vec![(1, 2), (5, 1)], (vec![span(1, 1), span(3, 1)], vec![2, -1])),
+        ] {
+            assert_eq!(spans(&buckets.iter().copied().collect()), want, "{buckets:?}");
+        }
+    }
+}

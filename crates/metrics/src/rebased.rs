@@ -1,0 +1,150 @@
+//! Collectors that read counts from elsewhere, which go on there when they are forgotten here: what was counted at the
+//! reset is taken off from then on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Bucket, Counter, Histogram, Metric, MetricFamily, MetricType};
+
+use crate::Family;
+
+/// A collector of which a reset forgets counters and histograms with labels. Gauges are what they are.
+pub(crate) struct Rebased<C> {
+    inner: Arc<C>,
+    bases: Arc<Mutex<HashMap<String, Bases>>>,
+}
+
+/// The metrics of a family at the last reset, by their label values.
+type Bases = HashMap<Vec<String>, Metric>;
+
+impl<C> Rebased<C> {
+    pub(crate) fn new(inner: C) -> Self {
+        Self { inner: Arc::new(inner), bases: Arc::default() }
+    }
+}
+
+impl<C> Clone for Rebased<C> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), bases: Arc::clone(&self.bases) }
+    }
+}
+
+impl<C: Collector + 'static> Collector for Rebased<C> {
+    fn desc(&self) -> Vec<&Desc> {
+        self.inner.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut families = self.inner.collect();
+        let bases = self.bases.lock();
+        if bases.is_empty() {
+            return families;
+        }
+        for family in &mut families {
+            if let Some(bases) = bases.get(family.name()) {
+                let kind = family.get_field_type();
+                let metrics = family.take_metric().into_iter();
+                family.set_metric(metrics.filter_map(|metric| since(metric, bases, kind)).collect());
+            }
+        }
+        families.retain(|family| !family.get_metric().is_empty());
+        families
+    }
+}
+
+impl<C: Collector + 'static> Family for Rebased<C> {
+    fn reset(&self) {
+        let counted = self.inner.collect().into_iter().filter(|family| {
+            let kind = family.get_field_type();
+            matches!(kind, MetricType::COUNTER | MetricType::HISTOGRAM)
+        });
+        let bases = counted.map(|mut family| {
+            let metrics = family.take_metric().into_iter().filter(|metric| !metric.get_label().is_empty());
+            (family.name().to_owned(), metrics.map(|metric| (values(&metric), metric)).collect())
+        });
+        let bases = bases.collect();
+        *self.bases.lock() = bases;
+    }
+}
+
+fn values(metric: &Metric) -> Vec<String> {
+    metric.get_label().iter().map(|label| label.value().to_owned()).collect()
+}
+
+/// Returns what was counted since the base; `None` if that is nothing.
+fn since(mut metric: Metric, bases: &Bases, kind: MetricType) -> Option<Metric> {
+    let Some(base) = bases.get(&values(&metric)) else { return Some(metric) };
+    if kind == MetricType::COUNTER {
+        let more = metric.get_counter().get_value() - base.get_counter().get_value();
+        let mut counter = Counter::default();
+        counter.set_value(more);
+        metric.set_counter(counter);
+        return (more > 0.0).then_some(metric);
+    }
+    let (all, before) = (metric.get_histogram(), base.get_histogram());
+    let count = all.get_sample_count().saturating_sub(before.get_sample_count());
+    let mut histogram = Histogram::default();
+    histogram.set_sample_count(count);
+    histogram.set_sample_sum(all.get_sample_sum() - before.get_sample_sum());
+    let buckets = all.get_bucket().iter().zip(before.get_bucket()).map(|(all, before)| {
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(all.upper_bound());
+        bucket.set_cumulative_count(all.cumulative_count().saturating_sub(before.cumulative_count()));
+        bucket
+    });
+    histogram.set_bucket(buckets.collect());
+    metric.set_histogram(histogram);
+    (count > 0).then_some(metric)
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts};
+
+    use super::*;
+    use crate::{HistogramVec, Registry, text};
+
+    struct Elsewhere {
+        counters: IntCounterVec,
+        took: HistogramVec,
+        level: IntGauge,
+    }
+
+    impl Collector for Elsewhere {
+        fn desc(&self) -> Vec<&Desc> {
+            [self.counters.desc(), self.took.desc(), self.level.desc()].concat()
+        }
+
+        fn collect(&self) -> Vec<MetricFamily> {
+            [self.counters.collect(), self.took.collect(), self.level.collect()].concat()
+        }
+    }
+
+    #[test]
+    fn counts_since_the_reset() {
+        let counters = IntCounterVec::new(Opts::new("a", "A."), &["l"]).unwrap();
+        let took = HistogramVec::new(HistogramOpts::new("b", "B.").buckets(vec![1.0]), &["l"]).unwrap();
+        let level = IntGauge::new("c", "C.").unwrap();
+        let registry = Registry::new();
+        let elsewhere = Elsewhere { counters: counters.clone(), took: took.clone(), level: level.clone() };
+        registry.register_counting(elsewhere).unwrap();
+        let told = || {
+            let text = text(&registry.gather());
+            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let count = || {
+            counters.with_label_values(&["x"]).inc_by(2);
+            took.with_label_values(&["x"]).observe(0.5);
+            level.set(7);
+        };
+        count();
+        let once = told();
+        assert_eq!(once[0], "a{l=\"x\"} 2");
+        registry.reset();
+        assert_eq!(told(), ["c 7"]);
+        count();
+        assert_eq!(told(), once);
+    }
+}
