@@ -87,13 +87,27 @@ pub(crate) struct Config {
     pub(crate) file: Option<ConfigFile>,
 }
 
+/// Why there is nothing to do for a command line.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: FlagError,
+    /// How the error is logged; `None` if the command line cannot be read, so that there is no log yet.
+    pub(crate) logs: Option<Logs>,
+}
+
+impl From<FlagError> for Failure {
+    fn from(error: FlagError) -> Self {
+        Self { error, logs: None }
+    }
+}
+
 /// Settings that are read from flags.
 trait FromFlags: Sized {
     fn read(given: &Given) -> Result<Self, FlagError>;
 }
 
 /// Parses the arguments after the program's name.
-pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, FlagError> {
+pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failure> {
     let (mut given, mut errors) = parse::parse(&GROUPS, arguments);
     let line = given.clone();
     let (contents, of_file) = file::add(&mut given);
@@ -102,7 +116,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         return Ok(Command::Checked(check::check(given, errors)));
     }
     if let Some(error) = errors.into_iter().next() {
-        return Err(error);
+        return Err(error.into());
     }
     if given.flag("help")? {
         return Ok(Command::Print(help::render(&GROUPS)));
@@ -110,7 +124,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     if let Some(text) = global::version(&given)? {
         return Ok(Command::Print(text));
     }
-    let (settings, logs) = read(&given)?;
+    let (settings, logs) = read(&given).map_err(|error| {
+        let logs = (!error.is_of_reading()).then(|| logs(&given).unwrap_or_default());
+        Failure { error, logs }
+    })?;
     let file = line.text("config").map(|path| ConfigFile::new(path.into(), contents, line.clone(), given.clone()));
     let (shown, inert) = (given.shown(), inert::given(&given));
     Ok(Command::Serve(Box::new(Config { settings, logs, shown, inert, file })))
@@ -118,11 +135,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
 
 /// Reads the settings of the server and its log.
 fn read(given: &Given) -> Result<(Settings, Logs), FlagError> {
-    let generic = Generic::read(given)?;
-    // The log comes first, so that later errors are logged as configured.
-    let logs = Logs::read(given, generic.gates.enabled("LoggingAlphaOptions"))?;
+    // The log comes first: it has the errors of all others.
+    let logs = logs(given)?;
     let settings = Settings {
-        generic,
+        generic: Generic::read(given)?,
         debugging: Debugging::read(given)?,
         storage: Storage::read(given)?,
         serving: Serving::read(given)?,
@@ -138,6 +154,10 @@ fn read(given: &Given) -> Result<(Settings, Logs), FlagError> {
     check_peers(given, &settings)?;
     let settings = settings.checked().map_err(|error| FlagError::new(error.to_string()))?;
     Ok((settings, logs))
+}
+
+fn logs(given: &Given) -> Result<Logs, FlagError> {
+    Logs::read(given, generic::gates(given)?.enabled("LoggingAlphaOptions"))
 }
 
 /// Rejects flags for peer servers without the feature gate that they need.

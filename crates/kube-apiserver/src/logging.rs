@@ -14,6 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::flags::{Logs, Module, Verbosity};
 
+pub(crate) use format::Errors;
 use format::LogLayer;
 use levels::Levels;
 use output::Output;

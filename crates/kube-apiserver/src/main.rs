@@ -16,7 +16,8 @@ use binnacle_apiserver::{Handle, Server, Settings};
 use binnacle_progress::Progress;
 use binnacle_server::{ConfigPage, HeapProfile, KUBERNETES_VERSION};
 use binnacle_supervise::supervise;
-use flags::{Command, Config};
+use flags::{Command, Config, Failure};
+use logging::{Errors, Logging};
 use notify::Notify;
 
 /// Every write allocates and frees trees of small values: compared with the system's allocator, this one saves a sixth
@@ -39,16 +40,28 @@ fn main() -> ExitCode {
         }
         Ok(Command::Checked(errors)) => return report(&errors),
         Ok(Command::Serve(config)) => serve(*config),
-        Err(error) => Err(error.to_string()),
+        Err(Failure { error, logs: None }) => {
+            // Always one line, even if the message has several.
+            let _ = writeln!(std::io::stderr(), "Error: {}", error.to_string().replace('\n', " "));
+            return ExitCode::FAILURE;
+        }
+        Err(Failure { error, logs: Some(logs) }) => {
+            let logging = logging::start(&logs);
+            // Errors of settings are lists in kube-apiserver, which its JSON shows; here the first ends the reading.
+            failed(&Errors(vec![error.to_string()]));
+            logging.flush();
+            return ExitCode::FAILURE;
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Always one line, even if the message has several.
-            let _ = writeln!(std::io::stderr(), "Error: {}", error.replace('\n', " "));
-            ExitCode::FAILURE
-        }
+        Err(()) => ExitCode::FAILURE,
     }
+}
+
+/// Logs why the program ends, as kube-apiserver does from when it has a log.
+fn failed(error: &(dyn std::error::Error + 'static)) {
+    tracing::error!(err = error, "command failed");
 }
 
 /// Prints the errors of `--check-config`, one per line.
@@ -65,9 +78,15 @@ fn report(errors: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn serve(config: Config) -> Result<(), String> {
-    let Config { mut settings, logs, shown, inert, file } = config;
-    let logging = logging::start(&logs);
+fn serve(config: Config) -> Result<(), ()> {
+    let logging = logging::start(&config.logs);
+    let result = serve_logged(config, &logging).map_err(|error| failed(&*Box::<dyn std::error::Error>::from(error)));
+    logging.flush();
+    result
+}
+
+fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
+    let Config { mut settings, logs: _, shown, inert, file } = config;
     for (flag, why) in &inert {
         tracing::warn!("--{flag} has no effect: {why}");
     }
@@ -100,7 +119,6 @@ fn serve(config: Config) -> Result<(), String> {
     let result = runtime.block_on(run(settings));
     // A blocked thread (such as a log without a reader) does not keep the process alive.
     runtime.shutdown_background();
-    logging.flush();
     result
 }
 

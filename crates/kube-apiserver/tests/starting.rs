@@ -18,12 +18,17 @@ fn fails(arguments: &[&str]) -> Output {
     output
 }
 
-/// Returns the error of a failed start, which is one line.
+/// Returns the error of a failed start, which is one line: plain if the command line cannot be read, logged otherwise.
 fn complaint(arguments: &[&str]) -> String {
     let text = String::from_utf8(fails(arguments).stderr).unwrap();
     let line = text.strip_suffix('\n').unwrap_or_else(|| panic!("{text:?}"));
     assert!(!line.contains('\n'), "{text}");
-    line.strip_prefix("Error: ").unwrap_or_else(|| panic!("{text}")).to_owned()
+    if let Some(plain) = line.strip_prefix("Error: ") {
+        return plain.to_owned();
+    }
+    let (head, quoted) = line.split_once("] \"command failed\" err=").unwrap_or_else(|| panic!("{text}"));
+    assert!(head.starts_with('E') && head.contains(" main.rs:"), "{text}");
+    serde_json::from_str(quoted).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 #[test]

@@ -148,18 +148,18 @@ async fn signers_that_cannot_be_used() {
     let too_long = complaint(&["--service-account-max-token-expiration=3h"]);
     assert!(
         too_long.contains(
-            "Error: service-account-max-token-expiration cannot be set longer than the token expiration supported by \
-             service-account-signing-endpoint: 3h0m0s > 2h0m0s\n"
+            "\"command failed\" err=\"service-account-max-token-expiration cannot be set longer than the token expiration supported by \
+             service-account-signing-endpoint: 3h0m0s > 2h0m0s\"\n"
         ),
         "{too_long}"
     );
     signer.change(|state| state.max_expiration = 599);
     let too_short = complaint(&[]);
-    let want = "Error: max token life supported by external-jwt-signer (599s) is less than acceptable (min 600s)\n";
+    let want = "err=\"max token life supported by external-jwt-signer (599s) is less than acceptable (min 600s)\"\n";
     assert!(too_short.contains(want), "{too_short}");
     signer.change(|state| state.keys.clear());
     let keyless = complaint(&[]);
-    let want = "Error: while setting up external-jwt-signer: while initially filling key cache: while performing initial cache \
-                fill: while fetching token verification keys: found no keys\n";
+    let want = "err=\"while setting up external-jwt-signer: while initially filling key cache: while performing initial cache \
+                fill: while fetching token verification keys: found no keys\"\n";
     assert!(keyless.contains(want), "{keyless}");
 }

@@ -144,6 +144,14 @@ const MUTATING: &str = "How many requests that change something may be in flight
 const READ_ONLY: &str = "How many requests that only read may be in flight, 0 for no limit. With priority and fairness, a part of \
                          the total that is shared out.";
 
+/// Returns the feature gates. Those of a version that cannot be emulated are those of this release: the log needs them
+/// before the versions are judged.
+pub(super) fn gates(given: &Given) -> Result<Gates, FlagError> {
+    let asked = versions(&given.all("emulated-version"), &given.all("min-compatibility-version"));
+    let (emulated, compatible) = asked.unwrap_or((Version::BINARY, Version::BINARY));
+    Gates::parse(&given.all("feature-gates"), emulated, compatible).map_err(|error| FlagError::new(error.to_string()))
+}
+
 impl FromFlags for Generic {
     fn read(given: &Given) -> Result<Self, FlagError> {
         let not_negative = |name: &str| match given.integer(name)? {
@@ -176,8 +184,8 @@ impl FromFlags for Generic {
         let min_request_timeout = not_negative("min-request-timeout")?;
         let failed = |error: &dyn std::fmt::Display| FlagError::new(error.to_string());
         let asked = versions(&given.all("emulated-version"), &given.all("min-compatibility-version"));
-        let (emulated, compatible) = asked.map_err(|error| failed(&error))?;
-        let gates = Gates::parse(&given.all("feature-gates"), emulated, compatible).map_err(|error| failed(&error))?;
+        let (emulated, _) = asked.map_err(|error| failed(&error))?;
+        let gates = gates(given)?;
         let forward = |name: &str, option: &str| match given.flag(name)? {
             true if emulated == Version::BINARY => Err(FlagError::new(format!(
                 "ServerRunOptions.{option} cannot be set to true if the emulation version is the same as the binary version"

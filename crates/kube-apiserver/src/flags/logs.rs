@@ -70,6 +70,20 @@ pub(crate) struct Logs {
     pub(crate) flush_every: Duration,
 }
 
+/// The log before anything is known of it.
+impl Default for Logs {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Text,
+            verbosity: 0,
+            modules: Vec::new(),
+            split: false,
+            info_buffer: 0,
+            flush_every: Duration::from_secs(5),
+        }
+    }
+}
+
 impl Logs {
     /// `alpha` is true if the feature gate for alpha options is on.
     pub(super) fn read(given: &Given, alpha: bool) -> Result<Self, FlagError> {

@@ -263,6 +263,6 @@ impl Given {
             Some(short) => format!("-{short}, --{name}"),
             None => format!("--{name}"),
         };
-        FlagError::new(format!("invalid argument {} for \"{shown}\" flag: {why}", go_quote(value)))
+        FlagError::Invalid(format!("invalid argument {} for \"{shown}\" flag: {why}", go_quote(value)))
     }
 }

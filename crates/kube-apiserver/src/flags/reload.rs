@@ -168,7 +168,7 @@ mod tests {
         match parse(arguments) {
             Ok(Command::Serve(config)) => Ok(config),
             Ok(_) => panic!("it is no start"),
-            Err(error) => Err(error.to_string().replace(&path.display().to_string(), "FILE")),
+            Err(error) => Err(error.error.to_string().replace(&path.display().to_string(), "FILE")),
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
         ] {
             assert_eq!(start(temp.path(), text, &[]).unwrap_err(), want, "{text}");
         }
-        let missing = parse([OsString::from("--config=/none/a")].into_iter()).err().unwrap().to_string();
+        let missing = parse([OsString::from("--config=/none/a")].into_iter()).err().unwrap().error.to_string();
         assert_eq!(missing, "--config: open /none/a: no such file or directory");
     }
 

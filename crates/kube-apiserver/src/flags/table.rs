@@ -46,6 +46,9 @@ impl Flag {
 pub(crate) enum FlagError {
     #[error("{0}")]
     Other(String),
+    /// A value that is none of the flag's kind.
+    #[error("{0}")]
+    Invalid(String),
     #[error("unknown flag: --{0}")]
     Unknown(String),
 }
@@ -53,6 +56,11 @@ pub(crate) enum FlagError {
 impl FlagError {
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self::Other(message.into())
+    }
+
+    /// Returns true if the command line cannot be read, whatever it asks for.
+    pub(super) fn is_of_reading(&self) -> bool {
+        matches!(self, Self::Invalid(_) | Self::Unknown(_))
     }
 
     pub(super) fn unknown(name: String) -> Self {

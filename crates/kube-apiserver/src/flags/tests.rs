@@ -9,7 +9,7 @@ use binnacle_registry::{MediaType, Uncached};
 use super::*;
 
 fn run(arguments: &[&str]) -> Result<Command, String> {
-    parse(arguments.iter().map(OsString::from)).map_err(|error| error.to_string())
+    parse(arguments.iter().map(OsString::from)).map_err(|failure| failure.error.to_string())
 }
 
 fn program(arguments: &[&str]) -> Config {

@@ -1,5 +1,6 @@
 //! Formats of log lines: klog's text, or the JSON of component-base.
 
+use std::error::Error;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
@@ -64,7 +65,23 @@ enum Told {
     /// A number or a bool.
     Plain(String),
     Text(String),
+    Errors(Vec<String>),
 }
+
+/// Errors that are told together. In JSON each is also told by itself.
+#[derive(Debug)]
+pub(crate) struct Errors(pub(crate) Vec<String>);
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            [one] => f.write_str(one),
+            several => write!(f, "[{}]", several.join(", ")),
+        }
+    }
+}
+
+impl Error for Errors {}
 
 impl Found {
     fn push(&mut self, field: &Field, told: Told) {
@@ -82,6 +99,13 @@ impl Visit for Found {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         self.push(field, Told::Text(value.to_owned()));
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        self.push(field, Told::Text(value.to_string()));
+        if let Some(Errors(errors)) = value.downcast_ref() {
+            self.fields.push(("errCauses", Told::Errors(errors.clone())));
+        }
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
@@ -123,8 +147,12 @@ fn text(level: &Level, now: &Zoned, process: u32, place: SourceLocation<'_>, fou
     } else {
         line.push_str(&go_quote(&found.message));
         for (name, told) in &found.fields {
+            if matches!(told, Told::Errors(_)) {
+                continue;
+            }
             let _ = write!(line, " {name}=");
             match told {
+                Told::Errors(_) => {}
                 Told::Plain(plain) => line.push_str(plain),
                 Told::Text(text) if text.contains('\n') => {
                     line.push_str("<\n");
@@ -165,6 +193,10 @@ fn json(level: &Level, now: Timestamp, place: SourceLocation<'_>, found: &Found)
             {
                 write!(line, ",{}:{plain}", quoted(name))
             }
+            Told::Errors(errors) => {
+                let causes: Vec<_> = errors.iter().map(|error| format!("{{\"error\":{}}}", quoted(error))).collect();
+                write!(line, ",{}:[{}]", quoted(name), causes.join(","))
+            }
             Told::Plain(text) | Told::Text(text) => write!(line, ",{}:{}", quoted(name), quoted(text)),
         };
     }
@@ -178,6 +210,11 @@ mod tests {
 
     fn found(message: &str, fields: Vec<(&'static str, Told)>) -> Found {
         Found { message: message.to_owned(), fields }
+    }
+
+    fn errors() -> Vec<(&'static str, Told)> {
+        let errors = vec!["one".to_owned(), "two".to_owned()];
+        vec![("err", Told::Text(Errors(errors.clone()).to_string())), ("errCauses", Told::Errors(errors))]
     }
 
     const PLACE: SourceLocation<'static> = SourceLocation { file: "crates/server/src/chain.rs", line: 12 };
@@ -204,6 +241,11 @@ mod tests {
                 found("lines", vec![("err", Told::Text("one\ntwo\n".to_owned()))]),
                 "E0304 05:06:07.000089     123 chain.rs:12] \"lines\" err=<\n\tone\n\ttwo\n >\n",
             ),
+            (
+                Level::ERROR,
+                found("command failed", errors()),
+                "E0304 05:06:07.000089     123 chain.rs:12] \"command failed\" err=\"[one, two]\"\n",
+            ),
         ] {
             assert_eq!(text(&level, &now, 123, PLACE, &found), want);
         }
@@ -217,6 +259,12 @@ mod tests {
                 Level::DEBUG,
                 found("a \"b\"", vec![("n", Told::Plain("3".to_owned())), ("s", Told::Text("x\ny".to_owned()))]),
                 "{\"ts\":1772600767000.5,\"caller\":\"src/chain.rs:12\",\"msg\":\"a \\\"b\\\"\",\"v\":3,\"n\":3,\"s\":\"x\\ny\"}\n",
+            ),
+            (
+                Level::ERROR,
+                found("command failed", errors()),
+                "{\"ts\":1772600767000.5,\"caller\":\"src/chain.rs:12\",\"msg\":\"command failed\",\"err\":\"[one, two]\",\
+                 \"errCauses\":[{\"error\":\"one\"},{\"error\":\"two\"}]}\n",
             ),
             (
                 Level::ERROR,

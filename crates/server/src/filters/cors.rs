@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_request::{Body, Response};
+use binnacle_validation::go_regexp;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ORIGIN,
@@ -35,6 +36,7 @@ impl Cors {
             }
             let invalid =
                 |why: String| format!("--cors-allowed-origins has an invalid regular expression: {why}, help: {HELP}");
+            go_regexp::check(pattern).map_err(invalid)?;
             let origin = Regex::new(pattern).map_err(|error| invalid(error.to_string()))?;
             let begins = pattern.contains('^') || pattern.contains("//");
             let ends = pattern.contains('$') || pattern.contains(':');
