@@ -18,6 +18,8 @@ use crate::services::AllocatorMetrics;
 pub struct Config {
     /// `--service-cluster-ip-range`: the first range is of the default family, the second of the other one.
     pub service_cidrs: Vec<Cidr>,
+    /// True if services may have addresses that can be parsed but are not strictly valid.
+    pub sloppy_addresses: bool,
     /// `--service-node-port-range`.
     pub node_ports: PortRange,
     /// `--kubernetes-service-node-port`: the node port of the service `kubernetes`; 0 for none.
@@ -97,6 +99,7 @@ pub struct RequestHeader {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            sloppy_addresses: false,
             service_cidrs: vec![Cidr { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix: 24 }],
             node_ports: PortRange { first: 30000, last: 32767 },
             kubernetes_node_port: 0,

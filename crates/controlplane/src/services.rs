@@ -37,7 +37,7 @@ pub(crate) use repair::ensure as repair;
 
 /// Returns the hooks of core services. The resources may be added later.
 pub fn service_hooks(resources: Catalog, config: &Config) -> Arc<ServiceHooks> {
-    let families = Families::new(config.service_cidrs.iter().map(Family::of_cidr));
+    let families = Families::new(config.service_cidrs.iter().map(Family::of_cidr), config.sloppy_addresses);
     Arc::new(ServiceHooks {
         families,
         addresses: Addresses::new(resources.clone()).counted(config.allocators.clone()),

@@ -1,12 +1,11 @@
 //! Validation of a service's cluster IPs and IP families: one of each family, immutable once assigned.
 
-use std::collections::HashSet;
-
 use std::net::IpAddr;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
+use crate::ip::Legacy;
 use crate::metadata::shown;
 use crate::{checks, ip, repeated};
 
@@ -18,7 +17,7 @@ pub fn is_headless(spec: &Value) -> bool {
 }
 
 /// Validates the spec of a service and its change from the old one, before and after the assignment of cluster IPs.
-pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
+pub fn validate(spec: &Value, old: Option<&Value>, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     // All of these must then be unset, which is checked with the type.
     if spec.str_at(&["type"]) == "ExternalName" {
         return;
@@ -40,8 +39,8 @@ pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mu
     }
     families(spec, path, errors);
 
-    let known: HashSet<&str> =
-        old.map_or(&[][..], |old| old.list_at(&["clusterIPs"])).iter().filter_map(Value::as_str).collect();
+    let known = old.map_or(&[][..], |old| old.list_at(&["clusterIPs"])).iter().filter_map(Value::as_str);
+    let legacy = legacy.clone().knowing(known);
     let before = errors.len();
     for (i, address) in errors.while_room(addresses.iter().filter_map(Value::as_str).enumerate()) {
         if i == 0 && address == "None" {
@@ -50,7 +49,7 @@ pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mu
             }
             continue;
         }
-        ip::legacy_ip(&at.index(i), address, &known, errors);
+        ip::legacy_ip(&at.index(i), address, &legacy, errors);
     }
     let unreadable = errors.len() > before;
     if addresses.len() > 2 {
@@ -185,7 +184,7 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            validate(&spec, None, &FieldPath::new("spec"), &mut errors);
+            validate(&spec, None, &Legacy::default(), &FieldPath::new("spec"), &mut errors);
             assert_eq!(texts(&errors), want);
         }
     }

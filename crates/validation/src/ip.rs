@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use binnacle_features::Features;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
 use binnacle_schema::Value;
 
@@ -15,6 +16,15 @@ use binnacle_schema::Value;
 pub struct Cidr {
     pub address: IpAddr,
     pub prefix: u8,
+}
+
+/// What a field accepts that is older than strict validation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Legacy<'a> {
+    /// Values of the old object, which may be kept whatever they are.
+    known: HashSet<&'a str>,
+    /// True if all is accepted that can be parsed.
+    sloppy: bool,
 }
 
 /// Parses an address like `ParseIPSloppy`; IPv4-mapped IPv6 addresses become IPv4 addresses.
@@ -34,9 +44,10 @@ pub fn parse_cidr(text: &str) -> Option<Cidr> {
     (prefix <= width(address)).then_some(Cidr { address, prefix })
 }
 
-/// Validates an address in a field older than strict validation; the old object's addresses, `known`, are accepted.
-pub fn legacy_ip(path: &FieldPath, value: &str, known: &HashSet<&str>, errors: &mut FieldErrors) {
-    if !known.contains(value) {
+/// Validates an address in a field older than strict validation.
+pub fn legacy_ip(path: &FieldPath, value: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+    let accepted = legacy.known.contains(value) || legacy.sloppy && parse_ip(value).is_some();
+    if !accepted {
         strict_ip(path, value, errors);
     }
 }
@@ -50,9 +61,10 @@ pub fn valid_ip(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Validates a range in a field older than strict validation; the old object's ranges, `known`, are accepted.
-pub fn legacy_cidr(path: &FieldPath, value: &str, known: &HashSet<&str>, errors: &mut FieldErrors) {
-    if !known.contains(value) {
+/// Validates a range in a field older than strict validation.
+pub fn legacy_cidr(path: &FieldPath, value: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+    let accepted = legacy.known.contains(value) || legacy.sloppy && parse_cidr(value).is_some();
+    if !accepted {
         strict_cidr(path, value, errors);
     }
 }
@@ -129,6 +141,26 @@ pub fn cidr_warnings(path: &FieldPath, value: &str) -> Vec<String> {
         _ => warnings.push(format!("{path}: non-standard CIDR value {quoted} is invalid: use \"{network}\"")),
     }
     warnings
+}
+
+// === impl Legacy ===
+
+impl<'a> Legacy<'a> {
+    /// Returns what is accepted of a new object.
+    pub fn of(features: &Features) -> Self {
+        Self::new(!features.enabled("StrictIPCIDRValidation"))
+    }
+
+    /// Returns what is accepted of a new object: all that can be parsed if `sloppy`.
+    pub fn new(sloppy: bool) -> Self {
+        Self { known: HashSet::new(), sloppy }
+    }
+
+    /// Accepts also values of the old object.
+    #[must_use]
+    pub fn knowing(self, known: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { known: known.into_iter().collect(), ..self }
+    }
 }
 
 // === impl Cidr ===
@@ -301,8 +333,14 @@ mod tests {
     #[test]
     fn rules() {
         type Rule = fn(&FieldPath, &str, &mut FieldErrors);
-        let legacy_ip: Rule = |path, value, errors| legacy_ip(path, value, &["1.02.3.4"].into(), errors);
-        let legacy_cidr: Rule = |path, value, errors| legacy_cidr(path, value, &HashSet::new(), errors);
+        fn sloppy() -> Legacy<'static> {
+            Legacy { sloppy: true, ..Legacy::default() }
+        }
+        let sloppy_ip: Rule = |path, value, errors| legacy_ip(path, value, &sloppy(), errors);
+        let sloppy_cidr: Rule = |path, value, errors| legacy_cidr(path, value, &sloppy(), errors);
+        let legacy_ip: Rule =
+            |path, value, errors| legacy_ip(path, value, &Legacy::default().knowing(["1.02.3.4"]), errors);
+        let legacy_cidr: Rule = |path, value, errors| legacy_cidr(path, value, &Legacy::default(), errors);
         for (rule, value, want) in [
             (legacy_ip, "1.02.3.4", None),
             (legacy_ip, "1.02.3.5", Some("must not have leading 0s")),
@@ -314,6 +352,12 @@ mod tests {
             (legacy_cidr, "10.0.0.1/8", Some("must not have bits set beyond the prefix length")),
             (legacy_cidr, "::ffff:10.0.0.0/104", Some("must not have an IPv4-mapped IPv6 address")),
             (valid_cidr, "2001:DB8::/32", Some("must be in canonical form (\"2001:db8::/32\")")),
+            (sloppy_ip, "1.02.3.5", None),
+            (sloppy_ip, "::ffff:1.2.3.4", None),
+            (sloppy_ip, "1.2.3", Some("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")),
+            (sloppy_cidr, "10.0.0.1/08", None),
+            (sloppy_cidr, "::ffff:10.0.0.0/104", None),
+            (sloppy_cidr, "10.0.0.0/33", Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")),
             (valid_cidr, "10.0.0.0/8", None),
             (valid_interface_address, "10.0.0.1/8", None),
             (valid_interface_address, "10.0.0.01/8", Some("must be in canonical form (\"10.0.0.1/8\")")),

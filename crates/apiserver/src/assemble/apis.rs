@@ -162,6 +162,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served)
     let ports = &config.misc.service_node_port_range;
     binnacle_controlplane::Config {
         service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
+        sloppy_addresses: !config.generic.gates.enabled("StrictIPCIDRValidation"),
         node_ports: PortRange { first: ports.first, last: ports.last },
         advertised,
         peer_advertised: config.misc.peer_advertised,

@@ -3,37 +3,40 @@
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupKind, Status};
 use binnacle_schema::Value;
 use binnacle_validation::cluster_ips;
-use binnacle_validation::ip::parse_ip;
+use binnacle_validation::ip::{Legacy, parse_ip};
 use binnacle_validation::metadata::shown;
 
 use super::spec::{Family, NONE, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK, Spec, spec_mut};
 
 /// The families of the cluster's service addresses, the default one first.
 #[derive(Clone, Debug)]
-pub(crate) struct Families(Vec<Family>);
+pub(crate) struct Families {
+    all: Vec<Family>,
+    addresses: Legacy<'static>,
+}
 
 impl Families {
     /// Collects the families of the service CIDRs in the flags.
-    pub(crate) fn new(configured: impl IntoIterator<Item = Family>) -> Self {
+    pub(crate) fn new(configured: impl IntoIterator<Item = Family>, sloppy_addresses: bool) -> Self {
         let mut families = Vec::new();
         for family in configured {
             if !families.contains(&family) {
                 families.push(family);
             }
         }
-        Self(families)
+        Self { all: families, addresses: Legacy::new(sloppy_addresses) }
     }
 
     pub(crate) fn has(&self, family: Family) -> bool {
-        self.0.contains(&family)
+        self.all.contains(&family)
     }
 
     fn default(&self) -> Family {
-        self.0.first().copied().unwrap_or(Family::V4)
+        self.all.first().copied().unwrap_or(Family::V4)
     }
 
     fn dual(&self) -> bool {
-        self.0.len() > 1
+        self.all.len() > 1
     }
 
     /// Fills in `ipFamilyPolicy` and `ipFamilies` of a service that is created (`old` is `None`) or changed, or refuses
@@ -45,7 +48,13 @@ impl Families {
         default_policy(service, old);
         let mut errors = FieldErrors::new();
         let spec = Spec::of(service).value();
-        cluster_ips::validate(spec, old.map(|old| Spec::of(old).value()), &FieldPath::new("spec"), &mut errors);
+        cluster_ips::validate(
+            spec,
+            old.map(|old| Spec::of(old).value()),
+            &self.addresses,
+            &FieldPath::new("spec"),
+            &mut errors,
+        );
         refuse(service, &errors)?;
         if let Some(old) = old {
             follow_single_stack(service, old, &mut errors);
@@ -224,7 +233,7 @@ mod tests {
     fn complete(configured: &[Family], spec: Value, old: Option<Value>) -> Result<(String, Vec<String>), String> {
         let mut service = value!({"metadata": {"name": "a"}, "spec": spec});
         let old = old.map(|spec| value!({"metadata": {"name": "a"}, "spec": spec}));
-        let families = Families::new(configured.iter().copied());
+        let families = Families::new(configured.iter().copied(), false);
         families.complete(&mut service, old.as_ref()).map_err(|status| status.message().to_owned())?;
         let spec = Spec::of(&service);
         Ok((spec.family_policy().to_owned(), spec.families().into_iter().map(str::to_owned).collect()))

@@ -59,6 +59,7 @@ mod kubectl_streams;
 mod kubectl_watch;
 mod kubectl_writes;
 mod large_input;
+mod legacy_addresses;
 mod list_forms;
 mod live;
 mod lost_answers;

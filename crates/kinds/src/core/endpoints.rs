@@ -1,9 +1,8 @@
 //! `Endpoints`: the addresses behind a service, superseded by endpoint slices.
 
-use std::collections::HashSet;
-
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::ip::Legacy;
 use binnacle_validation::{checks, endpoint, ip, ports};
 
 use crate::tree::{default_zero, structs_mut};
@@ -25,10 +24,11 @@ impl Strategy for Endpoints {
         }
     }
 
-    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
+        let legacy = Legacy::of(situation.features);
         for (i, subset) in errors.while_room(object.list_at(&["subsets"]).iter().enumerate()) {
-            subset_rules(subset, &FieldPath::new("subsets").index(i), &mut errors);
+            subset_rules(subset, &legacy, &FieldPath::new("subsets").index(i), &mut errors);
         }
         errors
     }
@@ -56,14 +56,14 @@ impl Strategy for Endpoints {
     }
 }
 
-fn subset_rules(subset: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn subset_rules(subset: &Value, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let lists = ["addresses", "notReadyAddresses"];
     if lists.iter().all(|list| subset.list_at(&[list]).is_empty()) {
         errors.push(FieldError::required(path, "must specify `addresses` or `notReadyAddresses`"));
     }
     for list in lists {
         for (i, address) in errors.while_room(subset.list_at(&[list]).iter().enumerate()) {
-            address_rules(address, &path.child(list).index(i), errors);
+            address_rules(address, legacy, &path.child(list).index(i), errors);
         }
     }
     let several = subset.list_at(&["ports"]).len() > 1;
@@ -72,9 +72,9 @@ fn subset_rules(subset: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn address_rules(address: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn address_rules(address: &Value, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let ip = address.str_at(&["ip"]);
-    ip::legacy_ip(&path.child("ip"), ip, &HashSet::new(), errors);
+    ip::legacy_ip(&path.child("ip"), ip, legacy, errors);
     let host = address.str_at(&["hostname"]);
     if !host.is_empty() {
         checks::label(&path.child("hostname"), host, errors);

@@ -59,9 +59,9 @@ impl Strategy for Node {
         MetadataCheck::AllThenChange
     }
 
-    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::node(object, &mut errors);
+        validation::node(situation.features, object, &mut errors);
         errors
     }
 

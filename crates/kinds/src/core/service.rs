@@ -63,16 +63,22 @@ impl Strategy for Service {
         }
     }
 
-    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate(object, None)
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        validation::validate(situation.features, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(object, old)
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(situation.features, object, old)
     }
 
-    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_status(object, old)
+    fn validate_subresource(
+        &self,
+        _: &str,
+        situation: &StrategyContext<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
+        validation::validate_status(situation.features, object, old)
     }
 
     fn warnings_on_subresource(&self, _: &str, object: &Value) -> Vec<String> {

@@ -40,12 +40,12 @@ impl Strategy for EndpointSlice {
         drop_topology(object, Some(old));
     }
 
-    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::slice(object, None)
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        validation::slice(situation.features, object, None)
     }
 
-    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = validation::slice(object, Some(old));
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let mut errors = validation::slice(situation.features, object, Some(old));
         let path = FieldPath::new("addressType");
         immutable(&path, object.get("addressType"), old.get("addressType"), &mut errors);
         errors

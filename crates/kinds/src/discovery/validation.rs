@@ -1,11 +1,11 @@
 //! Validation of an EndpointSlice.
 
-use std::collections::HashSet;
-
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::ip::Legacy;
 use binnacle_validation::{domains, endpoint, ip, metadata, names};
 
+use crate::Features;
 use crate::checks::{invalid_each, items, one_of, present};
 use crate::prepare::semantically_equal;
 
@@ -16,7 +16,7 @@ const ENDPOINTS_MAX: usize = 1000;
 const HINTS_MAX: usize = 8;
 
 /// Validates a slice; invalid endpoints that `old` has too are accepted.
-pub(super) fn slice(slice: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn slice(features: &Features, slice: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (address_type, at) = (slice.str_at(&["addressType"]), FieldPath::new("addressType"));
     if address_type.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn slice(slice: &Value, old: Option<&Value>) -> FieldErrors {
     }
     ports(slice, &mut errors);
     if !old.is_some_and(|old| semantically_equal(old.get("endpoints"), slice.get("endpoints"))) {
-        endpoints(slice, address_type, &mut errors);
+        endpoints(slice, address_type, &Legacy::of(features), &mut errors);
     }
     errors
 }
@@ -57,18 +57,24 @@ fn ports(slice: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn endpoints(slice: &Value, address_type: &str, errors: &mut FieldErrors) {
+fn endpoints(slice: &Value, address_type: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
     let count = slice.list_at(&["endpoints"]).len();
     if count > ENDPOINTS_MAX {
         errors.push(FieldError::too_many(&FieldPath::new("endpoints"), count, ENDPOINTS_MAX));
         return;
     }
     for (at, endpoint) in errors.while_room(items(slice, "endpoints", &FieldPath::root())) {
-        validate_endpoint(endpoint, address_type, &at, errors);
+        validate_endpoint(endpoint, address_type, legacy, &at, errors);
     }
 }
 
-fn validate_endpoint(endpoint: &Value, address_type: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_endpoint(
+    endpoint: &Value,
+    address_type: &str,
+    legacy: &Legacy<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let (count, at) = (endpoint.list_at(&["addresses"]).len(), path.child("addresses"));
     if count == 0 {
         errors.push(FieldError::required(&at, "must contain at least 1 address"));
@@ -76,7 +82,7 @@ fn validate_endpoint(endpoint: &Value, address_type: &str, path: &FieldPath, err
         errors.push(FieldError::too_many(&at, count, ADDRESSES_MAX));
     }
     for (item, address) in errors.while_room(items(endpoint, "addresses", path)) {
-        validate_address(address.as_str().unwrap_or_default(), address_type, &at, &item, errors);
+        validate_address(address.as_str().unwrap_or_default(), address_type, legacy, &at, &item, errors);
     }
     if let Some(node) = present(endpoint, "nodeName").and_then(Value::as_str) {
         invalid_each(&path.child("nodeName"), node, &names::dns1123_subdomain(node), errors);
@@ -98,11 +104,18 @@ fn validate_endpoint(endpoint: &Value, address_type: &str, path: &FieldPath, err
     }
 }
 
-fn validate_address(address: &str, kind: &str, list: &FieldPath, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_address(
+    address: &str,
+    kind: &str,
+    legacy: &Legacy<'_>,
+    list: &FieldPath,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let before = errors.len();
     let want_ipv6 = match kind {
         "IPv4" => {
-            ip::legacy_ip(path, address, &HashSet::new(), errors);
+            ip::legacy_ip(path, address, legacy, errors);
             false
         }
         "IPv6" => {

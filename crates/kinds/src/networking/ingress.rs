@@ -1,9 +1,8 @@
 //! Ingress: routes of HTTP from outside the cluster to services.
 
-use std::collections::HashSet;
-
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::ip::Legacy;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{ip, names, ports};
 
@@ -52,16 +51,22 @@ impl Strategy for Ingress {
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(
+        &self,
+        _: &str,
+        situation: &StrategyContext<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("status").child("loadBalancer");
-        let known: HashSet<&str> =
-            old.list_at(&["status", "loadBalancer", "ingress"]).iter().map(|point| point.str_at(&["ip"])).collect();
+        let known = old.list_at(&["status", "loadBalancer", "ingress"]).iter().map(|point| point.str_at(&["ip"]));
+        let legacy = Legacy::of(situation.features).knowing(known);
         let balancer = object.at(&["status", "loadBalancer"]).unwrap_or(&Value::Null);
         for (at, point) in errors.while_room(items(balancer, "ingress", &path)) {
             let address = point.str_at(&["ip"]);
             if !address.is_empty() {
-                ip::legacy_ip(&at.child("ip"), address, &known, &mut errors);
+                ip::legacy_ip(&at.child("ip"), address, &legacy, &mut errors);
             }
             let hostname = point.str_at(&["hostname"]);
             if !hostname.is_empty() {

@@ -1,9 +1,8 @@
 //! NetworkPolicy: the traffic allowed to and from pods.
 
-use std::collections::HashSet;
-
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
+use binnacle_validation::ip::Legacy;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{ip, names, ports, selectors};
 
@@ -38,13 +37,14 @@ impl Strategy for NetworkPolicy {
         next_generation_exact(object, old, "spec");
     }
 
-    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        spec(object, &Known::default())
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        spec(object, &Known { any_label_value: false, ranges: Legacy::of(situation.features) })
     }
 
-    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let any_label_value = selectors::is_invalid(old.at(&["spec", "podSelector"]));
-        let ranges = ip_blocks(old).into_iter().flat_map(|(_, block)| ranges(block)).collect();
+        let ranges = ip_blocks(old).into_iter().flat_map(|(_, block)| ranges(block));
+        let ranges = Legacy::of(situation.features).knowing(ranges);
         spec(object, &Known { any_label_value, ranges })
     }
 
@@ -61,10 +61,9 @@ impl Strategy for NetworkPolicy {
 }
 
 /// Invalid values of the old object, which an update may keep.
-#[derive(Default)]
 struct Known<'a> {
     any_label_value: bool,
-    ranges: HashSet<&'a str>,
+    ranges: Legacy<'a>,
 }
 
 /// Sets the default directions of a policy: ingress, and egress if it has egress rules.
@@ -154,7 +153,7 @@ fn validate_peer(peer: &Value, known: &Known<'_>, path: &FieldPath, errors: &mut
     }
 }
 
-fn validate_ip_block(block: &Value, known: &HashSet<&str>, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_ip_block(block: &Value, known: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let (range, at) = (block.str_at(&["cidr"]), path.child("cidr"));
     if range.is_empty() {
         errors.push(FieldError::required(&at, ""));

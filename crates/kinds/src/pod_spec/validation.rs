@@ -23,6 +23,7 @@ use std::collections::{HashMap, HashSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_validation::ip::Legacy;
 use binnacle_validation::metadata::{self, shown};
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip, names, tolerations};
@@ -90,7 +91,8 @@ pub(crate) fn spec(
     metadata::labels(spec.get("nodeSelector"), &path.child("nodeSelector"), e);
     security::of_pod(spec, &path.child("securityContext"), options, e);
     scheduling::affinity(spec, &path.child("affinity"), options, e);
-    dns_config(spec, &path.child("dnsConfig"), e);
+    let legacy = Legacy::of(options.features);
+    dns_config(spec, &legacy, &path.child("dnsConfig"), e);
     for (i, gate) in list("readinessGates").iter().enumerate() {
         let at = path.child("readinessGates").index(i).child("conditionType");
         checks::qualified_name(&at, gate.str_at(&["conditionType"]), e);
@@ -118,7 +120,7 @@ pub(crate) fn spec(
         }
     }
     tolerations::tolerations(list("tolerations"), options.compares_tolerations(), &path.child("tolerations"), e);
-    host_aliases(list("hostAliases"), &path.child("hostAliases"), e);
+    host_aliases(list("hostAliases"), &legacy, &path.child("hostAliases"), e);
     if !text("priorityClassName").is_empty() {
         checks::subdomain(&path.child("priorityClassName"), text("priorityClassName"), e);
     }
@@ -207,7 +209,7 @@ fn host_network(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'
     }
 }
 
-fn dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn dns_config(spec: &Value, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let config = member(spec, "dnsConfig");
     let texts = |field: &str| {
         let items = config.map_or(&[][..], |config| config.list_at(&[field]));
@@ -231,7 +233,7 @@ fn dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         too_many("nameservers", format!("must not have more than {NAMESERVERS_MAX} nameservers"));
     }
     for (i, server) in errors.while_room(servers.iter().enumerate()) {
-        ip::legacy_ip(&path.child("nameservers").index(i), server, &HashSet::new(), errors);
+        ip::legacy_ip(&path.child("nameservers").index(i), server, legacy, errors);
     }
     let mut too_many = |why: String| {
         errors.push(FieldError::invalid(&path.child("searches"), shown(config.get("searches")), why));
@@ -279,10 +281,10 @@ fn hostname_override(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     checks::subdomain(&at, name, errors);
 }
 
-fn host_aliases(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+fn host_aliases(list: &[Value], legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     for (i, alias) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i);
-        ip::legacy_ip(&at.child("ip"), alias.str_at(&["ip"]), &HashSet::new(), errors);
+        ip::legacy_ip(&at.child("ip"), alias.str_at(&["ip"]), legacy, errors);
         for (j, name) in errors.while_room(alias.list_at(&["hostnames"]).iter().filter_map(Value::as_str).enumerate()) {
             checks::subdomain(&at.child("hostnames").index(j), name, errors);
         }

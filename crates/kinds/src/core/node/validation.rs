@@ -1,14 +1,16 @@
 //! Validation of nodes, and of changes to them.
 
 use binnacle_validation::repeated;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Value, json};
+use binnacle_validation::ip::Legacy;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, ip, names, resource_names};
 
 use super::config_source;
+use crate::Features;
 use crate::internal;
 use crate::tree::member;
 
@@ -19,7 +21,7 @@ const CIDRS_ARE_KEPT: &str = "node updates may not change podCIDR except from \"
 const PROVIDER_IS_KEPT: &str = "node updates may not change providerID except from \"\" to valid";
 
 /// Validates any node. The paths of taints and swap are those that kube-apiserver reports.
-pub(super) fn node(object: &Value, errors: &mut FieldErrors) {
+pub(super) fn node(features: &Features, object: &Value, errors: &mut FieldErrors) {
     let metadata = FieldPath::new("metadata");
     annotations(object, &metadata.child("annotations"), errors);
     taints(object.list_at(&["spec", "taints"]), &metadata.child("taints"), errors);
@@ -31,7 +33,7 @@ pub(super) fn node(object: &Value, errors: &mut FieldErrors) {
         errors.push(FieldError::invalid(&at, capacity, "must be greater than zero"));
     }
     declared_features(object, errors);
-    pod_cidrs(object, errors);
+    pod_cidrs(features, object, errors);
 }
 
 /// Validates an update, which includes many of the rules for new nodes.
@@ -167,12 +169,13 @@ fn is_feature_name(name: &str) -> bool {
     })
 }
 
-fn pod_cidrs(object: &Value, errors: &mut FieldErrors) {
+fn pod_cidrs(features: &Features, object: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec").child("podCIDRs");
     let list = object.list_at(&["spec", "podCIDRs"]);
     let texts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+    let legacy = Legacy::of(features);
     for (i, cidr) in errors.while_room(texts.iter().enumerate()) {
-        ip::legacy_cidr(&path.index(i), cidr, &HashSet::new(), errors);
+        ip::legacy_cidr(&path.index(i), cidr, &legacy, errors);
     }
     if texts.len() < 2 {
         return;
@@ -252,7 +255,7 @@ mod tests {
             ),
         ] {
             let mut errors = FieldErrors::new();
-            node(&object, &mut errors);
+            node(&Features::default(), &object, &mut errors);
             assert_eq!(texts(&errors), want, "{object:?}");
         }
     }

@@ -1,14 +1,14 @@
 //! Validation of services, except for their cluster addresses.
 
-use std::collections::HashSet;
-
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::cluster_ips;
+use binnacle_validation::ip::Legacy;
 use binnacle_validation::repeated;
 use binnacle_validation::{checks, endpoint, ip, metadata, ports};
 
 use super::is_externally_accessible;
+use crate::Features;
 use crate::internal;
 
 const AFFINITY_TIMEOUT_MAX: i64 = 86400;
@@ -19,7 +19,7 @@ const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ran
 
 const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let e = &mut errors;
     let none = Object::new();
@@ -35,9 +35,10 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     port_rules(spec, &path.child("ports"), e);
     metadata::labels(spec.get("selector"), &path.child("selector"), e);
     session_affinity(spec, &path, e);
-    cluster_ips::validate(spec, old.and_then(|old| old.get("spec")), &path, e);
+    let legacy = Legacy::of(features);
+    cluster_ips::validate(spec, old.and_then(|old| old.get("spec")), &legacy, &path, e);
 
-    let known: HashSet<&str> = texts(old, "externalIPs").into_iter().collect();
+    let known = legacy.clone().knowing(texts(old, "externalIPs"));
     for (i, address) in e.while_room(texts(Some(object), "externalIPs").into_iter().enumerate()) {
         let at = path.child("externalIPs").index(i);
         let before = e.len();
@@ -55,7 +56,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
         }
     }
     duplicate_ports(spec, &path.child("ports"), e);
-    source_ranges(object, old, kind, &path, e);
+    source_ranges(object, old, kind, legacy, &path, e);
 
     let allocate = spec.get("allocateLoadBalancerNodePorts").is_some_and(|a| !a.is_null());
     if allocate && kind != "LoadBalancer" {
@@ -74,7 +75,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let null = Value::Null;
     let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
@@ -95,11 +96,11 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
     {
         errors.push(FieldError::forbidden(&path.child("healthCheckNodePort"), "field is immutable"));
     }
-    errors.extend(validate(object, Some(old)));
+    errors.extend(validate(features, object, Some(old)));
     errors
 }
 
-pub(super) fn validate_status(object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_status(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let ingress = object.list_at(&["status", "loadBalancer", "ingress"]);
     let path = FieldPath::new("status").child("loadBalancer").child("ingress");
@@ -108,7 +109,8 @@ pub(super) fn validate_status(object: &Value, old: &Value) -> FieldErrors {
         return errors;
     }
     let known = old.list_at(&["status", "loadBalancer", "ingress"]).iter();
-    let known: HashSet<&str> = known.map(|ingress| ingress.str_at(&["ip"])).filter(|ip| !ip.is_empty()).collect();
+    let known = known.map(|ingress| ingress.str_at(&["ip"])).filter(|ip| !ip.is_empty());
+    let known = Legacy::of(features).knowing(known);
     for (i, item) in errors.while_room(ingress.iter().enumerate()) {
         let at = path.index(i);
         let address = item.str_at(&["ip"]);
@@ -307,7 +309,14 @@ fn duplicate_ports(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn source_ranges(object: &Value, old: Option<&Value>, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn source_ranges<'a>(
+    object: &Value,
+    old: Option<&'a Value>,
+    kind: &str,
+    legacy: Legacy<'a>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let ranges = texts(Some(object), "loadBalancerSourceRanges");
     let annotation = |object: &Value| {
         object.at(&["metadata", "annotations", SOURCE_RANGES]).and_then(Value::as_str).map(str::to_owned)
@@ -317,7 +326,7 @@ fn source_ranges(object: &Value, old: Option<&Value>, kind: &str, path: &FieldPa
         if kind != "LoadBalancer" {
             errors.push(FieldError::forbidden(&at, ONLY_FOR_BALANCERS));
         }
-        let known: HashSet<&str> = texts(old, "loadBalancerSourceRanges").into_iter().map(str::trim).collect();
+        let known = legacy.knowing(texts(old, "loadBalancerSourceRanges").into_iter().map(str::trim));
         for (i, range) in errors.while_room(ranges.into_iter().enumerate()) {
             ip::legacy_cidr(&at.index(i), range.trim(), &known, errors);
         }
@@ -329,7 +338,7 @@ fn source_ranges(object: &Value, old: Option<&Value>, kind: &str, path: &FieldPa
         let changed = old.and_then(annotation).as_ref() != Some(&text);
         if changed && !text.trim().is_empty() {
             for range in errors.while_room(text.trim().split(',')) {
-                ip::legacy_cidr(&at, range.trim(), &HashSet::new(), errors);
+                ip::legacy_cidr(&at, range.trim(), &legacy, errors);
             }
         }
     }

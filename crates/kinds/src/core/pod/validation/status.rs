@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
+use binnacle_validation::ip::Legacy;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip, repeated};
@@ -42,8 +43,9 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
     claim_statuses(status, spec, &path.child("resourceClaimStatuses"), &mut errors);
     extended_claim(status, spec, &path.child("extendedResourceClaimStatus"), &mut errors);
     reported::node_allocatable(status, spec, &path.child("nodeAllocatableResourceClaimStatuses"), &mut errors);
-    addresses(status, old_status, "podIPs", &path, &mut errors);
-    host_addresses(status, old_status, &path, &mut errors);
+    let legacy = Legacy::of(features);
+    addresses(status, old_status, "podIPs", legacy.clone(), &path, &mut errors);
+    host_addresses(status, old_status, legacy, &path, &mut errors);
     for list in STATUSES {
         users(status.list_at(&[list]), spec, &path.child(list), &mut errors);
     }
@@ -220,11 +222,18 @@ fn extended_claim(status: &Value, spec: &Value, path: &FieldPath, errors: &mut F
 }
 
 /// Validates addresses: at most one of each family.
-fn addresses(status: &Value, old: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
+fn addresses<'a>(
+    status: &Value,
+    old: &'a Value,
+    field: &str,
+    legacy: Legacy<'a>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let list = status.list_at(&[field]);
-    let known: HashSet<&str> = old.list_at(&[field]).iter().map(|known| known.str_at(&["ip"])).collect();
+    let legacy = legacy.knowing(old.list_at(&[field]).iter().map(|known| known.str_at(&["ip"])));
     for (i, item) in errors.while_room(list.iter().enumerate()) {
-        ip::legacy_ip(&path.child(field).index(i), item.str_at(&["ip"]), &known, errors);
+        ip::legacy_ip(&path.child(field).index(i), item.str_at(&["ip"]), &legacy, errors);
     }
     if list.len() < 2 {
         return;
@@ -244,13 +253,13 @@ fn addresses(status: &Value, old: &Value, field: &str, path: &FieldPath, errors:
     }
 }
 
-fn host_addresses(status: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn host_addresses<'a>(status: &Value, old: &'a Value, legacy: Legacy<'a>, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(first) = status.list_at(&["hostIPs"]).first().map(|first| first.str_at(&["ip"])) else { return };
     if status.str_at(&["hostIP"]) != first {
         let at = path.child("hostIPs").index(0).child("ip");
         errors.push(FieldError::invalid(&at, first, "must be equal to `hostIP`"));
     }
-    addresses(status, old, "hostIPs", path, errors);
+    addresses(status, old, "hostIPs", legacy, path, errors);
 }
 
 fn users(statuses: &[Value], spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
