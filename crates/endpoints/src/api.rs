@@ -165,7 +165,9 @@ impl Api {
         }
         let described = snapshot.served().find(&info.api_group, &info.api_version, &info.resource);
         let description = &**described.ok_or_else(Status::path_not_found)?;
-        request.record.note(|facts| facts.served = true);
+        let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
+        let is_custom = resource.as_ref().is_some_and(|resource| resource.collection.kind.custom.is_some());
+        request.record.note(|facts| (facts.served, facts.routed) = (true, !is_custom));
         // `/watch/` in the path makes any GET a watch.
         let old_watch = info.verb == "watch" && (!info.name.is_empty() || !request.query.flag("watch"));
         // A custom resource may be named namespaces, and be namespaced.
@@ -181,8 +183,7 @@ impl Api {
         }
         // `/namespaces//pods` is routed like pods of a namespace, and refused where the namespace is needed.
         let whole_cluster = description.namespaced && !has_namespace && !has_namespace_segment(info);
-        let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
-        if let Some(resource) = resource.as_ref().filter(|resource| resource.collection.kind.custom.is_some())
+        if let Some(resource) = resource.as_ref().filter(|_| is_custom)
             && info.verb != "watch"
         {
             if whole_cluster && info.verb != "list" {

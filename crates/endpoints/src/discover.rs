@@ -17,7 +17,15 @@ pub fn response(request: &Request, documents: &Discovery) -> Option<Response> {
         if_none_match: request.header("if-none-match").unwrap_or(""),
         client: request.connection.peer.map(|peer| peer.ip()),
     };
-    Some(match documents.answer(&ask)? {
+    let answer = documents.answer(&ask)?;
+    let aggregated = match &answer {
+        Answer::Document(document) => document.content_type.contains("as=APIGroupDiscoveryList"),
+        Answer::NotModified { .. } => true,
+        Answer::NotFound | Answer::Failure(_) => false,
+    };
+    // kube-apiserver counts requests for the aggregated documents only.
+    request.record.note(|facts| facts.served |= aggregated);
+    Some(match answer {
         Answer::Document(document) => {
             let is_json = document.content_type.starts_with(Encoding::Json.media_type());
             let pretty = is_json && negotiate::pretty_json(request);

@@ -95,6 +95,11 @@ impl OpenApiLink {
     }
 }
 
+/// Returns true for the paths that kube-apiserver counts requests for; those of v2 are not among them.
+fn path_of_v3(path: &str) -> bool {
+    path.strip_prefix("/openapi/v3").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 const ACCEPT: HeaderValue = HeaderValue::from_static("Accept");
 
 impl Link for OpenApiLink {
@@ -107,6 +112,9 @@ impl Link for OpenApiLink {
         let (accept, if_none_match) = (header(http::header::ACCEPT), header(http::header::IF_NONE_MATCH));
         let accept_encoding = header(ACCEPT_ENCODING);
         let varies = OpenApi::varies_by_encoding(&request.info.path);
+        if path_of_v3(&request.info.path) {
+            request.record.note(|facts| facts.served = true);
+        }
         let hash = request.query.get("hash").unwrap_or_default().to_owned();
         let (documents, info) = (self.documents(), request.info.clone());
         // The first request for the largest document takes 20 ms and more: too long on a thread with other requests.

@@ -46,6 +46,9 @@ pub struct Facts {
     /// True once the handler has found that the path's resource is served. Only then are the names in the path labels
     /// of metrics: clients must not be able to make new ones.
     pub served: bool,
+    /// True if the path's resource is a built-in one, whose routes decide on the labels of metrics. For all custom
+    /// resources there is one handler, and the request decides.
+    pub routed: bool,
     /// The verb label of metrics, which is more specific than the method (`LIST`, `WATCH`, `APPLY`, `CONNECT`).
     pub metric_verb: &'static str,
     /// The `dry_run` label of metrics: empty, `All` or `invalid`.

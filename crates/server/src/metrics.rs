@@ -19,7 +19,7 @@ use prometheus::{
 };
 
 use self::labels::{
-    COMPONENT, code_label, component, compressed, field_validation, names, system_client, verb_with_body,
+    COMPONENT, Handled, code_label, component, compressed, field_validation, names, system_client, verb_with_body,
 };
 use crate::exposition::{exposition, reset};
 use crate::filters::timings::FilterMetrics;
@@ -356,8 +356,7 @@ impl RecordSink for Metrics {
             self.terminations.with_label_values(&labels).inc();
         }
         let Some(info) = facts.info.as_ref().filter(|_| facts.served) else { return };
-        let verb = facts.metric_verb;
-        let scope = info.scope();
+        let Handled { verb, scope, reads } = Handled::of(info, facts.metric_verb, facts.routed);
         let [group, version, resource, subresource] = names(info);
         if facts.user.as_ref().is_some_and(|user| user.name == User::APISERVER) {
             self.self_requests.with_label_values(&[verb, group, resource, subresource]).inc();
@@ -396,11 +395,11 @@ impl RecordSink for Metrics {
         if record.uri().contains("fieldValidation") {
             self.field_validation.with_label_values(&[field_validation(record.uri())]);
         }
-        if let Some(verb) = verb_with_body(info) {
+        if let Some(verb) = verb_with_body(info, verb) {
             let labels = [info.api_group.as_str(), info.resource.as_str(), verb];
             self.request_bodies.with_label_values(&labels).observe(record.request_bytes() as f64);
         }
-        if matches!(verb, "GET" | "LIST") {
+        if reads {
             self.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);
         }
     }

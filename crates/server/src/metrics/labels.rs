@@ -7,9 +7,9 @@ use http::HeaderValue;
 pub(super) const COMPONENT: &str = "apiserver";
 
 /// Returns the verb label of requests whose bodies are read as a whole.
-pub(super) fn verb_with_body(info: &RequestInfo) -> Option<&'static str> {
+pub(super) fn verb_with_body(info: &RequestInfo, verb: &str) -> Option<&'static str> {
     match info.verb.as_str() {
-        _ if !info.is_resource_request => None,
+        _ if !info.is_resource_request || verb == "CONNECT" => None,
         "create" => Some("create"),
         "update" => Some("update"),
         "patch" => Some("patch"),
@@ -38,14 +38,50 @@ pub(super) fn names(info: &RequestInfo) -> [&str; 4] {
         _ if info.is_resource_request => [&info.api_group, &info.api_version, &info.resource, &info.subresource],
         "/flagz" => ["", "", "flagz", ""],
         "/statusz" => ["", "", "statusz", ""],
+        "/api" => ["", "", "", "api"],
+        "/apis" => ["", "", "", "apis"],
+        "/openapi/v3" => ["", "", "", "openapi/v3"],
+        path if path.starts_with("/openapi/v3/") => ["", "", "", "openapi/v3/"],
         path => ["", "", "", path],
     }
 }
 
-/// Returns the label for the component, which Go leaves empty for health.
+/// Returns the label for the component, which Go leaves empty for health and OpenAPI.
 pub(super) fn component(info: &RequestInfo) -> &'static str {
-    let is_health = matches!(info.path.split('/').nth(1), Some("healthz" | "livez" | "readyz"));
-    if is_health && !info.is_resource_request { "" } else { COMPONENT }
+    let unnamed = matches!(info.path.split('/').nth(1), Some("healthz" | "livez" | "readyz" | "openapi"));
+    if unnamed && !info.is_resource_request { "" } else { COMPONENT }
+}
+
+/// The labels of a request that depend on which handler of kube-apiserver would have had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handled {
+    pub(super) verb: &'static str,
+    pub(super) scope: &'static str,
+    /// True if the size of the answer is counted: the handler is for reads, whatever the request does with it.
+    pub(super) reads: bool,
+}
+
+impl Handled {
+    /// `verb` is the label from the request; `routed` is true if the resource is a built-in one.
+    pub(super) fn of(info: &RequestInfo, verb: &'static str, routed: bool) -> Self {
+        if !info.is_resource_request {
+            return Self { verb, scope: "", reads: true };
+        }
+        if !routed {
+            return Self { verb, scope: info.scope(), reads: matches!(info.verb.as_str(), "get" | "list") };
+        }
+        let scope = match () {
+            () if info.parts.len() > 1 || info.verb == "create" => "resource",
+            () if !info.namespace.is_empty() => "namespace",
+            () => "cluster",
+        };
+        // A name in the field selector does not make a list a get.
+        let verb = if verb == "GET" && scope != "resource" { "LIST" } else { verb };
+        let version = if info.api_prefix == "api" { 2 } else { 3 };
+        let old_watch = info.path.split('/').nth(version + 1) == Some("watch");
+        let reads = matches!(verb, "GET" | "LIST") || verb == "WATCH" && !old_watch;
+        Self { verb, scope, reads }
+    }
 }
 
 /// Formats three digits without an allocation; zero (no answer had begun) is `0`.
@@ -106,11 +142,43 @@ mod tests {
             ("/readyz/ping", ["", "", "", "/readyz/ping"], ""),
             ("/flagz", ["", "", "flagz", ""], COMPONENT),
             ("/statusz", ["", "", "statusz", ""], COMPONENT),
-            ("/apis", ["", "", "", "/apis"], COMPONENT),
+            ("/apis", ["", "", "", "apis"], COMPONENT),
+            ("/openapi/v3", ["", "", "", "openapi/v3"], ""),
+            ("/openapi/v3/apis/apps/v1", ["", "", "", "openapi/v3/"], ""),
             ("/api/v1/namespaces/a/pods/b/log", ["", "v1", "pods", "log"], COMPONENT),
         ] {
             let info = RequestInfo::parse(&http::Method::GET, path, &Query::default(), path).unwrap();
             assert_eq!((names(&info), component(&info)), (names_wanted, component_wanted), "{path}");
+        }
+    }
+
+    #[test]
+    fn handlers() {
+        for (uri, verb, routed, want) in [
+            ("/healthz", "PATCH", false, ("PATCH", "", true)),
+            ("/api/v1/namespaces/a/pods", "LIST", true, ("LIST", "namespace", true)),
+            ("/api/v1/pods?fieldSelector=metadata.name%3Da", "GET", true, ("LIST", "cluster", true)),
+            (
+                "/api/v1/namespaces/a/pods?watch=1&fieldSelector=metadata.name%3Da",
+                "WATCH",
+                true,
+                ("WATCH", "namespace", true),
+            ),
+            ("/api/v1/watch/namespaces/a/pods", "WATCH", true, ("WATCH", "namespace", false)),
+            ("/apis/apps/v1/watch/deployments", "WATCH", true, ("WATCH", "cluster", false)),
+            ("/api/v1/namespaces/a/pods/b/log", "CONNECT", true, ("CONNECT", "resource", false)),
+            ("/apis/a.b/v1/namespaces/a/things?watch=1", "WATCH", false, ("WATCH", "namespace", false)),
+            (
+                "/apis/a.b/v1/namespaces/a/things?fieldSelector=metadata.name%3Da",
+                "GET",
+                false,
+                ("GET", "resource", true),
+            ),
+        ] {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let info = RequestInfo::parse(&http::Method::GET, path, &Query::parse(query), uri).unwrap();
+            let handled = Handled::of(&info, verb, routed);
+            assert_eq!((handled.verb, handled.scope, handled.reads), want, "{uri}");
         }
     }
 }
