@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
+use binnacle_request::latency::{Part, measure};
 use binnacle_request::{AnsweredStatus, Body, Preferences, Request, Response};
 use binnacle_schema::{Value, json};
 use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
@@ -44,11 +45,11 @@ pub(crate) fn plain_not_found() -> Response {
 pub(crate) fn of_encoding(status: &Status, encoding: Encoding, pretty: bool) -> Response {
     let body = match encoding {
         Encoding::Json if pretty => respond::encode(&as_value(status), None, encoding, true),
-        Encoding::Json => {
+        Encoding::Json => measure(Part::Serialize, || {
             let mut text = status.to_json();
             text.push('\n');
             text.into_bytes()
-        }
+        }),
         other => respond::encode(&as_value(status), Some(binnacle_apimachinery::status()), other, false),
     };
     let mut response = respond::bytes(status.code(), encoding.media_type(), body);

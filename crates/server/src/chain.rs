@@ -120,6 +120,7 @@ impl Chain {
                 pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight, &mut work));
             filters::panics::recover(&record, answering).await
         };
+        let unsent = if is_head && trail.is_some() { answer.body().whole() } else { None };
         let mut answer = filters::headers::finish(answer, &record, is_head);
         filters::headers::options(&mut answer, options.hsts.as_ref(), origin);
         let answer = filters::authenticate::leave(leaves, answer);
@@ -130,7 +131,7 @@ impl Chain {
         if let Some(trail) = trail {
             let mut info = None;
             record.note(|facts| info = facts.info.clone());
-            let head = filters::audit::Head::of(&answer);
+            let head = filters::audit::Head::of(&answer, unsent);
             ending = filters::audit::answered(trail, tried.unwrap_or_default(), info, head).await;
         }
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {

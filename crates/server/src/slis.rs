@@ -86,7 +86,7 @@ mod tests {
         {
             metrics.observe(endpoint, name, well);
         }
-        let text = binnacle_metrics::text(&metrics.families(&Exposed::default()));
+        let text = binnacle_metrics::text(&metrics.families(&Exposed::default()).families);
         for line in [
             "# TYPE kubernetes_healthcheck gauge",
             "# TYPE kubernetes_healthchecks_total counter",

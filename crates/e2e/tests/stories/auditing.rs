@@ -93,7 +93,7 @@ async fn the_log_tells_who_did_what() {
     let [refused] = of(&events, "refused")[..] else { panic!("{events:?}") };
     assert_eq!((&refused["stage"], &refused["responseStatus"]["code"]), (&"ResponseStarted".into(), &401.into()));
     assert_eq!(refused["user"], serde_json::json!({}));
-    assert_eq!(refused["responseStatus"]["message"], "Authentication failed, attempted: bearer");
+    assert_eq!(refused["responseStatus"]["message"], "Unauthorized");
 }
 
 /// `/dev/full` behaves like a full disk.

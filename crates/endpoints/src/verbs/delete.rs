@@ -82,7 +82,11 @@ async fn options(call: &mut Call) -> Result<DeleteOptions, Status> {
     let mut options = if bytes.is_empty() {
         params::delete(&call.request.query)?
     } else {
-        let value = from_body(call.input()?, &bytes)?;
+        let mut value = from_body(call.input()?, &bytes)?;
+        // Whatever version the client names, kube-apiserver records the one that it reads the options into.
+        let members = value.make_object();
+        members.insert("kind", "DeleteOptions");
+        members.insert("apiVersion", "meta.k8s.io/__internal");
         audit::note_request_object(&call.request.record, &value);
         from_value(&value)
     };

@@ -105,7 +105,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn of(response: &Response) -> Self {
+    /// `body` is what the answer has to say before its body is left out for a HEAD.
+    pub(crate) fn of(response: &Response, body: Option<Bytes>) -> Self {
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let stays_open = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         Self {
@@ -115,7 +116,7 @@ impl Head {
             panicked: response.extensions().get().cloned(),
             media_type: media_type.unwrap_or_default().into(),
             compressed: response.headers().contains_key(CONTENT_ENCODING),
-            whole: response.body().whole().filter(|_| !stays_open),
+            whole: body.or_else(|| response.body().whole()).filter(|_| !stays_open),
         }
     }
 }
@@ -137,23 +138,34 @@ pub(crate) async fn answered(
         trail.panicked(&message).await;
         return None;
     }
-    if unknown_caller && head.code == StatusCode::UNAUTHORIZED {
+    let failed = head.status.is_some();
+    // A Status says it better.
+    if unknown_caller && head.code == StatusCode::UNAUTHORIZED && !failed {
         trail.unauthenticated(&tried.names());
     }
     trail.answered(&Answered { code: head.code.as_u16(), status: head.status });
+    let limit = if head.compressed { 0 } else { trail.wants_body() };
+    let record_whole = |body: &Bytes| {
+        if limit > 0 {
+            trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));
+        }
+    };
     if unknown_caller {
+        head.whole.iter().for_each(record_whole);
         trail.started().await;
         trail.end();
         return None;
     }
     let long_running = info.is_long_running();
     if long_running {
+        // What a stream sends is not recorded, but a failure instead of it is.
+        head.whole.iter().filter(|_| failed).for_each(record_whole);
         trail.started().await;
     }
-    let mut limit = if long_running || head.compressed { 0 } else { trail.wants_body() };
+    let mut limit = if long_running { 0 } else { limit };
     if let Some(body) = &head.whole {
-        if limit > 0 {
-            trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));
+        if !long_running {
+            record_whole(body);
         }
         // Events of slow requests also have the time that sending took.
         if !trail.is_slow() {
