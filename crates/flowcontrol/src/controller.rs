@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use binnacle_meta::Text;
 use binnacle_metrics::Registry;
-use binnacle_request::{Query, RequestInfo, User};
+use binnacle_request::{FlowNames, Query, RequestInfo, User};
 use parking_lot::Mutex;
 
 use crate::allocation::{Claim, divide};
@@ -49,7 +49,7 @@ struct Current {
 struct Matcher {
     schema: FlowSchema,
     level: Arc<Level>,
-    level_uid: Text,
+    names: Arc<FlowNames>,
     metrics: Arc<FlowMetrics>,
 }
 
@@ -57,14 +57,12 @@ struct Matcher {
 pub struct Admitted {
     /// The seat, which is held while the request is served.
     pub seat: Seat,
-    pub schema_uid: Text,
-    pub level_uid: Text,
+    pub flow: Arc<FlowNames>,
 }
 
 /// A request that the client must retry.
 pub struct Rejected {
-    pub schema_uid: Text,
-    pub level_uid: Text,
+    pub flow: Arc<FlowNames>,
     /// Seconds.
     pub retry_after: u64,
     pub reason: &'static str,
@@ -139,7 +137,13 @@ impl FlowControl {
             // A schema whose level is absent is ignored.
             let level = kept.get(&schema.level)?.clone();
             let metrics = Arc::new(self.metrics.flow(&schema.name, &level.name));
-            Some(Matcher { level_uid: level.with(|state| state.uid.clone()), schema, level, metrics })
+            let names = Arc::new(FlowNames {
+                schema: schema.name.clone(),
+                schema_uid: schema.uid.clone(),
+                level: level.name.clone(),
+                level_uid: level.with(|state| state.uid.clone()),
+            });
+            Some(Matcher { names, schema, level, metrics })
         });
         self.current.store(Arc::new(Current { schemas: matchers.collect(), levels: kept.clone() }));
     }
@@ -160,8 +164,7 @@ impl FlowControl {
             .or_else(|| current.schemas.iter().find(|matcher| matcher.schema.name == CATCH_ALL));
         // The catch-all schema and level exist in every configuration.
         let Some(matcher) = matcher.or_else(|| current.schemas.last()) else {
-            let uid = Text::default;
-            return Err(Rejected { schema_uid: uid(), level_uid: uid(), retry_after: 1, reason: "concurrency-limit" });
+            return Err(Rejected { flow: Arc::default(), retry_after: 1, reason: "concurrency-limit" });
         };
         let (nominal, hand_size) = matcher
             .level
@@ -186,10 +189,10 @@ impl FlowControl {
             metrics: matcher.metrics.clone(),
             kind,
         };
-        let (schema_uid, level_uid) = (matcher.schema.uid.clone(), matcher.level_uid.clone());
+        let flow = matcher.names.clone();
         match matcher.level.seat(applicant, deadline).await {
-            Ok(seat) => Ok(Admitted { seat, schema_uid, level_uid }),
-            Err(none) => Err(Rejected { schema_uid, level_uid, retry_after: none.retry_after, reason: none.reason }),
+            Ok(seat) => Ok(Admitted { seat, flow }),
+            Err(none) => Err(Rejected { flow, retry_after: none.retry_after, reason: none.reason }),
         }
     }
 
@@ -329,7 +332,7 @@ mod tests {
         let control = control(2, &[LEVEL], &[SCHEMA]);
         let jane = User::new("jane", &["system:authenticated"]);
         let first = ask(&control, &jane, SHORT).await.ok().unwrap();
-        assert_eq!((first.schema_uid.as_str(), first.level_uid.as_str()), ("su", "lu"));
+        assert_eq!((first.flow.schema_uid.as_str(), first.flow.level_uid.as_str()), ("su", "lu"));
         let late = ask(&control, &jane, SHORT).await.err().unwrap();
         assert_eq!((late.reason, late.retry_after), ("time-out", 1));
         let waiting = tokio::spawn({
@@ -372,7 +375,7 @@ mod tests {
         assert!(level.is_quiescing() && !level.is_idle());
         // The schema whose level is absent is ignored.
         let other = ask(&control, &jane, SHORT).await.ok().unwrap();
-        assert_ne!(other.schema_uid, "su");
+        assert_ne!(other.flow.schema_uid, "su");
         drop(held);
         assert!(level.is_idle());
     }

@@ -51,8 +51,8 @@ async fn the_log_is_klogs_and_its_level_changes() {
     assert_eq!(lines.len(), 1, "{log}");
     let (head, told) = lines[0].split_once("] ").unwrap();
     assert!(head.starts_with('I') && head.contains(" metrics.rs:"), "{head}");
-    assert!(told.starts_with("\"HTTP\" verb=\"list\" URI=\"/api/v1/nodes?limit=2\" latency=\""), "{told}");
-    assert!(told.contains(" resp=200"), "{told}");
+    assert!(told.starts_with("\"HTTP\" verb=\"LIST\" URI=\"/api/v1/nodes?limit=2\" latency=\""), "{told}");
+    assert!(told.contains(" apf_pl=\"exempt\" apf_fs=\"exempt\" resp=200 user=\""), "{told}");
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ pub use permit::{Action, CreatePermit, Decision, Permit};
 pub use pieces::Pieces;
 pub use preferences::{Preferences, pretty};
 pub use query::{Query, decode_path};
-pub use record::{Facts, Record, RecordSink};
+pub use record::{Facts, FlowNames, Record, RecordSink};
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use upgrade::{ByteStream, Upgrade};
 pub use user::User;

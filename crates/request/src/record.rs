@@ -40,6 +40,10 @@ pub struct Record {
 pub struct Facts {
     pub info: Option<Arc<RequestInfo>>,
     pub user: Option<Arc<User>>,
+    /// Who asked to be that user.
+    pub impersonator: Option<Arc<User>>,
+    /// Where the request belongs, if that was asked.
+    pub flow: Option<Arc<FlowNames>>,
     pub decision: Option<Decision>,
     /// Zero until the response has begun.
     pub status: u16,
@@ -62,6 +66,15 @@ pub struct Facts {
     pub peer: Option<SocketAddr>,
     /// Texts for `Warning` headers from before the handler.
     pub warnings: Vec<Text>,
+}
+
+/// The priority level and flow schema of requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowNames {
+    pub schema: Text,
+    pub schema_uid: Text,
+    pub level: Text,
+    pub level_uid: Text,
 }
 
 /// Receives the records of ended requests.

@@ -231,7 +231,9 @@ impl Chain {
                 let fairness = config.options.fairness.as_ref();
                 let longest = config.request_timeout;
                 let seat = filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs);
-                let seat = seat.await?;
+                let seat = seat.await;
+                belongs.note(record);
+                let seat = seat?;
                 if fairness.is_some() {
                     timings.passed(Filter::PriorityAndFairness);
                 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Gates;
+use binnacle_meta::GoDuration;
 use binnacle_metrics::{Exposed, Gathered, HistogramVec, Registry, keep};
 use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
@@ -405,21 +406,38 @@ impl RecordSink for Metrics {
     }
 }
 
-/// Writes the line that kube-apiserver logs for each request at `--v=3` and above.
+/// Writes the line that kube-apiserver logs for each request at `--v=3` and above; what is told of it only here comes last.
 fn access_log(record: &Record, facts: &Facts) {
+    let info = facts.info.as_ref();
+    // Methods without a label of their own are told as they are.
+    let verb = if matches!(facts.metric_verb, "" | "other") { record.method().as_str() } else { facts.metric_verb };
+    let hijacked = (facts.status == 101).then_some(true);
+    let added = facts.impersonator.as_deref().zip(facts.user.as_deref());
     tracing::debug!(
         target: "http",
-        verb = facts.info.as_ref().map_or("", |info| info.verb.as_str()),
+        verb,
         URI = record.uri(),
-        latency = ?record.started().elapsed(),
-        user = facts.user.as_ref().map_or("", |user| user.name.as_str()),
+        latency = %GoDuration(i64::try_from(record.started().elapsed().as_nanos()).unwrap_or(i64::MAX)),
         userAgent = facts.user_agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default(),
         "audit-ID" = %record.audit_id(),
         srcIP = facts.peer.map(|peer| peer.to_string()).unwrap_or_default(),
+        apf_pl = facts.flow.as_ref().map(|flow| flow.level.as_str()),
+        apf_fs = facts.flow.as_ref().map(|flow| flow.schema.as_str()),
+        hijacked,
+        resp = hijacked.is_none().then_some(facts.status),
+        addedInfo = added.map(|(from, to)| format!("{} is impersonating {}", shown(from), shown(to))),
+        user = info.and(facts.user.as_ref()).map(|user| user.name.as_str()),
         bytes = record.response_bytes(),
-        resp = facts.status,
         "HTTP"
     );
+}
+
+fn shown(user: &User) -> String {
+    let name = if user.name.is_empty() { "<empty>" } else { &user.name };
+    match user.groups.join(",") {
+        groups if groups.is_empty() => name.to_owned(),
+        groups => format!("{name}[{groups}]"),
+    }
 }
 
 fn build_info(build: &Build) -> Result<GaugeVec, prometheus::Error> {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_flowcontrol::{FlowControl, Seat};
-use binnacle_meta::Text;
-use binnacle_request::{Query, RequestInfo, Response, User};
+use binnacle_request::{FlowNames, Query, Record, RequestInfo, Response, User};
 use http::StatusCode;
 use http::{HeaderName, HeaderValue};
 
@@ -17,10 +16,12 @@ const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-priorityl
 /// The uids of a request's flow schema and priority level, for headers of the answer: the names would reveal how the
 /// client is classified.
 #[derive(Default)]
-pub(crate) struct Belongs {
-    schema: Text,
-    level: Text,
-    known: bool,
+pub(crate) struct Belongs(Option<Arc<FlowNames>>);
+
+impl Belongs {
+    pub(crate) fn note(&self, record: &Record) {
+        record.note(|facts| facts.flow.clone_from(&self.0));
+    }
 }
 
 /// Waits for a seat, if the request needs one: streams to pods and nodes do not.
@@ -41,11 +42,11 @@ pub(crate) async fn seat(
     let patience = deadline.map_or(patience, |deadline| deadline.min(patience));
     match control.admit(info, query, user, patience).await {
         Ok(admitted) => {
-            *belongs = Belongs { schema: admitted.schema_uid, level: admitted.level_uid, known: true };
+            belongs.0 = Some(admitted.flow);
             Ok(Some(admitted.seat))
         }
         Err(rejected) => {
-            *belongs = Belongs { schema: rejected.schema_uid, level: rejected.level_uid, known: true };
+            belongs.0 = Some(rejected.flow);
             let seconds = u32::try_from(rejected.retry_after).unwrap_or(1);
             Err(Refusal::TryLater {
                 code: StatusCode::TOO_MANY_REQUESTS,
@@ -59,8 +60,8 @@ pub(crate) async fn seat(
 
 /// Adds the headers with the flow schema and priority level.
 pub(crate) fn tell(belongs: &Belongs, response: &mut Response) {
-    if belongs.known {
-        for (name, uid) in [(LEVEL_UID, &belongs.level), (SCHEMA_UID, &belongs.schema)] {
+    if let Some(flow) = &belongs.0 {
+        for (name, uid) in [(LEVEL_UID, &flow.level_uid), (SCHEMA_UID, &flow.schema_uid)] {
             if let Ok(value) = HeaderValue::from_str(uid) {
                 response.headers_mut().insert(name, value);
             }

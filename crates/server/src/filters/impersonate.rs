@@ -19,8 +19,7 @@ pub(crate) async fn actor(
     let impersonated = impersonation.become_other(headers, info, &caller, record).await.map_err(Refusal::Quoting)?;
     let Some(impersonated) = impersonated else { return Ok(caller) };
     let user = impersonated.user.clone();
-    tracing::debug!(audit_id = %record.audit_id(), "{} is impersonating {}", caller.name, user.name);
-    record.note(|facts| facts.user = Some(user.clone()));
+    record.note(|facts| (facts.user, facts.impersonator) = (Some(user.clone()), Some(caller)));
     if let Some(notes) = record.audit() {
         notes.note(|noted| noted.impersonated = Some(impersonated));
     }
