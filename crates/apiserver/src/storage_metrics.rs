@@ -7,7 +7,7 @@ use binnacle_metrics::{HistogramVec, Registry, keep};
 use binnacle_registry::{Collection, Distribution, Resource};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
-use prometheus::{Gauge, GaugeVec, HistogramOpts, IntCounterVec, Opts};
+use prometheus::{Gauge, GaugeVec, HistogramOpts, IntCounterVec, IntGaugeVec, Opts};
 
 /// The metric shows the last digits of resourceVersions, as many as a float can hold.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
@@ -20,6 +20,12 @@ const SENT_SIZES: (&str, &str) = ("apiserver_watch_events_sizes", "[ALPHA] Watch
 const WATCH_LISTS: (&str, &str) = (
     "apiserver_watch_list_duration_seconds",
     "[BETA] Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
+);
+const WATCH_SHARDS: (&str, &str) =
+    ("apiserver_watch_shards_total", "[ALPHA] Number of active sharded watch connections broken by resource type.");
+const FILTERED: (&str, &str) = (
+    "apiserver_watch_filtered_events_total",
+    "[ALPHA] Counter of events filtered out by shard selector during watch dispatch, broken by resource type.",
 );
 const LEASES: (&str, &str) = ("etcd_lease_object_counts", "[ALPHA] Number of objects attached to a single etcd lease.");
 
@@ -95,6 +101,8 @@ struct Version {
 struct Families {
     collections: Vec<Told>,
     versions: Vec<Version>,
+    /// Watches of shards, and objects that they filtered out, with the feature gate for them.
+    shards: Option<(IntGaugeVec, IntCounterVec)>,
     /// False if histograms of the registry count what these would tell.
     histograms: bool,
     /// Set at each scrape.
@@ -113,6 +121,7 @@ struct Families {
 impl Families {
     fn new(collections: Vec<Told>, versions: Vec<Version>) -> Result<Self, prometheus::Error> {
         let by_resource = &["group", "resource"][..];
+        let sharded = collections.first().is_some_and(|told| told.of.features.enabled("ShardedListAndWatch"));
         let by_index = &["group", "resource", "index"];
         let counter = |name: &str, help: &str, labels: &[&str]| {
             IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)
@@ -122,6 +131,14 @@ impl Families {
             collections,
             versions,
             histograms: true,
+            shards: if sharded {
+                Some((
+                    IntGaugeVec::new(Opts::new(WATCH_SHARDS.0, WATCH_SHARDS.1), by_resource)?,
+                    IntCounterVec::new(Opts::new(FILTERED.0, FILTERED.1), by_resource)?,
+                ))
+            } else {
+                None
+            },
             sent: IntCounterVec::new(Opts::new(SENT.0, SENT.1), &["group", "version", "resource"])?,
             cached: [
                 counter("apiserver_cache_list_total", "Number of LIST requests served from watch cache", by_index)?,
@@ -244,6 +261,11 @@ impl Families {
         if undecodable > 0 {
             self.undecodable.with_label_values(&labels).inc_by(undecodable);
         }
+        if let Some((watches, filtered)) = self.shards.as_ref().filter(|_| stats.shards.watched > 0) {
+            watches.with_label_values(&labels).set(stats.shards.watchers as i64);
+            filtered.with_label_values(&labels).reset();
+            filtered.with_label_values(&labels).inc_by(stats.shards.filtered);
+        }
         // An unused cache has no statistics.
         if stats.initializations == 0 {
             return;
@@ -270,7 +292,8 @@ impl Collector for Families {
     fn desc(&self) -> Vec<&Desc> {
         let gauges = [&self.version, &self.capacity].into_iter().flat_map(Collector::desc);
         let described = self.described.iter().filter(|_| self.histograms).flat_map(Collector::desc);
-        self.counters().flat_map(Collector::desc).chain(gauges).chain(described).collect()
+        let shards = self.shards.iter().flat_map(|(watches, filtered)| [watches.desc(), filtered.desc()].concat());
+        self.counters().flat_map(Collector::desc).chain(gauges).chain(described).chain(shards).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
@@ -286,6 +309,9 @@ impl Collector for Families {
         let mut families: Vec<_> = self.counters().flat_map(Collector::collect).collect();
         families.extend(self.version.collect());
         families.extend(self.capacity.collect());
+        families.extend(
+            self.shards.iter().flat_map(|(watches, filtered)| [watches.collect(), filtered.collect()].concat()),
+        );
         if self.histograms {
             self.tell_distributions(&mut families);
         }

@@ -160,6 +160,7 @@ impl Environment {
             two_variables: self.version.at_least(32),
             lists: self.version.at_least(34),
             bind: self.bind,
+            no_macros: false,
         };
         let parsed = parser::parse(source, features, issues)?;
         let checked = check::check(self, source, parsed.expr, parsed.positions, issues)?;

@@ -40,6 +40,7 @@ mod parser;
 mod plan;
 mod regexp;
 mod source;
+mod syntax;
 mod types;
 mod validate;
 mod value;
@@ -56,5 +57,6 @@ pub use library::authz::{
 pub use plan::Program;
 pub use regexp::go_regex;
 pub use source::{CompileErrors, Issue, Location};
+pub use syntax::Syntax;
 pub use types::Type;
 pub use value::{Fields, List, Map, Message, Opaque, Str, Timestamp, Val, go_double};

@@ -30,6 +30,8 @@ pub(crate) struct Features {
     pub(crate) lists: bool,
     /// `cel.bind(x, value, ...)`
     pub(crate) bind: bool,
+    /// Calls stay calls, whatever they are called.
+    pub(crate) no_macros: bool,
 }
 
 /// A syntax tree with the positions of its nodes.

@@ -19,6 +19,7 @@ mod params;
 mod patch_type;
 mod respond;
 mod shape;
+mod shards;
 mod table;
 mod unstored;
 mod verbs;

@@ -84,6 +84,8 @@ impl Measuring {
             resource_version: &version,
             continue_token: page.continue_token.as_deref().unwrap_or_default(),
             remaining_item_count: page.remaining.map(|n| n as i64),
+            // Lists of metadata do not tell it, as in kube-apiserver.
+            shard: page.shard.as_deref().filter(|_| self.items.partial.is_none()).unwrap_or_default(),
         };
         let (api_version, kind) = match self.items.partial {
             Some((version, _)) => (version.api_version(), "PartialObjectMetadataList"),

@@ -204,6 +204,11 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
     list.insert("kind", kind);
     list.insert("apiVersion", api_version);
     let mut about = metadata(page);
+    // Tables, lists of metadata and of custom resources do not tell it, as in kube-apiserver.
+    let tells = transform == Transform::None && resource.item_offset().is_some();
+    if let Some(shard) = page.shard.as_deref().filter(|_| tells) {
+        about.insert("shardInfo", Object::from_iter([("selector", Value::from(shard))]));
+    }
     if transform == Transform::None && resource.item_offset().is_none() {
         // As kube-apiserver writes unstructured lists.
         about.entry("continue", || "".into());

@@ -4,12 +4,15 @@ use std::num::ParseIntError;
 
 use binnacle_features::Features;
 use binnacle_meta::{
-    FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, GroupKind, LabelSelector, Status, Text, int_error,
+    FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, GroupKind, LabelSelector, ShardSelector, Status,
+    Text, int_error,
 };
 use binnacle_registry::admission::WriteOptions;
 use binnacle_registry::{ContinueToken, DeleteOptions, ListOptions, Match};
 use binnacle_request::{Query, RequestInfo};
 use binnacle_scheme::ResourceDescription;
+
+use crate::shards;
 
 /// The options of a list or watch.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +110,13 @@ pub(crate) fn collection(
         params.list.version = list_version(&params, version_match, single)?;
     }
     Ok(params)
+}
+
+/// Returns the shard that a client asks for. Where objects are not stored, kube-apiserver does not look at it.
+pub(crate) fn shard(query: &Query, features: &Features) -> Result<Option<ShardSelector>, Status> {
+    let text = query.get("shardSelector").filter(|text| !text.is_empty() && features.enabled("ShardedListAndWatch"));
+    let parsed = text.map(shards::parse).transpose();
+    parsed.map_err(|why| Status::unknown(500, &format!("invalid shard selector: {why}")))
 }
 
 const NOT_OLDER_THAN: &str = "NotOlderThan";

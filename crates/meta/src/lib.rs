@@ -14,6 +14,7 @@ mod media;
 mod quantity;
 mod selector;
 mod semantic_version;
+mod shard;
 mod status;
 mod time;
 mod version;
@@ -30,6 +31,7 @@ pub use media::{AcceptClause, Encoding, Encodings, accept_clauses, accept_names}
 pub use quantity::{Format, ParseQuantityError, Quantity};
 pub use selector::{FieldSelector, FieldTerm, LabelSelector, MAX_SELECTOR_BYTES, Operator, Requirement, SelectorError};
 pub use semantic_version::SemanticVersion;
+pub use shard::{ShardKey, ShardRange, ShardSelector};
 pub use status::{ForeignStatus, Status, StatusCause, StatusDetails, StatusReason};
 pub use time::{MicroTime, ParseTimeError, Time};
 pub use version::compare_kube_versions;

@@ -6,11 +6,13 @@ use binnacle_meta::Text;
 use binnacle_schema::Message;
 use binnacle_scheme::{StoredKind, StoredType};
 use binnacle_store::Revision;
-use binnacle_watchcache::{Attrs, IndexError, Indexer};
+use binnacle_watchcache::{Attrs, IndexError, Indexer, UID};
 use bytes::Bytes;
 
 /// Reads labels and fields from stored bytes.
 pub struct ResourceIndexer {
+    /// True if objects are also selected by shards, for which the UID is the last field.
+    sharded: bool,
     /// The message for decoding: only the labels and the sources of selectable fields.
     message: Message,
     kind: Arc<StoredType>,
@@ -20,15 +22,17 @@ pub struct ResourceIndexer {
 
 impl ResourceIndexer {
     /// Makes an indexer for objects as they are handled.
-    pub fn new(kind: Arc<StoredType>) -> Self {
+    pub fn new(kind: Arc<StoredType>, sharded: bool) -> Self {
         let selectable = || kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
-        let names = selectable().map(|field| field.name.clone()).collect();
+        let mut names: Vec<Text> = selectable().map(|field| field.name.clone()).collect();
+        names.extend(sharded.then(|| Text::new_static(UID)));
         let reads: Vec<Vec<&str>> = selectable().flat_map(|field| field.value.reads()).collect();
         let mut paths: Vec<&[&str]> = vec![&["metadata", "labels"]];
         paths.extend(reads.iter().map(Vec::as_slice));
+        paths.extend(sharded.then_some(&["metadata", "uid"][..]));
         let message = kind.codec().narrow(&kind.message, &paths);
         let api_version = kind.storage.group_version_kind().api_version();
-        Self { message, kind, api_version, names }
+        Self { sharded, message, kind, api_version, names }
     }
 }
 
@@ -43,7 +47,8 @@ impl Indexer for ResourceIndexer {
         let labels = object.object_at(&["metadata", "labels"]).into_iter().flat_map(|labels| labels.iter());
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
         let selectable = self.kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
-        let fields = selectable.map(|field| field.of(&object)).collect();
+        let mut fields: Vec<Text> = selectable.map(|field| field.of(&object)).collect();
+        fields.extend(self.sharded.then(|| object.str_at(&["metadata", "uid"]).into()));
         Ok(Attrs { labels, fields, value: rewritten })
     }
 

@@ -81,7 +81,8 @@ impl Installer {
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
         let resource = GroupResource::new(storage.group.clone(), kind.plural.clone());
         let store = converting::over(self.storage.store_of(&resource), kind);
-        let indexer = Arc::new(ResourceIndexer::new(kind.clone()));
+        let indexer =
+            Arc::new(ResourceIndexer::new(kind.clone(), self.storage.features.enabled("ShardedListAndWatch")));
         let counts = Arc::new(Counts::default());
         let backlog = self.backlog.clone();
         Collection {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_meta::{FieldSelector, GroupResource, LabelSelector, Status, Text};
+use binnacle_meta::{FieldSelector, GroupResource, LabelSelector, ShardSelector, Status, Text};
 use binnacle_request::latency::{Part, measure, measured};
 use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
 use binnacle_watchcache::{BLOCK_TIMEOUT, CacheError, Cursor, Entry, Interest, Selection, Snapshot};
@@ -23,6 +23,8 @@ pub struct ListOptions {
     pub labels: LabelSelector,
     /// Selects by the resource's selectable fields.
     pub fields: FieldSelector,
+    /// Selects objects of a shard.
+    pub shard: Option<ShardSelector>,
     /// 0 for no limit.
     pub limit: usize,
     pub continue_token: Option<String>,
@@ -47,6 +49,8 @@ pub struct Page {
     pub continue_token: Option<String>,
     /// The number of objects after the page, if known (no selector).
     pub remaining: Option<usize>,
+    /// The selector of the shard that the list is.
+    pub shard: Option<String>,
     source: Source,
 }
 
@@ -83,10 +87,15 @@ const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old
 impl Resource {
     /// Lists the objects of the context's namespace, or of all namespaces if that is empty.
     pub async fn list(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
+        let page = self.list_selected(context, options).await?;
+        Ok(Page { shard: options.shard.as_ref().map(ToString::to_string), ..page })
+    }
+
+    async fn list_selected(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let collection = &self.collection;
         let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
         collection.check_place(namespace, None)?;
-        let selection = collection.selection(namespace, &options.labels, &options.fields);
+        let selection = collection.selection(namespace, options);
         let scope = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         let (version, start) = match &options.continue_token {
             None => (options.version, scope.clone()),
@@ -155,7 +164,7 @@ impl Resource {
             let index = snapshot.index(&selection, collection.cache.fields());
             let cursor = snapshot.cursor(selection, &start);
             let source = Source::Cursor(Counted { cursor, index, returned: 0, counts: collection.counts.clone() });
-            return Ok(Page { revision, continue_token: None, remaining: None, source });
+            return Ok(Page { revision, continue_token: None, remaining: None, shard: None, source });
         }
         let mut entries = Vec::with_capacity(options.limit.min(1024));
         let mut cursor = snapshot.cursor(selection.clone(), &start);
@@ -164,7 +173,8 @@ impl Resource {
         collection.counts.add_cached(&index, cursor.seen(), entries.len());
         // Kept for the next page, which must have the same state.
         collection.cache.retain(&snapshot);
-        let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
+        let mut page =
+            Page { revision, continue_token: None, remaining: None, shard: None, source: Source::Entries(Vec::new()) };
         if entries.len() == options.limit
             && let Some(last) = entries.last()
         {
@@ -203,7 +213,8 @@ impl Resource {
         revision: Revision,
     ) -> Result<Option<Page>, Status> {
         let collection = &self.collection;
-        let mut page = Page { revision, continue_token: None, remaining: None, source: Source::Entries(Vec::new()) };
+        let mut page =
+            Page { revision, continue_token: None, remaining: None, shard: None, source: Source::Entries(Vec::new()) };
         let mut entries = Vec::new();
         let mut unread = Unread::of(self);
         let (mut fetched, mut evaluated) = (0, 0);
@@ -285,12 +296,13 @@ impl Match {
 }
 
 impl Collection {
-    pub(crate) fn selection(&self, namespace: &str, labels: &LabelSelector, fields: &FieldSelector) -> Arc<Selection> {
+    pub(crate) fn selection(&self, namespace: &str, options: &ListOptions) -> Arc<Selection> {
         self.cache.selection(Interest {
             namespace: Some(namespace).filter(|n| !n.is_empty()).map(Text::from),
             name: None,
-            labels: labels.clone(),
-            fields: fields.clone(),
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+            shard: options.shard.clone(),
         })
     }
 
@@ -377,6 +389,7 @@ impl Page {
             revision: like.revision,
             continue_token: like.continue_token.clone(),
             remaining: like.remaining,
+            shard: like.shard.clone(),
             source: Source::Entries(entries),
         }
     }
@@ -394,13 +407,14 @@ impl Page {
         }
     }
 
-    /// Sets the continue token, and without selectors the remaining count, which is unknown otherwise.
+    /// Sets the continue token, and without selectors the remaining count, which is unknown otherwise. That of a shard
+    /// counts all objects, as in kube-apiserver.
     fn go_on(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
         if remaining == 0 {
             return;
         }
         self.continue_token = Some(ContinueToken { revision: revision.0 as i64, start }.encode());
-        if selection.is_everything() || selection.is_whole_namespace() {
+        if selection.has_no_terms() {
             self.remaining = Some(remaining);
         }
     }

@@ -34,7 +34,7 @@ impl Resource {
     ) -> Result<Result<Watcher, WatchError>, Status> {
         let collection = &self.collection;
         let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
-        let selection = collection.selection(namespace, &options.labels, &options.fields);
+        let selection = collection.selection(namespace, options);
         let cache = &collection.cache;
         // A resourceVersion that is too new is an error in the stream as well.
         let failed = |error| match error {

@@ -164,7 +164,7 @@ fn open(store: Arc<Feed>) -> Arc<Cache> {
 
 fn interest(namespace: Option<&str>, labels: &str, fields: &str) -> Result<Interest, SelectorError> {
     let (labels, fields) = (LabelSelector::parse(labels)?, FieldSelector::parse(fields)?);
-    Ok(Interest { namespace: namespace.map(Text::new), name: None, labels, fields })
+    Ok(Interest { namespace: namespace.map(Text::new), name: None, labels, fields, shard: None })
 }
 
 /// Measures 300,000 objects: their memory, and lists by selector.

@@ -13,6 +13,7 @@ use crate::backlog::Backlog;
 use crate::entry::{Change, Event};
 use crate::mailbox::{Ending, Mailbox};
 use crate::selection::{Property, Selection};
+use crate::stats::ShardStats;
 use crate::window::{Window, WindowLimits};
 
 /// The window of events and all watchers. One lock guards both, so that a new watcher knows exactly which events are in
@@ -23,6 +24,7 @@ pub(crate) struct Hub {
     groups: Vec<Group>,
     hasher: RandomState,
     watchers: usize,
+    pub(crate) shards: ShardStats,
     closed: bool,
 }
 
@@ -53,7 +55,14 @@ const MAX_GROUPS: usize = 64;
 impl Hub {
     pub(crate) fn new(limits: WindowLimits, backlog: Arc<Backlog>) -> Self {
         let window = Window::new(limits, backlog);
-        Self { window, groups: Vec::new(), hasher: RandomState::new(), watchers: 0, closed: false }
+        Self {
+            window,
+            groups: Vec::new(),
+            hasher: RandomState::new(),
+            watchers: 0,
+            shards: ShardStats::default(),
+            closed: false,
+        }
     }
 
     /// Returns the bucket of a watcher with this selection.
@@ -97,6 +106,10 @@ impl Hub {
         mailbox.set_slot(bucket.len());
         bucket.push(Arc::clone(mailbox));
         self.watchers += 1;
+        if mailbox.selection().is_of_shard() {
+            self.shards.watchers += 1;
+            self.shards.watched += 1;
+        }
     }
 
     pub(crate) fn leave(&mut self, mailbox: &Arc<Mailbox>) {
@@ -113,6 +126,9 @@ impl Hub {
             moved.set_slot(slot);
         }
         self.watchers -= 1;
+        if mailbox.selection().is_of_shard() {
+            self.shards.watchers -= 1;
+        }
         if bucket.is_empty() {
             buckets.remove(hash);
             if buckets.is_empty() {
@@ -145,6 +161,7 @@ impl Hub {
                         _ => selection.change(old.as_ref(), new.as_ref()),
                     };
                     last = Some((selection, change));
+                    self.shards.filtered += selection.of_other_shards(old.as_ref(), new.as_ref());
                     if let Some(change) = change {
                         mailbox.offer(&event, change);
                     }

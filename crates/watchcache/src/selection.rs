@@ -1,10 +1,13 @@
 //! The selection of a list or a watch, prepared for matching many objects.
 
-use binnacle_meta::{FieldSelector, LabelSelector, Text};
+use binnacle_meta::{FieldSelector, LabelSelector, ShardKey, ShardSelector, Text};
 
 use crate::attrs::Meta;
 use crate::entry::{Change, Entry};
 use crate::terms::{self, LabelTerms};
+
+/// The field that shards by UID are selected by.
+pub const UID: &str = "metadata.uid";
 
 /// The objects that a client requests.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +20,8 @@ pub struct Interest {
     /// Terms on `metadata.name`, `metadata.namespace` and the indexer's fields. Any other field counts as empty, so a
     /// server that should refuse it must do so before.
     pub fields: FieldSelector,
+    /// Only those of a shard. A shard by UID needs an indexer that has `metadata.uid` among its fields.
+    pub shard: Option<ShardSelector>,
 }
 
 /// An [`Interest`] whose fields are resolved for a resource. Created by [`Cache::selection`](crate::Cache::selection).
@@ -29,6 +34,7 @@ pub struct Selection {
     label_terms: Option<LabelTerms>,
     /// The terms other than `namespace` and `name`: one for each field.
     fields: Vec<FieldTerms>,
+    shard: Option<(Field, ShardSelector)>,
     /// True if two parts of the interest contradict each other.
     nothing: bool,
 }
@@ -67,6 +73,7 @@ impl Selection {
             label_terms: LabelTerms::of(&interest.labels),
             labels: interest.labels,
             fields: vec![],
+            shard: interest.shard.map(|shard| (Field::of_shard(shard.key, known), shard)),
             nothing,
         };
         for term in interest.fields.terms() {
@@ -110,6 +117,11 @@ impl Selection {
 
     /// Returns true if only the namespace restricts the selection.
     pub fn is_whole_namespace(&self) -> bool {
+        self.has_no_terms() && self.shard.is_none()
+    }
+
+    /// Returns true if neither name, labels nor fields restrict the selection.
+    pub fn has_no_terms(&self) -> bool {
         self.name.is_none() && self.labels.is_everything() && self.fields.is_empty() && !self.nothing
     }
 
@@ -135,6 +147,7 @@ impl Selection {
             && self.namespace.as_ref().is_none_or(|namespace| meta.namespace() == namespace)
             && self.name.as_ref().is_none_or(|name| meta.name() == name)
             && self.fields.iter().all(|terms| terms.match_value(terms.field.of(meta)))
+            && self.shard.as_ref().is_none_or(|(field, shard)| shard.selects(field.of(meta)))
             && match &self.label_terms {
                 Some(terms) => terms.match_labels(meta.labels()),
                 None => self.labels.is_everything() || self.labels.matches(|key| meta.label(key)),
@@ -150,6 +163,16 @@ impl Selection {
             (true, false) => Some(Change::Deleted),
             (false, false) => None,
         }
+    }
+
+    pub(crate) fn is_of_shard(&self) -> bool {
+        self.shard.is_some()
+    }
+
+    /// Returns how many of the objects before and after a change are of other shards.
+    pub(crate) fn of_other_shards(&self, old: Option<&Meta>, new: Option<&Meta>) -> u64 {
+        let Some((field, shard)) = &self.shard else { return 0 };
+        [old, new].into_iter().flatten().map(|meta| u64::from(!shard.selects(field.of(meta)))).sum()
     }
 
     /// Returns the properties with one known value in all selected objects, the most selective first.
@@ -178,6 +201,13 @@ impl FieldTerms {
 }
 
 impl Field {
+    fn of_shard(key: ShardKey, known: &[Text]) -> Self {
+        match key {
+            ShardKey::Namespace => Self::Namespace,
+            ShardKey::Uid => known.iter().position(|own| own == UID).map_or(Self::Unknown, Self::At),
+        }
+    }
+
     fn of(self, meta: &Meta) -> &str {
         match self {
             Self::Name => meta.name(),
@@ -201,6 +231,8 @@ impl Property {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_meta::ShardRange;
+
     use super::*;
 
     #[test]
@@ -237,11 +269,32 @@ mod tests {
                 name: name.map(Text::new),
                 labels: LabelSelector::parse(labels).unwrap(),
                 fields: FieldSelector::parse(fields).unwrap(),
+                shard: None,
             };
             let case = format!("{interest:?}");
             assert_eq!(Selection::new(interest, &known).matches(&meta), want, "{case}");
         }
         let nothing = Interest { labels: LabelSelector::nothing(), ..Interest::default() };
         assert!(!Selection::new(nothing, &known).matches(&meta));
+    }
+
+    #[test]
+    fn shards() {
+        let meta = |path: &str, uid: &str| Meta::new(path, &[], &[Text::default(), Text::new(uid)]);
+        let known = ["spec.nodeName", UID].map(Text::new);
+        let half = |key, upper: bool| {
+            let (start, end) = if upper { (1 << 63, 1 << 64) } else { (0, 1 << 63) };
+            let shard = ShardSelector { key, ranges: vec![ShardRange { start, end }] };
+            Selection::new(Interest { shard: Some(shard), ..Interest::default() }, &known)
+        };
+        // The hash of "a" is in the upper half.
+        for (path, uid, by_uid, by_namespace) in [("ns/x", "a", true, false), ("a/x", "foo", true, true)] {
+            for (key, want) in [(ShardKey::Uid, by_uid), (ShardKey::Namespace, by_namespace)] {
+                let (low, high) = (half(key, false), half(key, true));
+                let found = (low.matches(&meta(path, uid)), high.matches(&meta(path, uid)));
+                assert_eq!(found, (!want, want), "{path} {uid} {key:?}");
+                assert!(high.has_no_terms() && !high.is_everything() && !high.is_whole_namespace());
+            }
+        }
     }
 }

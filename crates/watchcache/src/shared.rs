@@ -457,6 +457,7 @@ impl Shared {
             events_dispatched: count(&self.counters.events_dispatched),
             terminated: count(&self.counters.terminated),
             undecodable: count(&self.counters.undecodable),
+            shards: hub.shards,
         }
     }
 }

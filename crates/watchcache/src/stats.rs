@@ -32,6 +32,17 @@ pub struct CacheStats {
     pub terminated: u64,
     /// The number of stored values that were not valid objects.
     pub undecodable: u64,
+    pub shards: ShardStats,
+}
+
+/// What is known of watchers of shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardStats {
+    /// Those that there are, and those that there have been.
+    pub watchers: usize,
+    pub watched: u64,
+    /// The objects in events, before and after the change, that were of other shards.
+    pub filtered: u64,
 }
 
 /// Counters since the start.

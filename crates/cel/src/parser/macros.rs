@@ -23,7 +23,10 @@ const UNUSED: &str = "#unused";
 
 impl Parser<'_> {
     pub(super) fn expand(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse<Expanded> {
-        let Features { optionals, two_variables: two, lists, bind } = self.features;
+        let Features { optionals, two_variables: two, lists, bind, no_macros } = self.features;
+        if no_macros {
+            return Ok(Expanded::Call(target, args));
+        }
         // New nodes have the position of the call.
         let mut maker = Maker { parser: self, at: id };
         let expr = match (function, target, args.len()) {

@@ -77,6 +77,7 @@ mod reference_data;
 mod reflector;
 mod resumption;
 mod rolling_restart;
+mod shards;
 mod slow_watchers;
 mod soak;
 mod stopping;

@@ -67,6 +67,7 @@ pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     )?;
     let options = options(&mut call).await?;
     options.validate_for_collection()?;
+    params.list.shard = params::shard(&call.request.query, &call.resource.collection.features)?;
     if params.list.version == Match::Any {
         params.list.version = Match::Consistent;
     }

@@ -15,6 +15,7 @@ pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
         &resource.collection.features,
         force_watch,
     )?;
+    params.list.shard = params::shard(&call.request.query, &resource.collection.features)?;
     if params.watch {
         return watch::handle(call, params).await;
     }

@@ -95,6 +95,8 @@ pub struct ListMeta<'a> {
     pub resource_version: &'a str,
     pub continue_token: &'a str,
     pub remaining_item_count: Option<i64>,
+    /// The selector of the shard that the list is; empty if it is none.
+    pub shard: &'a str,
 }
 
 /// Appends the beginning of an enveloped list, up to its first item. `items_len` is the sum of [`list_item_len`] of all
@@ -113,6 +115,13 @@ pub fn list_head(api_version: &str, kind: &str, meta: ListMeta<'_>, items_len: u
         if let Some(remaining) = meta.remaining_item_count {
             put_key(4, VARINT, out);
             put_varint(remaining as u64, out);
+        }
+        if !meta.shard.is_empty() {
+            put_key(5, DELIMITED, out);
+            put_delimited(out, |out| {
+                put_key(1, DELIMITED, out);
+                put_bytes(meta.shard.as_bytes(), out);
+            });
         }
     });
     head(api_version, kind, out);

@@ -412,7 +412,7 @@ fn envelopes() {
 #[test]
 fn lists_without_decoding() {
     let items: [&[u8]; 3] = [b"\x0a\x00", b"", &[0x12; 300]];
-    let meta = ListMeta { resource_version: "7", continue_token: "next", remaining_item_count: Some(300) };
+    let meta = ListMeta { resource_version: "7", continue_token: "next", remaining_item_count: Some(300), shard: "" };
     let mut out = Vec::new();
     list_head("v1", "PodList", meta, items.iter().map(|item| list_item_len(item.len())).sum(), &mut out);
     for item in items {

@@ -85,6 +85,7 @@ pub(crate) fn interest(namespace: &str, labels: &str, fields: &str) -> Interest 
         name: None,
         labels: LabelSelector::parse(labels).unwrap(),
         fields: FieldSelector::parse(fields).unwrap(),
+        shard: None,
     }
 }
 
