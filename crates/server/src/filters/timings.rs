@@ -77,7 +77,7 @@ impl<'a> FilterTimings<'a> {
         let took = now - self.began;
         self.metrics.observe(filter, took);
         // The trace begins after authentication, which has its own span.
-        if filter != Filter::Authentication && self.record.trace().is_some() {
+        if filter != Filter::Authentication && self.record.trace().is_some_and(|trace| trace.is_sampled()) {
             traces::entered(self.record, filter.as_str(), SystemTime::now() - took);
         }
         self.began = now;

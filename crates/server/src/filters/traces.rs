@@ -66,11 +66,13 @@ pub(crate) fn begin(
             (Trace::new(tracer.root(), tracer.sink.clone()), link)
         }
     };
-    let server = trace.enter(name(info, parts), SpanKind::Server, SystemTime::now());
-    trace.change(server, |span| {
-        span.link = link;
-        describe(span, record, parts, connection.peer);
-    });
+    if trace.is_sampled() {
+        let server = trace.enter(name(info, parts), SpanKind::Server, SystemTime::now());
+        trace.change(server, |span| {
+            span.link = link;
+            describe(span, record, parts, connection.peer);
+        });
+    }
     record.trace_with(trace);
 }
 
@@ -128,7 +130,7 @@ pub(crate) fn handling(record: &Record, info: &RequestInfo, parts: &Parts) {
 
 /// Ends the trace of a request with its outcome.
 pub(crate) fn finish(record: &Record, facts: &Facts) {
-    let Some(trace) = record.trace() else { return };
+    let Some(trace) = record.trace().filter(|trace| trace.is_sampled()) else { return };
     trace.change_server(|span| {
         let sizes = [
             ("http.request.body.size", record.request_bytes()),
