@@ -5,17 +5,9 @@ use std::fs::read_to_string;
 /// Clock ticks are hundredths of a second on all Linux platforms.
 const TICKS: f64 = 100.0;
 
-/// Returns user and system time of a process in seconds.
+/// Returns user and system time in seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> f64 {
-    seconds(&read_to_string(format!("/proc/{pid}/stat")).unwrap())
-}
-
-/// Returns user and system time of this thread in seconds.
-pub(crate) fn own_thread_seconds() -> f64 {
-    seconds(&read_to_string("/proc/thread-self/stat").unwrap())
-}
-
-fn seconds(stat: &str) -> f64 {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).unwrap();
     // The name of the program is in parentheses and may contain any character.
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / TICKS
