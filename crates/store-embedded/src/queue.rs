@@ -37,7 +37,7 @@ struct Waiting {
     wanted: usize,
 }
 
-/// What is known of the callers that write at the same time.
+/// Knowledge of the callers that write at the same time.
 #[derive(Default)]
 pub(crate) struct Company {
     /// How many commands are likely to come together.
@@ -73,24 +73,14 @@ impl Queue {
     /// and no commands are left.
     pub(crate) fn next_group(&self, deadline: Instant, company: &Company) -> Option<Vec<Command>> {
         let mut waiting = self.waiting.lock();
-        while waiting.commands.is_empty() && !waiting.closed {
-            if self.work.wait_until(&mut waiting, deadline).timed_out() {
-                break;
-            }
+        self.work.wait_while_until(&mut waiting, |waiting| waiting.commands.is_empty() && !waiting.closed, deadline);
+        if waiting.commands.is_empty() {
+            return (!waiting.closed).then(Vec::new);
         }
-        if waiting.commands.is_empty() && waiting.closed {
-            return None;
-        }
-        if !waiting.commands.is_empty() {
-            waiting.wanted = company.expected.min(MAX_GROUP_COMMANDS);
-            let end = (!waiting.are_enough()).then(|| Instant::now() + company.step.min(MAX_PATIENCE));
-            while let Some(end) = end.filter(|_| !waiting.are_enough() && !waiting.closed) {
-                if self.work.wait_until(&mut waiting, end).timed_out() {
-                    break;
-                }
-            }
-            waiting.wanted = 0;
-        }
+        waiting.wanted = company.expected.min(MAX_GROUP_COMMANDS);
+        let end = Instant::now() + company.step.min(MAX_PATIENCE);
+        self.work.wait_while_until(&mut waiting, |waiting| !waiting.are_enough() && !waiting.closed, end);
+        waiting.wanted = 0;
         let count = waiting.commands.len().min(MAX_GROUP_COMMANDS);
         let commands: Vec<_> = waiting.commands.drain(..count).collect();
         waiting.bytes -= commands.iter().map(Command::bytes).sum::<usize>();
