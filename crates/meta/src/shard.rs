@@ -9,7 +9,7 @@ pub struct ShardSelector {
     pub ranges: Vec<ShardRange>,
 }
 
-/// What is hashed.
+/// The field that is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardKey {
     Uid,

@@ -59,7 +59,7 @@ struct Counts {
     sparse: Sparse,
 }
 
-/// What a native histogram has beside the classic one.
+/// The part of a native histogram that the classic one has not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Native {
     pub sparse: Sparse,

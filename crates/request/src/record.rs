@@ -40,7 +40,7 @@ pub struct Record {
 pub struct Facts {
     pub info: Option<Arc<RequestInfo>>,
     pub user: Option<Arc<User>>,
-    /// Who asked to be that user.
+    /// The caller that asked to be that user.
     pub impersonator: Option<Arc<User>>,
     /// Where the request belongs, if that was asked.
     pub flow: Option<Arc<FlowNames>>,

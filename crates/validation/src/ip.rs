@@ -18,7 +18,7 @@ pub struct Cidr {
     pub prefix: u8,
 }
 
-/// What a field accepts that is older than strict validation.
+/// The values that a field accepts that is older than strict validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Legacy<'a> {
     /// Values of the old object, which may be kept whatever they are.

@@ -35,7 +35,7 @@ pub struct CacheStats {
     pub shards: ShardStats,
 }
 
-/// What is known of watchers of shards.
+/// Counts of watchers of shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardStats {
     /// Those that there are, and those that there have been.

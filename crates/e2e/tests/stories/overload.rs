@@ -221,11 +221,6 @@ async fn what_is_too_much_is_refused_in_time() {
         let later: u32 = answer.header("retry-after").parse().unwrap_or_default();
         assert!(answer.status == 429 && (1..=8).contains(&later), "{} {later} {}", answer.status, answer.body);
     }
-    println!(
-        "{} of {REQUESTS} were served, resident {before} MB before, {} MB at most",
-        served.len(),
-        resident("VmHWM:")
-    );
     // A flow has six queues of fifty, and its seats.
     assert!(!refused.is_empty() && served.len() >= 300, "{} served, {} refused", served.len(), refused.len());
     let rejected = "apiserver_flowcontrol_rejected_requests_total";

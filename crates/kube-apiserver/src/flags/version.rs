@@ -84,7 +84,7 @@ fn split(extra: &str) -> Option<&str> {
     }
 }
 
-/// What Go's regular expressions take for white space.
+/// The characters that Go's regular expressions take for white space.
 fn space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0c')
 }
