@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_testkit::Server;
+use binnacle_testkit::{Authority, Server, TempDir};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::json;
@@ -22,6 +22,8 @@ const SLOW_LIST_PODS: usize = 21_000;
 const SLOW_CLIENTS: usize = 200;
 const SLOW_WINDOW: u32 = 64 << 10;
 const SLOW_FOR: Duration = Duration::from_secs(20);
+/// The time that a configured server is left alone.
+const REST: Duration = Duration::from_secs(15);
 const NAMESPACE: &str = "bench";
 const PATCH: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
 const PROTOBUF: &[(&str, &str)] = &[("accept", "application/vnd.kubernetes.protobuf")];
@@ -37,6 +39,11 @@ pub(crate) struct Scenario {
 /// In the order in which they run; scenarios that read create the pods if `create` has not run.
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "idle", about: "memory and time to ready of an empty server", run: |b| Box::pin(b.idle()) },
+    Scenario {
+        name: "configured",
+        about: "the same with a control plane's flags, after a rest",
+        run: |b| Box::pin(b.configured()),
+    },
     Scenario { name: "create", about: "10,000 pods, 32 at a time", run: |b| Box::pin(b.create()) },
     Scenario { name: "get", about: "single pods, linearizable and from the cache", run: |b| Box::pin(b.get()) },
     Scenario { name: "list", about: "all pods, pages, by label; JSON and protobuf", run: |b| Box::pin(b.list()) },
@@ -52,6 +59,19 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario { name: "many", about: "memory and time to ready with 100,000 pods", run: |b| Box::pin(b.many()) },
 ];
+
+/// Describes the start of a server, and its memory now.
+fn started(name: &str, server: &Server) -> Row {
+    Row {
+        name: name.to_owned(),
+        count: 1,
+        took: server.took,
+        bytes: 0,
+        cpu: Duration::from_secs_f64(process::cpu_seconds(server.id())),
+        latencies: vec![server.took],
+        resident: process::resident(server.id()).0,
+    }
+}
 
 /// A running server, with connections to it.
 pub(crate) struct Bench {
@@ -87,16 +107,51 @@ impl Bench {
     }
 
     async fn idle(&mut self) -> Vec<Row> {
-        let row = Row {
-            name: "start to ready, empty".to_owned(),
-            count: 1,
-            took: self.server.took,
-            bytes: 0,
-            cpu: Duration::from_secs_f64(process::cpu_seconds(self.pid())),
-            latencies: vec![self.server.took],
-            resident: process::resident(self.pid()).0,
-        };
-        vec![row]
+        vec![started("start to ready, empty", &self.server)]
+    }
+
+    /// Measures a server of its own with the flags that kubeadm writes, and a token file. Nobody sends it a request.
+    async fn configured(&mut self) -> Vec<Row> {
+        let (authority, temp) = (Authority::make(), TempDir::new());
+        let [serving, kubelets, proxy, accounts] =
+            ["serving", "kubelets", "front-proxy", "accounts"].map(|name| authority.issue(name));
+        let tokens = temp.file("tokens.csv", "a-token,somebody,1,\"system:masters\"\n");
+        let mut flags = [
+            "--allow-privileged=true",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--enable-aggregator-routing=true",
+            "--enable-bootstrap-token-auth=true",
+            "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
+            "--requestheader-allowed-names=front-proxy",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-username-headers=X-Remote-User",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            "--service-cluster-ip-range=10.96.0.0/12",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        flags.extend(
+            [
+                ("client-ca-file", authority.ca()),
+                ("requestheader-client-ca-file", authority.ca()),
+                ("tls-cert-file", serving.0),
+                ("tls-private-key-file", serving.1),
+                ("kubelet-client-certificate", kubelets.0),
+                ("kubelet-client-key", kubelets.1),
+                ("proxy-client-cert-file", proxy.0),
+                ("proxy-client-key-file", proxy.1),
+                ("service-account-key-file", accounts.0),
+                ("service-account-signing-key-file", accounts.1),
+                ("token-auth-file", tokens.into()),
+            ]
+            .map(|(flag, file)| format!("--{flag}={}", file.display())),
+        );
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let server = Server::durable_with(&flags);
+        tokio::time::sleep(REST).await;
+        vec![started("start to ready with a control plane's flags", &server)]
     }
 
     /// Scales a number, with a minimum of 100.

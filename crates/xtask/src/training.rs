@@ -6,10 +6,10 @@ use crate::process::{cargo, finish};
 
 /// The bench, which itself may be slow.
 const BENCH: [&str; 5] = ["run", "-p", "binnacle-bench", "--", "--scale=0.2"];
-/// A server that starts and waits.
-const START: [&str; 1] = ["idle"];
+/// Servers that start and wait, without flags and with those of a control plane.
+const START: [&str; 2] = ["idle", "configured"];
 /// The start, and the paths that requests take most often.
-const PATHS: [&str; 8] = ["idle", "create", "get", "list", "patch", "apply", "leases", "watch"];
+const PATHS: [&str; 9] = ["idle", "configured", "create", "get", "list", "patch", "apply", "leases", "watch"];
 /// Stories of what the bench does not do.
 #[rustfmt::skip]
 const STORIES: [&str; 12] = [
@@ -24,7 +24,7 @@ pub(crate) struct Training<'t> {
 }
 
 impl Training<'_> {
-    /// Starts a server that waits, whose counts go to a directory.
+    /// Starts servers that wait, whose counts go to a directory.
     pub(crate) fn start(&self, counts: &Path) -> Result<(), String> {
         self.run(counts, &[&BENCH[..], &START].concat())
     }
