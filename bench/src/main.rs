@@ -8,6 +8,7 @@
 mod chart;
 mod client;
 mod curves;
+mod floor;
 mod load;
 mod objects;
 mod process;
@@ -20,9 +21,10 @@ use crate::scenarios::{Bench, SCENARIOS};
 const USAGE: &str = "usage: binnacle-bench [--scale=PART] [SCENARIO...]
        binnacle-bench [--scale=PART] curves DIRECTORY
        binnacle-bench [--scale=PART] report DIRECTORY
+       binnacle-bench [--scale=PART] floor
 
 Without a name all scenarios are measured. `curves` draws how costs grow into DIRECTORY, `report` does both and writes the
-table into DIRECTORY/measured.md. A scale below 1 (0.01) shows that everything works without taking long.
+table into DIRECTORY/measured.md. `floor` starts no server: it tells what TLS and sockets alone cost for a delivered event. A scale below 1 (0.01) shows that everything works without taking long.
 
 Scenarios:";
 
@@ -44,6 +46,7 @@ async fn main() {
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["floor"] => floor::run(scale),
         ["curves", directory] => curves::run(directory, scale).await,
         ["report", directory] => {
             let table = measure(&[], scale).await;

@@ -13,6 +13,12 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / TICKS
 }
 
+/// Returns the time that this thread has run, in seconds.
+pub(crate) fn own_thread_seconds() -> f64 {
+    let nanoseconds = read_to_string("/proc/thread-self/schedstat").unwrap();
+    nanoseconds.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+}
+
 /// Resets the peak of resident memory to the present value.
 pub(crate) fn forget_peak(pid: u32) {
     std::fs::write(format!("/proc/{pid}/clear_refs"), "5").unwrap();
