@@ -13,6 +13,7 @@ mod placement;
 mod process;
 mod profile;
 mod release;
+mod started;
 mod training;
 
 use std::process::ExitCode;

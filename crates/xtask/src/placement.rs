@@ -1,7 +1,7 @@
 //! The order in which the linker places functions in release builds: what a start runs, then what only requests run, then
 //! what else was counted, and behind it what never ran; in the first part, what requests run too comes first. An idle server
 //! has the first part in memory, and a busy one its beginning and the second. Without the order each function has neighbours
-//! that never run.
+//! that never run, which are in memory with it: Linux maps 64 KB where one page is asked for.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,21 +12,20 @@ use crate::process::output;
 /// The share of all counts that the functions have that requests run, in thousandths.
 const HOT: u64 = 995;
 
-/// Returns the names of the functions in the order in which they are placed, one in a line. `counted` and `start` are
-/// profiles that `llvm-profdata` merged, of everything and of the start of a server.
-pub(crate) fn order(profdata: &Path, counted: &Path, start: &Path) -> Result<String, String> {
-    let show = |file: &Path| {
-        let mut show = Command::new(profdata);
-        output(show.args(["show", "--all-functions", "--counts"]).arg(file))
-    };
-    let (counted, start) = (show(counted)?, show(start)?);
-    let started: HashSet<&str> = functions(&start).into_iter().map(|function| function.name).collect();
-    let mut functions = functions(&counted);
+/// Returns the names of the functions in the order in which they are placed, one in a line. `counted` is a profile that
+/// `llvm-profdata` merged, and `started` what the start of a server runs.
+pub(crate) fn order(profdata: &Path, counted: &Path, started: &HashSet<String>) -> Result<String, String> {
+    let counted = output(Command::new(profdata).args(["show", "--all-functions", "--counts"]).arg(counted))?;
+    Ok(place(functions(&counted), started))
+}
+
+fn place<'t>(mut functions: Vec<Function<'t>>, started: &'t HashSet<String>) -> String {
     // By name where counts are equal, so that the same counts make the same file.
     functions.sort_by(|a, b| b.most.cmp(&a.most).then(a.name.cmp(b.name)));
     let total: u64 = functions.iter().map(|function| function.sum).sum();
     let mut seen = 0;
     let mut placed: Vec<(Part, &str)> = Vec::with_capacity(functions.len());
+    let mut uncounted: HashSet<&str> = started.iter().map(String::as_str).collect();
     for function in &functions {
         let part = match (started.contains(function.name), seen * 1000 < total * HOT) {
             (true, true) => Part::Always,
@@ -35,11 +34,15 @@ pub(crate) fn order(profdata: &Path, counted: &Path, start: &Path) -> Result<Str
             (false, false) => Part::Others,
         };
         seen += function.sum;
+        uncounted.remove(function.name);
         placed.push((part, function.name));
     }
+    let mut uncounted: Vec<&str> = uncounted.into_iter().collect();
+    uncounted.sort_unstable();
+    placed.extend(uncounted.into_iter().map(|name| (Part::Start, name)));
     // The order within a part stays.
     placed.sort_by_key(|(part, _)| *part);
-    Ok(placed.into_iter().flat_map(|(_, name)| [name, "\n"]).collect())
+    placed.into_iter().flat_map(|(_, name)| [name, "\n"]).collect()
 }
 
 /// A part of the program, in the order in which they lie.
@@ -81,7 +84,7 @@ fn without_hash(name: &str) -> Option<&str> {
 }
 
 /// A function with the greatest count of its blocks and their sum.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Function<'t> {
     name: &'t str,
     most: u64,
@@ -119,6 +122,14 @@ mod tests {
         let order = [hash("1a", 'a'), hash("1b", 'b'), hash("1c", 'c'), "memcpy".to_owned()].join("\n");
         let program = [hash("1a", 'a'), hash("1b", 'd'), hash("1b", 'e'), "memcpy".to_owned()];
         assert_eq!(age(&order, program.iter().map(String::as_str)), Age { same: 2, renamed: 1 });
+    }
+
+    #[test]
+    fn what_a_start_runs_comes_first() {
+        let functions = [("rare", 1), ("hot", 9000), ("start", 2), ("always", 8000)];
+        let functions = functions.map(|(name, count)| Function { name, most: count, sum: count }).to_vec();
+        let started = ["start", "always", "uncounted"].map(str::to_owned).into();
+        assert_eq!(place(functions, &started), "always\nstart\nuncounted\nhot\nrare\n");
     }
 
     #[test]

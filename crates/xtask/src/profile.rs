@@ -12,6 +12,7 @@ use object::{Object, ObjectSymbol};
 
 use crate::placement;
 use crate::process::{Compiler, cargo, finish, output, problem};
+use crate::started;
 use crate::training::Training;
 
 pub(crate) fn command() -> clap::Command {
@@ -19,8 +20,10 @@ pub(crate) fn command() -> clap::Command {
         .about("Counts anew which branches the server takes, as profile/branches.profdata")
         .long_about(
             "Builds the server with counters, and lets the bench and some stories of the end-to-end tests use it. The counts are \
-             those of the compiler that is in use: release builds of another one do without. Needs llvm-profdata of the \
-             LLVM that rustc has: Debian's package llvm-NN, for example. Takes about half an hour on 2 processors.",
+             those of the compiler that is in use: release builds of another one do without. Then it builds the server \
+             with the counts, and starts it in an emulator to see what a start runs, for profile/functions. Needs \
+             llvm-profdata of the LLVM that rustc has, and qemu-x86_64-static: Debian's packages llvm-NN and \
+             qemu-user-static, for example. Takes three quarters of an hour on 2 processors.",
         )
         .arg(
             Arg::new("check")
@@ -29,13 +32,23 @@ pub(crate) fn command() -> clap::Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Counts nothing, but tells how much of a release build has changed since the counts were made"),
         )
+        .arg(
+            Arg::new("place")
+                .long("place")
+                .value_name("PROGRAM")
+                .value_parser(value_parser!(PathBuf))
+                .conflicts_with("check")
+                .help("Counts nothing, but makes profile/functions anew by the start of a release build with the present counts"),
+        )
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    match matches.get_one::<PathBuf>("check") {
-        Some(program) => check(&root.join("profile"), program),
-        None => count(&root),
+    let program = |name| matches.get_one::<PathBuf>(name);
+    match (program("check"), program("place")) {
+        (Some(program), _) => check(&root.join("profile"), program),
+        (None, Some(program)) => place(&root, program),
+        (None, None) => count(&root),
     }
 }
 
@@ -69,8 +82,7 @@ fn count(root: &Path) -> Result<(), String> {
     }
     let server = instrumented(root, &target.join("instrumented"), &counted)?;
     let training = Training { server, root };
-    let (start, bench, stories) = (counted.join("start"), counted.join("bench"), counted.join("stories"));
-    training.start(&start)?;
+    let (bench, stories) = (counted.join("bench"), counted.join("stories"));
     training.bench(&bench)?;
     training.stories(&stories);
 
@@ -79,16 +91,35 @@ fn count(root: &Path) -> Result<(), String> {
     let file = folder.join("branches.profdata");
     let stories = stories.exists().then_some(stories);
     merge(&profdata, &file, [&bench].into_iter().chain(&stories))?;
-    let started = counted.join("start.profdata");
-    merge(&profdata, &started, [&start])?;
-    let functions = folder.join("functions");
-    let order = placement::order(&profdata, &file, &started)?;
-    std::fs::write(&functions, order).map_err(|error| problem("write", &functions, &error))?;
     let compiler = folder.join("compiler");
     let version = output(Command::new("rustc").arg("--version"))?;
     std::fs::write(&compiler, version).map_err(|error| problem("write", &compiler, &error))?;
+    order(root)?;
     println!("{}", file.display());
     Ok(())
+}
+
+/// Builds the server with the counts, and places what it runs at its start.
+fn order(root: &Path) -> Result<(), String> {
+    let target = root.join("target/pgo");
+    let plain = target.join("plain");
+    // Cargo does not notice that the counts are others.
+    if plain.exists() {
+        std::fs::remove_dir_all(&plain).map_err(|error| problem("empty", &plain, &error))?;
+    }
+    finish(cargo(root).args(["build", "--release", "--bin", "kube-apiserver", "--target-dir"]).arg(&plain))?;
+    place(root, &plain.join("release/kube-apiserver"))
+}
+
+/// Writes the order of functions by the start of a release build.
+fn place(root: &Path, program: &Path) -> Result<(), String> {
+    let folder = root.join("profile");
+    let profdata = Compiler::ask()?.tool("llvm-profdata")?;
+    let started = started::functions(program, root, &root.join("target/pgo/started"))?;
+    println!("a start runs {} functions", started.len());
+    let order = placement::order(&profdata, &folder.join("branches.profdata"), &started)?;
+    let functions = folder.join("functions");
+    std::fs::write(&functions, order).map_err(|error| problem("write", &functions, &error))
 }
 
 /// Merges the counts in directories into one file. Functions that never ran are as good as not mentioned.

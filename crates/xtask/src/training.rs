@@ -24,7 +24,7 @@ pub(crate) struct Training<'t> {
 }
 
 impl Training<'_> {
-    /// Starts servers that wait, whose counts go to a directory.
+    /// Starts servers that wait. What they count goes to a directory.
     pub(crate) fn start(&self, counts: &Path) -> Result<(), String> {
         self.run(counts, &[&BENCH[..], &START].concat())
     }
