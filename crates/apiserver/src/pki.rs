@@ -77,6 +77,8 @@ pub(crate) enum PkiError {
     Keyless { certificate: String, key: String },
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
+    #[error("cannot write a key: {0}")]
+    Key(#[from] sec1::Error),
 }
 
 /// Returns the clock of this machine.

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use rcgen::{KeyPair, PublicKeyData};
-use rustls_pki_types::CertificateDer;
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{Pair, PkiError, fs, io};
@@ -54,9 +54,10 @@ impl PairFiles {
         let Some(key) = read_key(&self.key)? else { return Ok(None) };
         let pair = Pair { certificate, key };
         self.parsed(&pair, |certificate| {
-            let key = KeyPair::from_pem(&pair.key)
-                .map_err(|error| PkiError::Broken { path: self.key.display().to_string(), error: error.to_string() })?;
-            if certificate.public_key().raw == key.subject_public_key_info() {
+            let broken = |error: String| PkiError::Broken { path: self.key.display().to_string(), error };
+            let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(|error| broken(error.to_string()))?;
+            let key = any_supported_type(&key).map_err(|error| broken(error.to_string()))?;
+            if key.public_key().is_some_and(|public| *public == *certificate.public_key().raw) {
                 Ok(())
             } else {
                 Err(self.broken("it does not belong to the key beside it"))

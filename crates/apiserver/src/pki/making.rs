@@ -8,6 +8,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose, SanType,
 };
+use sec1::der::EncodePem;
+use sec1::pkcs8::PrivateKeyInfo;
+use sec1::{EcParameters, EcPrivateKey, LineEnding};
 use time::{Duration, OffsetDateTime};
 
 use super::authority::Authority;
@@ -71,5 +74,17 @@ fn params(name: &str, begins: OffsetDateTime, ends: OffsetDateTime) -> Certifica
 fn sign(params: CertificateParams, issuer: &Authority) -> Result<Pair, PkiError> {
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer.issuer()?)?;
-    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(Pair { certificate: certificate.pem(), key: sec1_pem(&key)? })
+}
+
+/// Returns a key as `EC PRIVATE KEY`, which is how client-go and k3s write theirs. fabric8's Java client takes every
+/// `PRIVATE KEY` for one of RSA.
+fn sec1_pem(key: &KeyPair) -> Result<String, PkiError> {
+    let pkcs8 = key.serialize_der();
+    let info = PrivateKeyInfo::try_from(pkcs8.as_slice()).map_err(sec1::Error::from)?;
+    let mut key = EcPrivateKey::try_from(info.private_key).map_err(sec1::Error::from)?;
+    // Without the other form around it, the key itself has to say which curve it is of.
+    let curve = info.algorithm.parameters_oid().map_err(|error| sec1::Error::from(sec1::pkcs8::Error::from(error)))?;
+    key.parameters = Some(EcParameters::NamedCurve(curve));
+    Ok(key.to_pem(LineEnding::LF).map_err(sec1::Error::from)?.to_string())
 }

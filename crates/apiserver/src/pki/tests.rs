@@ -101,6 +101,11 @@ fn reused_and_made_anew() {
     files.sort_unstable();
     let present: Vec<_> = place.contents().into_iter().map(|(path, _)| path).collect();
     assert_eq!(present, files.map(|name| place.files.path(name)));
+    // As clients know keys of this kind.
+    for name in ["apiserver.key", "admin.key"] {
+        let pem = fs::read_to_string(place.files.path(name)).unwrap();
+        assert!(pem.starts_with("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEI"), "{name}");
+    }
 }
 
 #[test]
