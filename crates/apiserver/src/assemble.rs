@@ -78,10 +78,11 @@ use crate::stand_in::{self};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
-/// Returns the build that `/version` shows.
-fn build(config: &Settings) -> Build {
+/// Returns the facts of this build, with the version that is reported in place of its own.
+#[must_use]
+pub fn build(reported: Option<&str>) -> Build {
     Build {
-        git_version: config.generic.reported_version.clone().map_or(KUBERNETES_VERSION.into(), Into::into),
+        git_version: reported.map_or(KUBERNETES_VERSION.into(), |reported| reported.to_owned().into()),
         git_commit: env!("BINNACLE_COMMIT"),
         git_tree_state: env!("BINNACLE_TREE_STATE"),
         date: option_env!("BINNACLE_BUILD_DATE"),
@@ -95,7 +96,8 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     stand_in::settle(&mut config.storage).await?;
     let front = Front::start().map_err(StartFailure::Runtime)?;
     let features = Arc::new(config.features());
-    let metrics = Metrics::of(&build(&config), &features.gates).map_err(not_registered)?;
+    let metrics =
+        Metrics::of(&build(config.generic.reported_version.as_deref()), &features.gates).map_err(not_registered)?;
     let egress = load_egress(&config, metrics.registry())?;
     let named = Named::load(&config, &egress)?;
     let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
@@ -280,7 +282,11 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let openapi = openapi.with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
-        Arc::new(VersionLink::new(failure_response, build(&config), &features.gates)),
+        Arc::new(VersionLink::new(
+            failure_response,
+            build(config.generic.reported_version.as_deref()),
+            &features.gates,
+        )),
         Arc::new(MetricsLink { metrics: metrics.clone(), exposed: exposed.clone(), resets }),
         Arc::new(HealthMetricsLink { metrics: health_metrics, exposed, resets }),
         Arc::new(aggregator),

@@ -47,6 +47,7 @@ mod stores;
 mod timed_store;
 mod upkeep;
 
+pub use assemble::build;
 pub use binnacle_features::{GateError, Gates, Version};
 pub use server::{Ended, Handle, Server, StartError};
 pub use settings::Settings;

@@ -52,6 +52,41 @@ impl Default for Build {
     }
 }
 
+impl Build {
+    /// Returns what kube-apiserver prints for `--version=raw`.
+    #[must_use]
+    pub fn raw(&self) -> String {
+        let fields = self.fields(None).map(|(key, value)| {
+            let (first, rest) = key.split_at(1);
+            format!("{}{rest}:{value:?}", first.to_ascii_uppercase())
+        });
+        format!("version.Info{{{}}}", fields.join(", "))
+    }
+
+    /// Returns the fields in kube-apiserver's order. `versions` are the emulated one and the one that it is compatible with.
+    fn fields(&self, versions: Option<[Version; 2]>) -> [(&'static str, String); 13] {
+        let part =
+            |n: usize, part: fn(&Version) -> String| versions.map_or(String::new(), |versions| part(&versions[n]));
+        let (major, minor) =
+            (|version: &Version| version.major.to_string(), |version: &Version| version.minor.to_string());
+        [
+            ("major", MAJOR.to_owned()),
+            ("minor", MINOR.to_owned()),
+            ("emulationMajor", part(0, major)),
+            ("emulationMinor", part(0, minor)),
+            ("minCompatibilityMajor", part(1, major)),
+            ("minCompatibilityMinor", part(1, minor)),
+            ("gitVersion", self.git_version.to_string()),
+            ("gitCommit", self.git_commit.to_owned()),
+            ("gitTreeState", self.git_tree_state.to_owned()),
+            ("buildDate", self.date.unwrap_or("1970-01-01T00:00:00Z").to_owned()),
+            ("goVersion", TOOLCHAIN.to_owned()),
+            ("compiler", COMPILER.to_owned()),
+            ("platform", platform()),
+        ]
+    }
+}
+
 /// Serves the version document.
 pub struct VersionLink {
     failure: FailureWriter,
@@ -94,24 +129,24 @@ impl Link for VersionLink {
 
 /// Returns the document with the keys in kube-apiserver's order, written by hand because a map would sort them.
 fn document(build: &Build, emulated: Version, compatible: Version) -> Response {
-    let fields = [
-        ("major", MAJOR.to_owned()),
-        ("minor", MINOR.to_owned()),
-        ("emulationMajor", emulated.major.to_string()),
-        ("emulationMinor", emulated.minor.to_string()),
-        ("minCompatibilityMajor", compatible.major.to_string()),
-        ("minCompatibilityMinor", compatible.minor.to_string()),
-        ("gitVersion", build.git_version.to_string()),
-        ("gitCommit", build.git_commit.to_owned()),
-        ("gitTreeState", build.git_tree_state.to_owned()),
-        ("buildDate", build.date.unwrap_or("1970-01-01T00:00:00Z").to_owned()),
-        ("goVersion", TOOLCHAIN.to_owned()),
-        ("compiler", COMPILER.to_owned()),
-        ("platform", platform()),
-    ];
+    let fields = build.fields(Some([emulated, compatible]));
     let lines: Vec<String> =
         fields.iter().map(|(key, value)| format!("  \"{key}\": {}", serde_json::Value::from(value.as_str()))).collect();
     let mut response = raw_json(&serde_json::Value::Null);
     *response.body_mut() = format!("{{\n{}\n}}", lines.join(",\n")).into();
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_versions_are_written_as_in_go() {
+        let raw = Build { git_commit: "abc", git_tree_state: "clean", ..Build::default() }.raw();
+        let begin = "version.Info{Major:\"1\", Minor:\"36\", EmulationMajor:\"\", EmulationMinor:\"\", \
+                     MinCompatibilityMajor:\"\", MinCompatibilityMinor:\"\", GitVersion:\"v1.36.2\", GitCommit:\"abc\", \
+                     GitTreeState:\"clean\", BuildDate:\"1970-01-01T00:00:00Z\", GoVersion:\"rust";
+        assert!(raw.starts_with(begin) && raw.ends_with("\"}"), "{raw}");
+    }
 }

@@ -36,7 +36,7 @@ pub(super) const GROUP: Group = Group {
 /// Returns the output of `--version`, if it was given and asks for one.
 pub(super) fn version(given: &Given) -> Result<Option<String>, FlagError> {
     match given.text("version").unwrap_or_default() {
-        "raw" => {}
+        "raw" => return Ok(Some(binnacle_apiserver::build(None).raw() + "\n")),
         _ if reported_version(given)?.is_some() => return Ok(None),
         _ if !given.flag("version")? => return Ok(None),
         _ => {}

@@ -433,6 +433,7 @@ fn help_and_version() {
         (&["--help", "--version"], "Global flags:\n\n      --check-config "),
         (&["--version"], "Kubernetes v1.36.2\n"),
         (&["--version=true"], "Kubernetes v1.36.2\n"),
+        (&["--version=raw"], "version.Info{Major:\"1\", Minor:\"36\", "),
     ] {
         match run(arguments) {
             Ok(Command::Print(text)) => assert!(text.contains(want), "{text}"),
