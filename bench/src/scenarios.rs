@@ -1,10 +1,12 @@
 //! The scenarios of the benchmark.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use binnacle_testkit::https::{Client, Handshake};
 use binnacle_testkit::{Authority, Server, TempDir};
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -110,11 +112,12 @@ impl Bench {
         vec![started("start to ready, empty", &self.server)]
     }
 
-    /// Measures a server of its own with the flags that kubeadm writes, and a token file. Nobody sends it a request.
+    /// Measures a server of its own with the flags that kubeadm writes, and a token file. Like a kubelet, the bench asks for
+    /// its health, and nobody asks for anything else.
     async fn configured(&mut self) -> Vec<Row> {
         let (authority, temp) = (Authority::make(), TempDir::new());
-        let [serving, kubelets, proxy, accounts] =
-            ["serving", "kubelets", "front-proxy", "accounts"].map(|name| authority.issue(name));
+        let [serving, kubelets, proxy] = ["serving", "kubelets", "front-proxy"].map(|name| authority.issue(name));
+        let accounts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/jwt/testdata/rsa.pem");
         let tokens = temp.file("tokens.csv", "a-token,somebody,1,\"system:masters\"\n");
         let mut flags = [
             "--allow-privileged=true",
@@ -142,14 +145,22 @@ impl Bench {
                 ("kubelet-client-key", kubelets.1),
                 ("proxy-client-cert-file", proxy.0),
                 ("proxy-client-key-file", proxy.1),
-                ("service-account-key-file", accounts.0),
-                ("service-account-signing-key-file", accounts.1),
+                ("service-account-key-file", accounts.clone()),
+                ("service-account-signing-key-file", accounts),
                 ("token-auth-file", tokens.into()),
             ]
             .map(|(flag, file)| format!("--{flag}={}", file.display())),
         );
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let server = Server::durable_with(&flags);
+        let handshake = Handshake::new(std::fs::read_to_string(authority.ca()).unwrap());
+        for protocol in ["http/1.1", "h2"] {
+            let mut probe = Client::connect(server.address, &handshake.clone().alpn(&[protocol])).await.unwrap();
+            for path in ["/livez", "/readyz"] {
+                let answer = probe.open("GET", path, &[("authorization", "Bearer a-token")], "").await.unwrap();
+                assert_eq!(answer.status(), 200);
+            }
+        }
         tokio::time::sleep(REST).await;
         vec![started("start to ready with a control plane's flags", &server)]
     }

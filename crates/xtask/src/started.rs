@@ -8,14 +8,14 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
 use crate::process::{files, problem};
 use crate::training::Training;
 
 /// Debian's package qemu-user-static has it.
 const EMULATOR: &str = "qemu-x86_64-static";
-/// A flag that only the server has that starts and gets no requests.
+/// A flag that only the server has that is asked for nothing but its health.
 const ALONE: &str = "--token-auth-file";
 
 /// Starts a server in the emulator. `directory` is for files of this function alone.
@@ -65,9 +65,13 @@ impl Program {
         let unreadable = |error| format!("cannot read {}: {error}", path.display());
         let file = object::File::parse(&*bytes).map_err(unreadable)?;
         let mut functions = Vec::new();
-        for symbol in file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0) {
-            let name = symbol.name().map_err(unreadable)?;
-            functions.push((symbol.address(), symbol.size(), name.to_owned()));
+        for symbol in file.symbols().filter(|symbol| symbol.size() > 0) {
+            // Parts that the compiler split off from functions are code of no kind.
+            let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
+            if section.is_some_and(|section| section.kind() == SectionKind::Text) {
+                let name = symbol.name().map_err(unreadable)?;
+                functions.push((symbol.address(), symbol.size(), name.to_owned()));
+            }
         }
         functions.sort();
         Ok(Self(functions))
