@@ -1,4 +1,4 @@
-//! A table as databases write it: comma-separated, with the names of its columns first, bytes as hexadecimal digits.
+//! A table as databases write it: separated by commas or tabs, with the names of its columns first, bytes as hexadecimal digits.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,9 +8,18 @@ use super::{Each, Value, damaged};
 /// Longer lines are refused: twice etcd's largest value with room to spare.
 const MAX_LINE: u64 = 256 << 20;
 
+/// How the fields of a line are told apart.
+#[derive(Clone, Copy)]
+enum Form {
+    /// As psql and others write it: fields may stand in quotes.
+    Commas,
+    /// As MySQL's client writes it with `--batch --raw`: nothing is quoted.
+    Tabs,
+}
+
 /// True if the file begins with the names of kine's columns.
 pub(super) fn is_one(start: &[u8]) -> bool {
-    start.starts_with(b"id,name,") || start.starts_with(b"\"id\",\"name\",")
+    [&b"id,name,"[..], b"\"id\",\"name\",", b"id\tname\t"].iter().any(|names| start.starts_with(names))
 }
 
 /// Reads all rows, with the values of these columns: the first and all but the second and last are numbers.
@@ -18,6 +27,8 @@ pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<(
     let mut input = BufReader::with_capacity(1 << 20, file);
     let mut line = String::new();
     let head = next(&mut input, &mut line)?.unwrap_or_default();
+    let form = Form::of(head);
+    let head = form.fields(head);
     let places = columns.iter().map(|name| {
         let place = head.iter().position(|column| column == name);
         place.ok_or_else(|| damaged(format!("its first line names no column {name}")))
@@ -25,8 +36,9 @@ pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<(
     let places: Vec<usize> = places.collect::<io::Result<_>>()?;
     let width = head.len();
     let mut number = 1;
-    while let Some(fields) = next(&mut input, &mut line)? {
+    while let Some(text) = next(&mut input, &mut line)? {
         number += 1;
+        let fields = form.fields(text);
         if fields.len() != width {
             return Err(damaged(format!("line {number} has {} columns, not {width}", fields.len())));
         }
@@ -40,7 +52,7 @@ pub(super) fn rows(file: File, columns: &[&str], each: Each<'_>) -> io::Result<(
 }
 
 /// Reads a line. `None` at the end.
-fn next(input: &mut BufReader<File>, line: &mut String) -> io::Result<Option<Vec<String>>> {
+fn next<'a>(input: &mut BufReader<File>, line: &'a mut String) -> io::Result<Option<&'a str>> {
     line.clear();
     if input.take(MAX_LINE).read_line(line)? == 0 {
         return Ok(None);
@@ -48,8 +60,39 @@ fn next(input: &mut BufReader<File>, line: &mut String) -> io::Result<Option<Vec
     if !line.ends_with('\n') && line.len() as u64 >= MAX_LINE {
         return Err(damaged("a line is too long"));
     }
-    let text = line.trim_end_matches(['\n', '\r']);
-    Ok(Some(text.split(',').map(|field| field.trim_matches('"').to_owned()).collect()))
+    Ok(Some(line.trim_end_matches(['\n', '\r'])))
+}
+
+// === impl Form ===
+
+impl Form {
+    /// The form of a table whose first line this is.
+    fn of(head: &str) -> Self {
+        if head.contains('\t') { Self::Tabs } else { Self::Commas }
+    }
+
+    fn fields(self, line: &str) -> Vec<String> {
+        match self {
+            Self::Commas => unquoted(line),
+            Self::Tabs => line.split('\t').map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// The fields between commas. A comma in quotes is part of its field, and two quotes in quotes are one.
+fn unquoted(line: &str) -> Vec<String> {
+    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
+    let mut chars = line.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' if quoted && chars.next_if_eq(&'"').is_some() => field.push('"'),
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(std::mem::take(&mut field)),
+            _ => field.push(char),
+        }
+    }
+    fields.push(field);
+    fields
 }
 
 fn value(column: &str, field: &str) -> Option<Value> {
@@ -96,6 +139,9 @@ mod tests {
                 "quoted, digits alone",
             ),
             ("id,value,old,name\n1,,x,/a\n", row(1, "/a", Value::Null), "another order, nothing"),
+            ("id,name,value\n1,\"/a,b\"\"c\",\\x00\n", row(1, "/a,b\"c", bytes(&[0])), "psql, a comma and a quote"),
+            ("id\tname\tvalue\n1\t/a,b\"c\t00FF\n", row(1, "/a,b\"c", bytes(&[0, 255])), "mysql"),
+            ("id\tname\tvalue\n1\t/a\tNULL\n", row(1, "/a", Value::Null), "mysql, nothing"),
         ];
         for (text, want, why) in cases {
             assert_eq!(read(text).expect(why), [want], "{why}");
