@@ -61,7 +61,7 @@ fn doctor_command() -> Command {
         .long_about(
             "Reads every value of a store as the server would, and tells what it could not serve: keys of unknown resources, \
              kinds and versions that it does not know, values that do not decode, encryption that it lacks. An embedded store \
-             must not be in use. Nothing is changed.\n\nExit status: 0 when the server can take the store over, 1 when not.",
+             may be in use: its server is asked. Nothing is changed.\n\nExit status: 0 when the server can take the store over, 1 when not.",
         )
         .arg(store())
         .arg(encryption)
