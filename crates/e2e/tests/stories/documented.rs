@@ -8,7 +8,23 @@ use std::process::{Command, Stdio};
 use binnacle_testkit::{Kubectl, Server, program, tool};
 
 /// Programs and lines that need what a test does not have: a network, other programs, root.
-const LEFT_OUT: &[&str] = &["...", "apt", "etcdctl", "export", "go", "kubectl proxy", "podman", "psql", "skopeo"];
+const LEFT_OUT: &[&str] = &[
+    "...",
+    "apt",
+    "chown",
+    "etcdctl",
+    "export",
+    "go",
+    "kubectl proxy",
+    "mv",
+    "mysql",
+    "npm",
+    "pip",
+    "podman",
+    "psql",
+    "skopeo",
+    "systemctl",
+];
 
 /// A command of a page, in one line.
 struct Documented {
@@ -121,7 +137,7 @@ fn check(root: &Path, text: &str) -> Result<bool, String> {
                 None => Ok(false),
             }
         }
-        ["kubectl" | "openssl" | "cp" | "source" | "until", ..] => Ok(true),
+        ["kubectl" | "openssl" | "cp" | "source" | "timeout", ..] => Ok(true),
         ["cargo", ref words @ ..] => cargo(root, words, flags().collect()),
         ["python3", script, ..] => {
             let source = std::fs::read_to_string(root.join(script)).map_err(|error| format!("{script}: {error}"))?;
