@@ -7,6 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${COMPAT_CACHE:-$here/../target/compat}
 mkdir -p "$cache"
 cache=$(cd "$cache" && pwd)
+[ -z "${COMPAT_LOGS:-}" ] || mkdir -p "$COMPAT_LOGS"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
