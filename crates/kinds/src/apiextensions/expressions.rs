@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use binnacle_cel::Version;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_structural::rules::{Compiled, compile, decl_type};
+use binnacle_structural::rules::{Compiled, compile, decl_type, is_typed};
 use binnacle_structural::{Additional, SchemaType, Size, Structural};
 
 use super::definition::Definition;
@@ -70,7 +70,7 @@ pub(super) struct Subject<'a> {
 /// Validates all expressions of a schema.
 pub(super) fn validate(subject: &Subject<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut walk = Walk { subject, errors, total: 0, expensive: Vec::new() };
-    let scope = Scope { cardinality: Some(1), uncorrelatable: None, untyped_above: false };
+    let scope = Scope { cardinality: Some(1), uncorrelatable: None, rules_above: false, untyped_above: false };
     walk.node(subject.schema, subject.structural, SchemaPosition::root(), scope, path);
     walk.total(path);
 }
@@ -90,7 +90,9 @@ struct Scope<'p> {
     cardinality: Option<u64>,
     /// The topmost schema whose values cannot be matched with their old values.
     uncorrelatable: Option<&'p FieldPath>,
-    /// True if a schema above has rules, and values without a type.
+    /// True if a schema above has rules.
+    rules_above: bool,
+    /// True if a schema above has values without a type, and rules that would need it are on it or further above.
     untyped_above: bool,
 }
 
@@ -100,12 +102,13 @@ impl Walk<'_, '_> {
             return;
         }
         let is_resource = place.is_root || node.embedded;
-        let untyped = scope.untyped_above || !node.rules.is_empty() && decl_type(node, is_resource).is_none();
+        let in_rules = scope.rules_above || !node.rules.is_empty();
+        let untyped = scope.untyped_above || in_rules && !is_typed(node);
         let cardinality = match (scope.cardinality, max_elements(node)) {
             (Some(above), Some(here)) => Some(above.saturating_mul(here)),
             _ => None,
         };
-        let below = Scope { cardinality, untyped_above: untyped, ..scope };
+        let below = Scope { cardinality, rules_above: in_rules, untyped_above: untyped, ..scope };
         if let (Some(additional), Some(of_node)) = (schema::additional(schema), node.additional_schema()) {
             let place = place.of_additional();
             self.node(additional, of_node, place, below, &path.child("additionalProperties"));
@@ -304,6 +307,21 @@ mod tests {
             list(20_000_000, rule("self == 'a'")),
             &[
                 "s.properties[x].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of ",
+            ],
+        );
+        // Rules below a value without a type are accepted, and do not run, but not if there are rules above it.
+        let below = |mut schema: Value| {
+            let untyped = value!({"x-kubernetes-preserve-unknown-fields": true, "properties": {
+                "b": {"type": "string", "x-kubernetes-validations": [{"rule": "true"}]},
+            }});
+            schema.make_at(&["properties"]).insert("a", untyped);
+            schema
+        };
+        check(below(value!({"type": "object"})), &[]);
+        check(
+            below(value!({"type": "object", "x-kubernetes-validations": [{"rule": "true"}]})),
+            &[
+                "s.properties[x].properties[a].properties[b].x-kubernetes-validations: Internal error: internal error: failed to construct type information",
             ],
         );
         let any =

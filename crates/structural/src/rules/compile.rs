@@ -6,7 +6,7 @@ use std::time::Instant;
 use binnacle_cel::{Ast, DeclType, Environment, Program, Type, Version};
 use binnacle_meta::Text;
 
-use super::types::decl_type;
+use super::types::{decl_type, has_elements, is_field, is_typed};
 use crate::metrics;
 use crate::structural::{Rule, Structural};
 
@@ -63,42 +63,34 @@ impl Rules {
         if !schema.has_rules() {
             return None;
         }
-        if decl_type(schema, is_root).is_some() {
-            return Some(Self { root: Node::new(schema, is_root)? });
-        }
-        // Rules on a schema without a type cannot run, which is reported for each value; rules below do not run either.
-        let node = Node {
-            schema: schema.clone(),
-            ty: None,
-            rules: Vec::new(),
-            items: None,
-            additional: None,
-            properties: Vec::new(),
-        };
-        (!schema.rules.is_empty()).then_some(Self { root: node })
+        Some(Self { root: Node::new(schema, is_root, is_typed(schema))? })
     }
 }
 
 impl Node {
-    /// Returns `None` if no rules can run. `is_resource` is true for schemas of resources, which have unlisted members.
-    fn new(schema: &Arc<Structural>, is_resource: bool) -> Option<Self> {
-        let below = |schema: Option<&Arc<Structural>>| {
+    /// Returns `None` if there are no rules. `is_resource` is true for schemas of resources, which have unlisted members.
+    ///
+    /// As in kube-apiserver, rules in fields that rules above cannot access do not run. Otherwise, rules on values
+    /// without a type cannot run (`is_typed` is false), which is reported for each value.
+    fn new(schema: &Arc<Structural>, is_resource: bool, is_typed: bool) -> Option<Self> {
+        let below = |schema: Option<&Arc<Structural>>, is_typed: bool| {
             let schema = schema.filter(|schema| schema.has_rules())?;
-            Some(Box::new(Self::new(schema, schema.embedded)?))
+            Some(Box::new(Self::new(schema, schema.embedded, is_typed)?))
         };
-        let items = below(schema.items.as_ref());
-        let additional = below(schema.additional_schema());
-        let with_rules = schema.properties().filter(|(_, property)| property.has_rules());
-        let properties = with_rules.filter_map(|(name, property)| Some((name.clone(), *below(Some(property))?)));
+        let has_elements = is_typed && has_elements(schema);
+        let items = below(schema.items.as_ref(), has_elements);
+        let additional = below(schema.additional_schema(), has_elements);
+        let fields = schema.properties().filter(|(name, property)| is_field(schema, is_typed, name, property));
+        let properties = fields.filter_map(|(name, property)| Some((name.clone(), *below(Some(property), true)?)));
         let properties: Vec<_> = properties.collect();
         let (mut ty, mut rules) = (None, Vec::new());
-        if !schema.rules.is_empty() {
+        if is_typed && !schema.rules.is_empty() {
             let own = decl_type(schema, is_resource)?;
             let compiled = compile(schema, &own, &|_, _| Version::STORED);
             rules = schema.rules.iter().cloned().zip(compiled).collect();
             ty = Some(own);
         }
-        let empty = rules.is_empty() && items.is_none() && additional.is_none() && properties.is_empty();
+        let empty = schema.rules.is_empty() && items.is_none() && additional.is_none() && properties.is_empty();
         (!empty).then(|| Self { schema: schema.clone(), ty, rules, items, additional, properties })
     }
 }

@@ -104,6 +104,38 @@ fn failures() {
 }
 
 #[test]
+fn rules_that_nothing_can_reach() {
+    let rule = value!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]});
+    let below = |mut schema: Value| {
+        schema.make_at(&["properties"]).insert("a", rule.clone());
+        schema
+    };
+    let list = |items: Value| value!({"type": "array", "items": items});
+    let untyped = below(value!({"x-kubernetes-preserve-unknown-fields": true}));
+    let typed = below(value!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    for (x, new, runs, why) in [
+        (typed.clone(), value!({"a": 1i64}), true, "an object"),
+        (untyped.clone(), value!({"a": 1i64}), false, "a value without a type"),
+        (list(typed), value!([{"a": 1i64}]), true, "objects"),
+        (list(untyped.clone()), value!([{"a": 1i64}]), false, "values without a type"),
+        (
+            value!({"type": "object", "additionalProperties": untyped}),
+            value!({"k": {"a": 1i64}}),
+            false,
+            "values without a type by name",
+        ),
+        (below(value!({"x-kubernetes-int-or-string": true})), value!({"a": 1i64}), false, "no object at all"),
+    ] {
+        let mut object = value!({"y": 1i64});
+        object.make_object().insert("x", new);
+        let mut schema = of(x);
+        schema.make_at(&["properties"]).insert("y", rule.clone());
+        let found = texts(&judge(schema, object, None).errors);
+        assert_eq!(found.len(), 1 + usize::from(runs), "{why}: {found:?}");
+    }
+}
+
+#[test]
 fn transitions() {
     let schema = || {
         value!({"type": "object", "properties": {

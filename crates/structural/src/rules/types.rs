@@ -22,6 +22,31 @@ pub fn decl_type(schema: &Structural, is_root: bool) -> Option<DeclType> {
     convert(schema, is_root, Name(None))
 }
 
+/// Returns true if rules can access values of a schema, that is, if [`decl_type`] returns a type.
+pub fn is_typed(schema: &Structural) -> bool {
+    if schema.int_or_string {
+        return true;
+    }
+    match (&schema.kind, &schema.items, schema.additional_schema()) {
+        (None | Some(SchemaType::Other(_)), ..) | (Some(SchemaType::Array), None, _) => false,
+        (Some(SchemaType::Array), Some(below), _) | (Some(SchemaType::Object), _, Some(below)) => is_typed(below),
+        _ => true,
+    }
+}
+
+/// Returns true if the CEL type of a schema has elements: a list, or a map.
+pub(super) fn has_elements(schema: &Structural) -> bool {
+    let is_map = schema.is(&SchemaType::Object) && schema.additional_schema().is_some();
+    !schema.int_or_string && (is_map || schema.is(&SchemaType::Array))
+}
+
+/// Returns true if the CEL type of a schema, if that `has_type`, has a field for this property.
+pub(super) fn is_field(schema: &Structural, has_type: bool, name: &str, property: &Structural) -> bool {
+    let is_object = schema.is(&SchemaType::Object) && schema.additional_schema().is_none() && !schema.int_or_string;
+    // A property whose name CEL cannot write is a value of its own.
+    (has_type && is_object || escape(name).is_none()) && is_typed(property)
+}
+
 /// The path of an object, which is the name of its type.
 #[derive(Clone, Copy)]
 struct Name<'n>(Option<(&'n Name<'n>, &'n str)>);
