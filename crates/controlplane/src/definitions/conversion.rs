@@ -116,8 +116,36 @@ impl ConversionWebhook {
         converted_objects(&review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
 
-    /// Calls the webhook, and compares its objects with the originals.
+    /// Asks for all objects at once, and if the answer is not a conversion of all of them, for one after the other:
+    /// kube-apiserver always does, so its errors are about one object, and webhooks may know no more than one.
+    async fn ask_for_all(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, String> {
+        match self.ask(version, objects, wanted).await {
+            Err((failure, _)) if objects.len() > 1 && failure != Failure::Call => {}
+            answered => return answered.map_err(|(_, why)| why),
+        }
+        let mut converted = Vec::with_capacity(objects.len());
+        for object in objects {
+            let one = self.ask(version, std::slice::from_ref(object), wanted).await;
+            converted.extend(one.map_err(|(_, why)| why)?);
+        }
+        Ok(converted)
+    }
+
+    /// Calls the webhook, and counts the call.
     async fn ask(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
+        let begun = Instant::now();
+        let answered = self.convert_with(version, objects, wanted).await;
+        self.metrics.asked(answered.as_ref().err().map(|(failure, _)| *failure), begun.elapsed());
+        answered
+    }
+
+    /// Calls the webhook, and compares its objects with the originals.
+    async fn convert_with(
+        &self,
+        version: &str,
+        objects: &[Value],
+        wanted: &str,
+    ) -> Result<Vec<Value>, (Failure, String)> {
         let webhook = format!("conversion webhook for {}", objects.first().map(kind_of).unwrap_or_default());
         let answered = self.call(version, objects, wanted).await;
         let converted = answered.map_err(|(failure, why)| (failure, format!("{webhook} failed: {why}")))?;
@@ -147,11 +175,7 @@ impl Converter for ConversionWebhook {
             let (from, to) = (version_of(first.str_at(&["apiVersion"])).to_owned(), version_of(&wanted));
             let begun = Instant::now();
             let converted = match self.review_version() {
-                Ok(version) => {
-                    let answered = self.ask(version, &objects, &wanted).await;
-                    self.metrics.asked(answered.as_ref().err().map(|(failure, _)| *failure), begun.elapsed());
-                    answered.map_err(|(_, why)| why)
-                }
+                Ok(version) => self.ask_for_all(version, &objects, &wanted).await,
                 Err(why) => Err(why),
             };
             self.metrics.converted(&self.definition, [&from, to], converted.is_ok(), begun.elapsed());

@@ -174,7 +174,10 @@ async fn anything_is_answered() {
         *mood.lock() = bad;
         define(&server, &group, &hook).await;
         let (v1, v2) = (place(&group, "v1"), place(&group, "v2"));
-        assert_eq!(send(&server, "POST", &v1, &thing(&group, "v1", "one")).await.0, 201, "{name}");
+        // Errors about lists are those about their first object.
+        for object in ["one", "two"] {
+            assert_eq!(send(&server, "POST", &v1, &thing(&group, "v1", object)).await.0, 201, "{name}");
+        }
         let change = json!({"spec": {"n": 2}});
         for (method, path, body) in [
             ("GET", format!("{v2}/one"), Value::Null),
@@ -199,6 +202,25 @@ async fn anything_is_answered() {
             assert_eq!(done.0, 200, "{name} {method} {path}: {}", done.1);
         }
     }
+}
+
+/// A webhook that converts only the first object of a review is asked for one at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_at_a_time() {
+    let server = Server::ephemeral();
+    let (hook, mood) = moody().await;
+    *mood.lock() = |request| {
+        let mut review = converted(request);
+        review["response"]["convertedObjects"].as_array_mut().unwrap().truncate(1);
+        Some(review)
+    };
+    let group = "single.shop.test";
+    define(&server, group, &hook).await;
+    for name in ["one", "two", "three"] {
+        assert_eq!(send(&server, "POST", &place(group, "v1"), &thing(group, "v1", name)).await.0, 201, "{name}");
+    }
+    let (status, list) = send(&server, "GET", &place(group, "v2"), &Value::Null).await;
+    assert_eq!((status, list["items"].as_array().map(Vec::len)), (200, Some(3)), "{list}");
 }
 
 /// Connections that break before or within an answer, and an endless answer.
