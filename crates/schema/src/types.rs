@@ -26,6 +26,9 @@ pub struct Message {
     /// The type of members that are not among the fields: custom resources may preserve unknown ones. `None` if these
     /// are not allowed, as in all built-in kinds.
     pub others: Option<Box<Ty>>,
+    /// The type of list elements in a schema of a custom resource that has no `type`, so that scalars and lists are
+    /// allowed as well as objects. `None` if only objects are.
+    pub untyped: Option<Box<Ty>>,
     /// `x-kubernetes-unions`, published but not enforced.
     pub unions: Cow<'static, [Union]>,
     /// Go's types of fields whose [`Ty`] does not determine them, by JSON name, for the errors of Go's decoder.
@@ -198,6 +201,7 @@ impl Message {
             fields,
             atomic: false,
             others: None,
+            untyped: None,
             unions: Cow::Borrowed(&[]),
             go_types: &[],
             plan: OnceLock::new(),
@@ -217,6 +221,7 @@ impl Message {
             fields: Cow::Borrowed(fields),
             atomic,
             others: None,
+            untyped: None,
             unions: Cow::Borrowed(unions),
             go_types: &[],
             plan: OnceLock::new(),

@@ -136,7 +136,7 @@ fn compare(
             let (old, new_items) = (old.and_then(Value::as_list), new.and_then(Value::as_list));
             compare_lists(element, relation, old.unwrap_or(&[]), new_items.unwrap_or(&[]))?
         }
-        Shape::Deduced => compare_deduced(old, new)?,
+        _ if shape.is_deduced() => compare_deduced(shape, old, new, level)?,
         _ => compare_members(shape, old.and_then(Value::as_object), new.and_then(Value::as_object), level)?,
     };
     let nothing_below = |value: Option<&Value>| match value {
@@ -165,15 +165,20 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
     }
 }
 
-/// Compares values without a schema: each side is of the kind of its value, and a change of kind is a change of both.
-fn compare_deduced(old: Option<&Value>, new: Option<&Value>) -> Result<Difference, SchemaErrors> {
+/// Compares values without a type: each side is of the kind of its value, and a change of kind is a change of both.
+fn compare_deduced(
+    shape: Shape<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    level: Level<'_>,
+) -> Result<Difference, SchemaErrors> {
     let as_kind = |kind: ValueShape| match kind {
         ValueShape::Map | ValueShape::Any => {
             let (old_members, new_members) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
             if old_members.is_none_or(Object::is_empty) && new_members.is_none_or(Object::is_empty) {
                 return Ok(leaf(old, new));
             }
-            compare_members(Shape::Deduced, old_members, new_members, Level::Below)
+            compare_members(shape, old_members, new_members, level)
         }
         ValueShape::Scalar | ValueShape::List => Ok(leaf(old, new)),
     };
@@ -248,7 +253,7 @@ impl Members<'_, '_> {
             return Ok(());
         }
         let (shape, old, new) = match self.shape {
-            Shape::Struct { message, .. } => match message.field(name, self.hint) {
+            Shape::Struct { message, .. } | Shape::Untyped { message, .. } => match message.field(name, self.hint) {
                 Some((index, field)) => {
                     self.hint = index + 1;
                     let shown = |there: bool| if there { zero(field) } else { None };

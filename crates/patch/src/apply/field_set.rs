@@ -17,7 +17,7 @@ pub(super) fn of_value(shape: Shape<'_>, value: &Value) -> Set {
 fn below(shape: Shape<'_>, value: &Value) -> (bool, Set) {
     match shape {
         shape if shape.is_leaf() => (true, Set::default()),
-        Shape::Deduced => match ValueShape::of(value) {
+        _ if shape.is_deduced() => match ValueShape::of(value) {
             ValueShape::Scalar | ValueShape::List => (true, Set::default()),
             ValueShape::Map | ValueShape::Any => (false, members(shape, value.as_object())),
         },
@@ -37,7 +37,7 @@ fn members(shape: Shape<'_>, object: Option<&Object>) -> Set {
             _ => false,
         };
         // Named fields of structs are owned through their contents, members of maps also by themselves.
-        member |= !matches!(shape, Shape::Struct { message, .. } if message.get(name).is_some());
+        member |= !shape.names(name);
         if member || !children.is_empty() {
             nodes.push(Node { element: PathElement::Field(name.clone()), member, children });
         }
@@ -69,10 +69,7 @@ impl Set {
     pub(super) fn with_named_fields(mut self, shape: Option<Shape<'_>>) -> Self {
         for node in &mut self.nodes {
             let (named, below) = match (&node.element, shape) {
-                (PathElement::Field(name), Some(shape @ Shape::Struct { message, .. })) => {
-                    (message.get(name).is_some(), shape.member(name))
-                }
-                (PathElement::Field(name), Some(shape)) => (false, shape.member(name)),
+                (PathElement::Field(name), Some(shape)) => (shape.names(name), shape.member(name)),
                 (PathElement::Key(_), Some(shape)) => (false, shape.element()),
                 _ => (false, None),
             };
@@ -92,7 +89,8 @@ impl Set {
                 _ => shape.element(),
             };
             match below {
-                Some(Shape::Scalar(_) | Shape::Deduced) | None => {}
+                Some(Shape::Scalar(_)) | None => {}
+                Some(below) if below.is_free() => {}
                 Some(below) if node.children.is_empty() => _ = below,
                 Some(below) if below.is_leaf() => {
                     node.member = true;

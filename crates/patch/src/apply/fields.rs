@@ -202,7 +202,8 @@ impl<'t> Reader<'t> {
                 _ => shape.element(),
             };
             match below {
-                None | Some(Shape::Scalar(_) | Shape::Deduced) => self.pass()?,
+                None | Some(Shape::Scalar(_)) => self.pass()?,
+                Some(below) if below.is_free() => self.pass()?,
                 Some(below) if below.is_leaf() => {
                     if !self.text[self.at..].starts_with("{}") {
                         return Ok(true);

@@ -17,7 +17,7 @@ pub(super) fn merge(
 ) -> Result<Option<Value>, SchemaErrors> {
     // Without a schema, the configuration's value decides; lists and scalars replace.
     let leaf = match shape {
-        Shape::Deduced => {
+        _ if shape.is_deduced() => {
             matches!(config.or(live).map(ValueShape::of), Some(ValueShape::Scalar | ValueShape::List) | None)
         }
         _ => shape.is_leaf(),
@@ -25,7 +25,7 @@ pub(super) fn merge(
     let empty = |value: Option<&Value>| match value {
         Some(Value::Object(object)) => object.is_empty(),
         // As the map that the configuration wants, a list is none. Null wants one, too, and keeps members.
-        Some(Value::List(items)) => matches!(shape, Shape::Deduced) || items.is_empty(),
+        Some(Value::List(items)) => shape.is_deduced() || items.is_empty(),
         _ => true,
     };
     if leaf || (empty(live) && empty(config)) {
@@ -168,9 +168,8 @@ fn merge_lists(
 pub(super) fn remove(shape: Shape<'_>, value: &Value, fields: &Set) -> Option<Value> {
     match (shape, value) {
         (Shape::Scalar(_), value) => Some(value.clone()),
-        (Shape::Deduced, Value::Object(object)) => remove_members(shape, object, fields),
-        (Shape::Deduced, Value::List(_) | Value::Null) => None,
-        (Shape::Deduced, value) => Some(value.clone()),
+        (shape, Value::List(_) | Value::Null) if shape.is_deduced() => None,
+        (shape, value) if shape.is_deduced() && !matches!(value, Value::Object(_)) => Some(value.clone()),
         (shape, _) if shape.is_leaf() => None,
         (Shape::List { element, relation }, Value::List(items)) => remove_elements(element, relation, items, fields),
         (_, Value::Object(object)) => remove_members(shape, object, fields),

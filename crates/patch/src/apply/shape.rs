@@ -15,6 +15,11 @@ pub(super) enum Shape<'s> {
     Opaque,
     /// Deduced from the value: objects by members, lists and scalars as a whole.
     Deduced,
+    /// As `Deduced`, with a schema for members and elements.
+    Untyped {
+        message: &'s Message,
+        element: &'s Ty,
+    },
     Struct {
         message: &'s Message,
         atomic: bool,
@@ -49,7 +54,10 @@ pub(super) enum ValueShape {
 
 impl<'s> Shape<'s> {
     pub(super) fn of_message(message: &'s Message) -> Self {
-        Self::Struct { message, atomic: message.atomic }
+        match &message.untyped {
+            Some(element) => Self::Untyped { message, element },
+            None => Self::Struct { message, atomic: message.atomic },
+        }
     }
 
     /// The list type of the field precedes that of its type.
@@ -99,14 +107,44 @@ impl<'s> Shape<'s> {
             Self::Scalar(_) | Self::Opaque => true,
             Self::Struct { atomic, .. } | Self::Map { atomic, .. } => *atomic,
             Self::List { relation, .. } => matches!(relation, Relation::Atomic),
-            Self::Deduced => false,
+            Self::Deduced | Self::Untyped { .. } => false,
+        }
+    }
+
+    /// Returns true if the value decides whether it is owned as a whole.
+    pub(super) fn is_deduced(&self) -> bool {
+        matches!(self, Self::Deduced | Self::Untyped { .. })
+    }
+
+    /// Returns true if this is a map of untyped values without named fields. kube-apiserver does not adapt sets to
+    /// these.
+    pub(super) fn is_free(&self) -> bool {
+        let value = match self {
+            Self::Deduced => return true,
+            Self::Map { value, .. } => Some(*value),
+            Self::Struct { message, .. } | Self::Untyped { message, .. } if message.fields.is_empty() => {
+                message.others.as_deref()
+            }
+            _ => None,
+        };
+        value.is_some_and(|value| match Self::of_type(value) {
+            Self::Scalar(ty) => matches!(ty, Ty::Time),
+            shape => shape.is_deduced(),
+        })
+    }
+
+    /// Returns true if a schema names this member.
+    pub(super) fn names(&self, name: &str) -> bool {
+        match self {
+            Self::Struct { message, .. } | Self::Untyped { message, .. } => message.get(name).is_some(),
+            _ => false,
         }
     }
 
     /// Returns the shape of a member; `None` if the schema does not have it.
     pub(super) fn member(&self, name: &str) -> Option<Self> {
         match self {
-            Self::Struct { message, .. } => {
+            Self::Struct { message, .. } | Self::Untyped { message, .. } => {
                 let field = message.get(name).map(Self::of_field);
                 field.or_else(|| message.others.as_deref().map(Self::of_type))
             }

@@ -32,8 +32,8 @@ pub fn merge_unowned(message: &Message, live: &Value, config: &Value) -> Result<
 /// skipped.
 fn atomics(shape: Shape<'_>, value: &Value, path: &mut Vec<PathElement>, found: &mut Vec<String>) {
     match (shape, value) {
-        (Shape::Struct { message, atomic }, Value::Object(object)) => {
-            if atomic {
+        (Shape::Struct { message, .. } | Shape::Untyped { message, .. }, Value::Object(object)) => {
+            if shape.is_leaf() {
                 found.push(text(path));
             }
             for (name, value) in object.iter() {
@@ -55,6 +55,9 @@ fn atomics(shape: Shape<'_>, value: &Value, path: &mut Vec<PathElement>, found: 
                 atomics(Shape::of_type(element), item, path, found);
                 path.pop();
             }
+        }
+        (Shape::Untyped { element, .. }, list) => {
+            atomics(Shape::List { element, relation: Relation::Atomic }, list, path, found);
         }
         _ => {}
     }

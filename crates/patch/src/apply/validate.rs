@@ -60,6 +60,11 @@ impl Walk {
         match shape {
             _ if value.is_null() => {}
             Shape::Opaque | Shape::Deduced => {}
+            Shape::Untyped { element, .. } => match value {
+                Value::Object(object) => self.check_members(shape, object),
+                Value::List(items) => self.check_items(element, Relation::Atomic, items),
+                _ => {}
+            },
             Shape::Scalar(ty) => {
                 if let Some(message) = wrong_scalar(ty, value) {
                     self.error(message);
