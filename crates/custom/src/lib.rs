@@ -16,6 +16,6 @@ mod strategy;
 mod types;
 
 pub use definition::{Definition, Names, Version};
-pub use schemas::Schemas;
+pub use schemas::{Schemas, StructuralRules};
 pub use source::{SchemaOrigin, SchemaReader, SchemaSource};
 pub use types::{CustomKinds, types};

@@ -20,6 +20,8 @@ pub(crate) struct VersionSchema {
     pub(crate) stored: Text,
     /// The schemas of all versions, by `apiVersion`.
     pub(crate) versions: Arc<[(Text, Arc<LazySchema>)]>,
+    /// The `apiVersion` of each version that has a status of its own.
+    pub(crate) with_status: Arc<[Text]>,
 }
 
 impl VersionSchema {
@@ -93,6 +95,10 @@ impl CustomSchema for VersionSchema {
         &self.stored
     }
 
+    fn has_status(&self, api_version: &str) -> bool {
+        self.with_status.iter().any(|version| version == api_version)
+    }
+
     fn read_given(&self, object: &mut Value) -> Result<(), String> {
         let schema = self.of_object(object)?;
         schema.read(object, self.reading(true)).map_err(|error| error.to_string())?;
@@ -109,14 +115,13 @@ impl CustomSchema for VersionSchema {
         self.of_object(object).is_ok_and(|schema| schema.set_defaults(object))
     }
 
+    fn prunes_defaults(&self) -> bool {
+        self.schema.resource().prunes_defaults()
+    }
+
     fn read_applied(&self, object: &mut Value) -> Result<bool, String> {
-        let reading = Reading { applied: true, ..self.reading(false) };
-        let mut pruned = object.clone();
-        for (object, keep_unknown) in [(&mut pruned, false), (&mut *object, true)] {
-            let read = self.schema.resource().read(object, Reading { keep_unknown, ..reading });
-            read.map_err(|error| error.to_string())?;
-        }
-        let is_unpruned = pruned != *object;
-        Ok(is_unpruned)
+        let (schema, reading) = (self.schema.resource(), Reading { applied: true, ..self.reading(false) });
+        schema.read(object, reading).map_err(|error| error.to_string())?;
+        Ok(!self.preserve_unknown && schema.prunes_applied(object))
     }
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Message, MessageRef, MessageSource, Value, json};
 use binnacle_structural::resource::ResourceSchema;
-use binnacle_structural::{Interner, Structural, defaults};
+use binnacle_structural::{Interner, Structural, Typing, defaults};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -14,13 +15,17 @@ use crate::source::SchemaSource;
 
 /// A cache of the versions' schemas. Equal schemas of versions and definitions share everything, others share equal
 /// parts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Schemas(Arc<Shared>);
 
-#[derive(Debug, Default)]
+/// Returns the reasons why a schema is not structural.
+pub type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
+
+#[derive(Debug)]
 struct Shared {
     interner: Interner,
     table: Mutex<Table>,
+    structure: StructuralRules,
 }
 
 /// A table of weak references. Dead ones are removed when the table has doubled.
@@ -36,6 +41,9 @@ const SMALLEST_SWEEP: usize = 64;
 /// `openAPIV3Schema` of one version.
 pub(crate) struct LazySchema {
     source: Option<SchemaSource>,
+    /// True for definitions that preserve unknown fields, which only v1beta1 could create. Their schemas need not be
+    /// structural.
+    preserve_unknown: bool,
     shared: Arc<Shared>,
     resource: OnceLock<Arc<ResourceSchema>>,
 }
@@ -55,13 +63,15 @@ impl Table {
 }
 
 impl Schemas {
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(structure: StructuralRules) -> Self {
+        Self(Arc::new(Shared { interner: Interner::default(), table: Mutex::default(), structure }))
     }
 
     /// Returns the schema of a version, which is not read yet; without a source, the schema of a version that has none.
-    pub(crate) fn of(&self, source: Option<&SchemaSource>) -> Arc<LazySchema> {
-        Arc::new(LazySchema { source: source.cloned(), shared: self.0.clone(), resource: OnceLock::new() })
+    /// `preserve_unknown` is that of the definition.
+    pub(crate) fn of(&self, source: Option<&SchemaSource>, preserve_unknown: bool) -> Arc<LazySchema> {
+        let (source, shared) = (source.cloned(), self.0.clone());
+        Arc::new(LazySchema { source, preserve_unknown, shared, resource: OnceLock::new() })
     }
 
     /// Returns the number of schemas that were read and are in use.
@@ -79,14 +89,17 @@ impl Schemas {
 
 impl Shared {
     /// Returns the schema for objects; that of an equal tree if this is in use.
-    fn of(&self, tree: Option<&Value>) -> Arc<ResourceSchema> {
+    fn of(&self, tree: Option<&Value>, preserve_unknown: bool) -> Arc<ResourceSchema> {
         // No text has this hash.
-        let hash = tree.map_or([0; 32], |tree| Sha256::digest(json::to_string(tree)).into());
+        let hash = tree.map_or([0; 32], |tree| {
+            let hash = Sha256::new().chain_update(json::to_string(tree));
+            if preserve_unknown { hash.chain_update("preserving").finalize() } else { hash.finalize() }.into()
+        });
         let known = |table: &Table| table.by_hash.get(&hash).and_then(Weak::upgrade);
         if let Some(known) = known(&self.table.lock()) {
             return known;
         }
-        let made = Arc::new(self.make(tree));
+        let made = Arc::new(self.make(tree, preserve_unknown));
         let mut table = self.table.lock();
         if let Some(known) = known(&table) {
             return known;
@@ -98,7 +111,7 @@ impl Shared {
         made
     }
 
-    fn make(&self, tree: Option<&Value>) -> ResourceSchema {
+    fn make(&self, tree: Option<&Value>, preserve_unknown: bool) -> ResourceSchema {
         let object_meta = MessageRef::Static(binnacle_apimachinery::object_meta());
         let schema = tree.and_then(|tree| match Structural::parse(tree, &self.interner) {
             Ok(schema) => Some(defaults::pruned(&schema, &object_meta, &self.interner)),
@@ -107,14 +120,20 @@ impl Shared {
                 None
             }
         });
-        ResourceSchema::new(schema, object_meta)
+        let is_structural = || tree.is_some_and(|tree| (self.structure)(tree, &FieldPath::root()).is_empty());
+        let typing = match preserve_unknown {
+            false => Typing::Schema,
+            true if is_structural() => Typing::Preserving,
+            true => Typing::Nothing,
+        };
+        ResourceSchema::new(schema, object_meta).with_typing(typing)
     }
 }
 
 impl LazySchema {
     /// Returns the schema for stored objects.
     pub(crate) fn resource(&self) -> &ResourceSchema {
-        self.resource.get_or_init(|| self.shared.of(self.tree().as_ref()))
+        self.resource.get_or_init(|| self.shared.of(self.tree().as_ref(), self.preserve_unknown))
     }
 
     /// Returns the schema as it is in the definition.
@@ -144,7 +163,7 @@ mod tests {
 
     #[test]
     fn equal_schemas_are_one_until_nobody_uses_them() {
-        let schemas = Schemas::new();
+        let schemas = Schemas::new(|_, _| FieldErrors::new());
         let schema = |name: &str| {
             let mut schema = value!({"type": "object", "properties": {"spec": {"type": "object"}}});
             schema.make_at(&["properties"]).insert(name, value!({"type": "integer", "default": 1i64}));
@@ -156,8 +175,8 @@ mod tests {
             object.make_at(&["spec"]).insert("versions", vec![version]);
             Definition::read(&object).versions.remove(0)
         });
-        let [first, same, other] = versions.each_ref().map(|version| schemas.of(version.schema.as_ref()));
-        let none = schemas.of(None);
+        let [first, same, other] = versions.each_ref().map(|version| schemas.of(version.schema.as_ref(), false));
+        let none = schemas.of(None, false);
         assert_eq!(first.tree(), Some(schema("a")));
         assert_eq!(none.tree(), None);
         // No schema is made before its first use.

@@ -28,7 +28,7 @@ pub fn types(
     let Some(storage) = definition.storage_version() else { return Vec::new() };
     let of = |version: &Version| match version.schema.as_ref().and_then(|schema| schema.unsupported.as_ref()) {
         Some(error) => Err(error.to_string()),
-        None => Ok(schemas.of(version.schema.as_ref())),
+        None => Ok(schemas.of(version.schema.as_ref(), definition.preserve_unknown)),
     };
     let schemas: Vec<(&Version, Result<Arc<LazySchema>, String>)> =
         definition.versions.iter().map(|version| (version, of(version))).collect();
@@ -43,7 +43,9 @@ pub fn types(
         let path = version.scale.as_ref().map(|scale| Text::from(members(&scale.spec_replicas).join(".")));
         (Text::from(format!("{}/{}", definition.group, version.name)), path)
     });
-    let others = Others { schemas: named.collect(), replicas: replicas.collect(), converter };
+    let with_status = definition.versions.iter().filter(|version| version.status);
+    let with_status = with_status.map(|version| format!("{}/{}", definition.group, version.name).into()).collect();
+    let others = Others { schemas: named.collect(), with_status, replicas: replicas.collect(), converter };
     let kinds: Arc<dyn Kinds> = Arc::new(CustomKinds {
         group: definition.group.clone(),
         kind: definition.accepted.kind.clone(),
@@ -63,6 +65,8 @@ pub fn types(
 struct Others<'a> {
     /// The schemas by `apiVersion`.
     schemas: Arc<[(Text, Arc<LazySchema>)]>,
+    /// The `apiVersion` of each version that has a status.
+    with_status: Arc<[Text]>,
     /// The paths of the replicas by `apiVersion`.
     replicas: Arc<[(Text, Option<Text>)]>,
     converter: Option<&'a Arc<dyn Converter>>,
@@ -134,6 +138,7 @@ fn kind_type(
         converter: others.converter.cloned(),
         stored: api_version(storage),
         versions: others.schemas.clone(),
+        with_status: others.with_status.clone(),
     };
     let stored = StoredType {
         storage: place,

@@ -171,4 +171,8 @@ impl apply::Versions for Versions<'_> {
         converted.make_object().insert("apiVersion", api_version);
         Some((converted, message))
     }
+
+    fn has_status(&self, api_version: &str) -> bool {
+        self.resource.collection.kind.custom.as_ref().is_some_and(|custom| custom.has_status(api_version))
+    }
 }

@@ -50,6 +50,12 @@ pub trait Versions {
     /// there. `None` for versions that are not served. Objects are converted from the version of the request and, if a
     /// manager applied through another one, back from there.
     fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)>;
+
+    /// Returns true if a version of a custom resource has a status of its own, so that writes of the status through
+    /// another version reset the same fields there.
+    fn has_status(&self, _api_version: &str) -> bool {
+        false
+    }
 }
 
 /// Checks that `metadata.managedFields` can be decoded; the error is in kube-apiserver's words.

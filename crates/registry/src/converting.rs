@@ -158,6 +158,9 @@ mod tests {
         fn stored_version(&self) -> &str {
             "g/v1"
         }
+        fn has_status(&self, _: &str) -> bool {
+            false
+        }
         fn read_given(&self, _: &mut Value) -> Result<(), String> {
             Ok(())
         }
@@ -165,6 +168,9 @@ mod tests {
             Ok(())
         }
         fn set_defaults(&self, _: &mut Value) -> bool {
+            false
+        }
+        fn prunes_defaults(&self) -> bool {
             false
         }
         fn read_applied(&self, _: &mut Value) -> Result<bool, String> {

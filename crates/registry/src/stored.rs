@@ -31,10 +31,13 @@ impl Collection {
         Ok(value)
     }
 
-    /// Prunes a custom object that admission has changed by its schema. Before a conversion, this is left to the schema
-    /// of the storage version, and malformed metadata is an error.
+    /// Prunes a custom object by its schema, if admission, an apply or defaults have put in what the schema forbids.
+    /// Before a conversion, this is left to the schema of the storage version, and malformed metadata is an error.
     pub(crate) fn prune_admitted(&self, context: &Context, object: &mut Value) -> Result<(), Status> {
-        let Some(custom) = self.kind.custom.as_ref().filter(|_| context.notes.is_unpruned()) else { return Ok(()) };
+        let Some(custom) = &self.kind.custom else { return Ok(()) };
+        if !context.notes.is_unpruned() && !custom.prunes_defaults() {
+            return Ok(());
+        }
         let failed = |why: String| Status::unknown(500, &why);
         match custom.is_stored() {
             true => custom.fit(object).map_err(failed),

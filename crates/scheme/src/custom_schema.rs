@@ -52,6 +52,9 @@ pub trait CustomSchema: Send + Sync + 'static {
     /// Returns the `apiVersion` of stored objects.
     fn stored_version(&self) -> &str;
 
+    /// Returns true if the version `api_version` of the definition has a status of its own.
+    fn has_status(&self, api_version: &str) -> bool;
+
     /// [`CustomSchema::read_stored`] in the version that the object names, without converting it.
     ///
     /// Errors: as there, and for versions that the definition does not have.
@@ -64,6 +67,9 @@ pub trait CustomSchema: Send + Sync + 'static {
 
     /// Sets the schema's defaults for absent values. Returns true if any was set.
     fn set_defaults(&self, object: &mut Value) -> bool;
+
+    /// Returns true if objects may have nulls from defaults, which go when they are stored.
+    fn prunes_defaults(&self) -> bool;
 
     /// [`CustomSchema::read`] for the result of server-side apply: unknown fields are not reported. They and nulls stay until
     /// the object is stored, as in kube-apiserver, so that what judges the update sees them: returns true if there are any.

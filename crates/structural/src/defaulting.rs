@@ -52,36 +52,25 @@ fn replace_null(value: &mut Value, schema: &Structural) -> bool {
     false
 }
 
-/// The nulls that are removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nulls {
-    /// All that the schema forbids, unless there is a default.
-    Forbidden,
-    /// Only those that validation accepts because their schema has no type.
-    Untyped,
-}
-
 /// Removes members that are null although their schema forbids it, unless they have a default.
-pub fn prune_nulls(value: &mut Value, schema: &Structural, which: Nulls) {
+pub fn prune_nulls(value: &mut Value, schema: &Structural) {
     match value {
         Value::Object(object) => {
-            let goes = |value: &Value, schema: &Structural| {
-                let judged = which == Nulls::Untyped && (schema.kind.is_some() || schema.int_or_string);
-                value.is_null() && !schema.nullable && schema.default.is_none() && !judged
-            };
+            let goes =
+                |value: &Value, schema: &Structural| value.is_null() && !schema.nullable && schema.default.is_none();
             let any = object.iter().any(|(name, value)| schema.member(name).is_some_and(|schema| goes(value, schema)));
             if any {
                 object.retain(|name, value| !schema.member(name).is_some_and(|schema| goes(value, schema)));
             }
             for (name, value) in object.iter_mut() {
                 if let Some(schema) = schema.member(name) {
-                    prune_nulls(value, schema, which);
+                    prune_nulls(value, schema);
                 }
             }
         }
         Value::List(items) => {
             if let Some(schema) = schema.items.as_deref() {
-                items.iter_mut().for_each(|item| prune_nulls(item, schema, which));
+                items.iter_mut().for_each(|item| prune_nulls(item, schema));
             }
         }
         _ => {}
@@ -120,23 +109,9 @@ mod tests {
             ),
         ] {
             let mut object = object;
-            prune_nulls(&mut object, &schema, Nulls::Forbidden);
+            prune_nulls(&mut object, &schema);
             set_defaults(&mut object, &schema);
             assert_eq!(object, want);
         }
-    }
-
-    #[test]
-    fn nulls_that_no_type_forbids() {
-        let schema = value!({"type": "object", "properties": {
-            "any": {"x-kubernetes-preserve-unknown-fields": true},
-            "text": {"type": "string"},
-            "number": {"x-kubernetes-int-or-string": true},
-            "may": {"nullable": true, "x-kubernetes-preserve-unknown-fields": true},
-        }});
-        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
-        let mut object = value!({"any": null, "text": null, "number": null, "may": null});
-        prune_nulls(&mut object, &schema, Nulls::Untyped);
-        assert_eq!(object, value!({"text": null, "number": null, "may": null}));
     }
 }

@@ -65,7 +65,7 @@ pub use field_path::FoundField;
 pub use footprint::footprint;
 pub use format::{Format, Known};
 pub use interner::Interner;
-pub use message::message;
+pub use message::{Typing, message};
 pub use metrics::register_metrics;
 pub use parse::{Unsupported, check};
 pub use pattern::Pattern;

@@ -8,16 +8,33 @@ use binnacle_schema::{Field, ListType as FieldListType, Message, MessageRef, Ty,
 use crate::format::Format;
 use crate::structural::{Additional, ListType, MapType, SchemaType, Structural};
 
+/// The part of a schema that server-side apply and field managers use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Typing {
+    /// All of it.
+    #[default]
+    Schema,
+    /// All of it, with any other fields at any depth, for definitions that preserve unknown fields.
+    Preserving,
+    /// Nothing, if it is not structural.
+    Nothing,
+}
+
 /// Returns the message of a resource, for server-side apply and field managers. `object_meta` is the message of
-/// metadata; without a schema the other members are unknown.
-pub fn message(name: impl Into<Text>, schema: Option<&Structural>, object_meta: &MessageRef) -> Message {
+/// metadata. Without a schema, all members are deduced from their values, those of metadata as well.
+pub fn message(
+    name: impl Into<Text>,
+    schema: Option<&Structural>,
+    typing: Typing,
+    object_meta: &MessageRef,
+) -> Message {
     let view = View { object_meta };
-    let Some(schema) = schema else {
-        let mut message = Message::new(name, view.resource_fields());
+    let Some(schema) = schema.filter(|_| typing != Typing::Nothing) else {
+        let mut message = Message::new(name, vec![]);
         message.others = Some(Box::new(Ty::Json));
         return message;
     };
-    let mut message = view.structure(schema, true, schema.preserve_unknown);
+    let mut message = view.structure(schema, true, schema.preserve_unknown || typing == Typing::Preserving);
     message.name = name.into();
     message
 }
@@ -84,10 +101,21 @@ impl View<'_> {
                 Additional::Schema(additional) => Ty::Map(Box::new(self.element(additional, preserve))),
                 Additional::Any(true) | Additional::Unset => Ty::Map(Box::new(Ty::Json)),
             },
-            None if schema.int_or_string => Ty::IntOrString,
-            None if structured => self.shared(schema, preserve),
-            None | Some(SchemaType::Other(_)) => Ty::Json,
+            None => self.untyped(schema, preserve),
+            Some(SchemaType::Other(_)) => Ty::Json,
         }
+    }
+
+    /// Returns the type of any value, of which members and elements may have schemas.
+    fn untyped(&self, schema: &Structural, preserve: bool) -> Ty {
+        let any = matches!(schema.additional, Additional::Unset | Additional::Any(true));
+        if any && schema.items.is_none() && !schema.has_properties() && !schema.embedded {
+            return Ty::Json;
+        }
+        let mut message = self.structure(schema, schema.embedded, preserve);
+        let element = schema.items.as_ref().map_or(Ty::Json, |items| self.element(items, preserve));
+        message.untyped = Some(Box::new(element));
+        Ty::Message(MessageRef::Shared(Arc::new(message)))
     }
 
     /// Returns the type of elements or values, with the list type that fields have besides their type.
@@ -148,13 +176,20 @@ mod tests {
                     "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"],
                     "items": {"type": "object", "properties": {"a": {"type": "string"}}},
                 }},
+                "values": {
+                    "x-kubernetes-preserve-unknown-fields": true,
+                    "properties": {"a": {"type": "string"}},
+                    "items": {"type": "object", "additionalProperties": {"type": "string"}},
+                },
+                "number": {"x-kubernetes-int-or-string": true, "additionalProperties": false},
+                "either": {"x-kubernetes-int-or-string": true},
                 "data": {"type": "string", "format": "byte"},
                 "since": {"type": "string", "format": "date-time"},
             }},
         }});
         let schema = Structural::parse(&schema, &Interner::new()).unwrap();
         let meta = MessageRef::Shared(Arc::new(Message::new("ObjectMeta", vec![Field::new("name", Ty::String)])));
-        let root = message("Test", Some(&schema), &meta);
+        let root = message("Test", Some(&schema), Typing::Schema, &meta);
         let names: Vec<&str> = root.fields.iter().map(|field| field.name.as_str()).collect();
         assert_eq!(names, ["apiVersion", "kind", "metadata", "spec"]);
         assert_eq!(root.get("metadata").unwrap().ty.message().unwrap().name, "ObjectMeta");
@@ -176,7 +211,19 @@ mod tests {
         assert!(matches!(in_list, Ty::ListOf(list) if list.1 == FieldListType::Set));
         let in_map = spec.get("sets").unwrap().ty.map_value().unwrap();
         assert!(matches!(in_map, Ty::ListOf(list) if list.1 == FieldListType::Map(vec![Text::new("a")].into())));
+        let values = spec.get("values").unwrap().ty.message().unwrap();
+        assert!(values.others.is_some() && values.get("a").is_some());
+        assert!(matches!(values.untyped.as_deref(), Some(Ty::Map(_))));
+        let number = spec.get("number").unwrap().ty.message().unwrap();
+        assert!(number.others.is_none() && number.untyped.is_some());
+        assert!(matches!(spec.get("either").unwrap().ty, Ty::Json));
         assert!(matches!(spec.get("data").unwrap().ty, Ty::String));
         assert!(matches!(spec.get("since").unwrap().ty, Ty::Time));
+        // Of a schema that is not structural, not even the metadata is known.
+        let nothing = message("Test", Some(&schema), Typing::Nothing, &meta);
+        assert!(nothing.fields.is_empty() && nothing.others.is_some());
+        let preserving = message("Test", Some(&schema), Typing::Preserving, &meta);
+        assert!(preserving.others.is_some());
+        assert!(preserving.get("spec").unwrap().ty.message().unwrap().others.is_some());
     }
 }

@@ -8,10 +8,10 @@ use binnacle_schema::decode::DecodeError;
 use binnacle_schema::{Message, MessageRef, MessageSource, Value};
 
 use crate::correlation::{Correlated, Known};
-use crate::defaulting::{self, Nulls};
+use crate::defaulting;
 use crate::embedded::{self, Coercion};
 use crate::list_types;
-use crate::message::message;
+use crate::message::{Typing, message};
 use crate::metrics;
 use crate::pruning;
 use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
@@ -23,6 +23,7 @@ use crate::validation;
 pub struct ResourceSchema {
     load: Box<dyn Fn() -> Option<Arc<Structural>> + Send + Sync>,
     object_meta: MessageRef,
+    typing: Typing,
     loaded: OnceLock<Loaded>,
     rules: OnceLock<Option<Rules>>,
     message: OnceLock<Arc<Message>>,
@@ -39,6 +40,8 @@ struct Has {
     embedded: bool,
     lists: bool,
     defaults: bool,
+    /// A default has nulls that its schema forbids.
+    null_defaults: bool,
 }
 
 /// The part of an object that a request writes.
@@ -61,11 +64,9 @@ pub struct Reading {
     pub preserve_unknown: bool,
     /// True for stored objects: fields of a wrong type in metadata are dropped, and a missing generation is set.
     pub from_store: bool,
-    /// True for results of server-side apply: nulls that validation rejects stay, malformed metadata of the object is
+    /// True for results of server-side apply: unknown fields and nulls stay, malformed metadata of the object is
     /// dropped, and that of embedded resources is left to validation.
     pub applied: bool,
-    /// True if unknown fields and nulls stay, apart from those of metadata.
-    pub keep_unknown: bool,
     pub of: Of,
 }
 
@@ -101,7 +102,13 @@ impl ResourceSchema {
     /// Like [`ResourceSchema::new`], with a schema that is loaded on first use.
     pub fn lazy(load: impl Fn() -> Option<Arc<Structural>> + Send + Sync + 'static, object_meta: MessageRef) -> Self {
         let (loaded, rules, message) = Default::default();
-        Self { load: Box::new(load), object_meta, loaded, rules, message }
+        Self { load: Box::new(load), object_meta, typing: Typing::default(), loaded, rules, message }
+    }
+
+    /// Sets the part of the schema that server-side apply uses, which is all of it otherwise.
+    #[must_use]
+    pub fn with_typing(self, typing: Typing) -> Self {
+        Self { typing, ..self }
     }
 
     pub fn schema(&self) -> Option<&Arc<Structural>> {
@@ -119,7 +126,12 @@ impl ResourceSchema {
                 schema.any(&mut |node| {
                     has.embedded |= node.embedded;
                     has.lists |= matches!(node.list_type, Some(ListType::Set | ListType::Map));
-                    has.defaults |= node.default.is_some();
+                    if let Some(default) = node.default.as_deref() {
+                        let mut pruned = default.clone();
+                        defaulting::prune_nulls(&mut pruned, node);
+                        has.defaults = true;
+                        has.null_defaults |= pruned != *default;
+                    }
                     false
                 });
             }
@@ -135,7 +147,7 @@ impl ResourceSchema {
     /// Returns the schema for server-side apply and field managers.
     pub fn message(&self) -> &Arc<Message> {
         let schema = || self.schema().map(|schema| &**schema);
-        self.message.get_or_init(|| Arc::new(message("", schema(), &self.object_meta)))
+        self.message.get_or_init(|| Arc::new(message("", schema(), self.typing, &self.object_meta)))
     }
 
     /// Fits a decoded object to this schema: prunes unknown fields and forbidden nulls, and coerces metadata, also that
@@ -155,14 +167,13 @@ impl ResourceSchema {
             None => None,
         };
         let schema = self.schema().filter(|_| reading.of == Of::Schema).map(|schema| &**schema);
-        if !reading.preserve_unknown && !reading.keep_unknown && reading.of != Of::OtherKind {
+        if !reading.preserve_unknown && !reading.applied && reading.of != Of::OtherKind {
             match reading.tell_unknown {
                 true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
                 false => pruning::prune(object, schema, true),
             }
             if let Some(schema) = schema {
-                let which = if reading.applied { Nulls::Untyped } else { Nulls::Forbidden };
-                defaulting::prune_nulls(object, schema, which);
+                defaulting::prune_nulls(object, schema);
             }
         }
         if let Some(schema) = schema.filter(|_| !reading.applied && self.has().embedded) {
@@ -179,6 +190,27 @@ impl ResourceSchema {
             unknown.clear();
         }
         Ok(unknown)
+    }
+
+    /// Returns true if objects may have nulls from defaults that go when they are stored.
+    pub fn prunes_defaults(&self) -> bool {
+        self.has().null_defaults
+    }
+
+    /// Returns true if the result of a server-side apply has unknown fields, nulls that the schema forbids, or embedded
+    /// resources with such metadata: these go when it is stored.
+    pub fn prunes_applied(&self, object: &Value) -> bool {
+        let (schema, mut pruned) = (self.schema().map(|schema| &**schema), object.clone());
+        pruning::prune(&mut pruned, schema, true);
+        if let Some(schema) = schema {
+            defaulting::prune_nulls(&mut pruned, schema);
+            if self.has().embedded {
+                let coercion = Coercion { object_meta: &self.object_meta, drop_malformed: true };
+                // With malformed fields dropped there are no errors.
+                let _ = embedded::coerce(&mut pruned, schema, false, &FieldPath::root(), coercion, &mut Vec::new());
+            }
+        }
+        pruned != *object
     }
 
     /// Sets the schema's defaults for absent values. Returns true if any was set.
@@ -275,6 +307,8 @@ fn status(new: &Value, schema: &Structural, change: Option<&Correlated<'_>>, err
     let path = FieldPath::new("status");
     match change.and_then(|change| change.key("status")) {
         Some(change) => validation::validate_update(&change, schema, &path, errors),
+        // As in kube-apiserver, a null equals the status that the old object does not have.
+        None if change.is_some() && status.is_null() => {}
         None => validation::validate(status, schema, &path, errors),
     }
 }

@@ -2,13 +2,12 @@
 
 use std::time::SystemTime;
 
+use binnacle_custom::StructuralRules;
 use binnacle_custom::names::Judgement;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, go_quote};
 use binnacle_registry::rfc3339;
 use binnacle_schema::{Value, value};
 use binnacle_structural::check;
-
-use super::serving::StructuralRules;
 
 /// The condition of a definition with errors in its schemas.
 pub(super) const NON_STRUCTURAL: &str = "NonStructuralSchema";

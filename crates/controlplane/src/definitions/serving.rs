@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use binnacle_custom::{Definition, SchemaOrigin, Schemas, Version, types};
-use binnacle_meta::{FieldErrors, FieldPath, GroupResource, Status, Text};
+use binnacle_custom::{Definition, SchemaOrigin, Schemas, StructuralRules, Version, types};
+use binnacle_meta::{GroupResource, Status, Text};
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, Installer, Resource, object};
 use binnacle_request::BoxFuture;
@@ -30,8 +30,6 @@ pub struct DefinitionRules {
     /// Returns true for a base64 CA bundle that is not valid for conversion webhooks.
     pub invalid_bundle: fn(&str) -> bool,
 }
-
-pub(super) type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
 
 /// The custom resources of all served definitions.
 pub struct CustomResources {
@@ -90,7 +88,8 @@ impl CustomResources {
         metrics: ConversionMetrics,
         rules: DefinitionRules,
     ) -> Self {
-        Self { catalog, installer, kinds, rules, schemas: Schemas::new(), resolver, metrics, served: Mutex::default() }
+        let schemas = Schemas::new(rules.structure);
+        Self { catalog, installer, kinds, rules, schemas, resolver, metrics, served: Mutex::default() }
     }
 
     /// Serves a new or changed definition. While it is terminating, no objects can be created; watches continue, and

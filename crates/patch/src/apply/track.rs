@@ -247,8 +247,9 @@ pub(super) fn in_version<'v>(
     };
     let new = converted(versions, new, api_version).map_err(CompareError::of("failed to convert new object"))?;
     let Some((new, message)) = new else { return Ok(None) };
-    // Each version of a custom resource is told what its own endpoint resets, and nothing of the others.
-    let reset: &[Text] = if message.is_of_definition() { &[] } else { update.reset };
+    // Versions of a custom resource know what is reset by their own endpoint and by the statuses of all versions.
+    let resets = !message.is_of_definition() || update.subresource == "status" && versions.has_status(api_version);
+    let reset: &[Text] = if resets { update.reset } else { &[] };
     let changes = changes(&Update { message, api_version, reset, ..*update }, &old, &new)?;
     Ok(Some((changes, message)))
 }

@@ -97,6 +97,40 @@ fn objects_are_judged() {
         "status.n: Invalid value: \"string\": n in body must be of type integer: \"string\""
     );
     assert!(judge(&odd, Some(&odd), Part::Status).is_empty());
+    let null = value!({"status": null});
+    for (old, want) in [(value!({}), true), (value!({"status": {}}), false)] {
+        assert_eq!(judge(&null, Some(&old), Part::Status).is_empty(), want, "{old:?}");
+    }
+}
+
+#[test]
+fn nulls_in_defaults() {
+    let open = |default: Value| {
+        let any = value!({"x-kubernetes-preserve-unknown-fields": true});
+        let mut schema = value!({"type": "object", "additionalProperties": any});
+        schema.make_object().insert("default", default);
+        resource(value!({"x": schema})).prunes_defaults()
+    };
+    assert_eq!([value!({"a": null}), value!({"a": {"b": null}}), value!({})].map(open), [true, false, false]);
+}
+
+#[test]
+fn what_goes_when_an_applied_object_is_stored() {
+    let resource = resource(value!({
+        "a": {"type": "string"},
+        "any": {"x-kubernetes-preserve-unknown-fields": true},
+        "template": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+    }));
+    for (object, want, why) in [
+        (value!({"a": "x", "any": {"b": null}, "template": {"metadata": {"name": "n"}}}), false, "nothing"),
+        (value!({"odd": 1i64}), true, "unknown fields"),
+        (value!({"any": null}), true, "nulls without a type"),
+        (value!({"a": null}), true, "and other nulls"),
+        (value!({"template": {"metadata": null}}), true, "metadata of embedded resources"),
+        (value!({"template": {"metadata": {"odd": 1i64}}}), true, "and its unknown fields"),
+    ] {
+        assert_eq!(resource.prunes_applied(&object), want, "{why}");
+    }
 }
 
 #[test]
