@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Arg, ArgMatches, value_parser};
-use flate2::Compression;
 use sha2::{Digest, Sha256};
 
+use crate::gzip::{Effort, pack};
 use archive::{Node, Tree};
 pub(crate) use target::Target;
 
@@ -82,7 +82,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
         licence: read(&root.join("LICENSE"))?,
         readme: read(&root.join("README.md"))?,
         sysroot: path("sysroot").unwrap_or_else(|| PathBuf::from("/")),
-        compression: Compression::best(),
+        effort: Effort::Best,
         target,
     };
     let components = sbom::components(&root, &PACKAGES, release.target.triple)?;
@@ -104,7 +104,7 @@ struct Release {
     licence: Vec<u8>,
     readme: Vec<u8>,
     sysroot: PathBuf,
-    compression: Compression,
+    effort: Effort,
 }
 
 impl Release {
@@ -136,7 +136,7 @@ impl Release {
         for (program, bytes) in &self.programs {
             files.file(program, 0o755, bytes.clone());
         }
-        files.merge("man/man8", manual::pages(self.compression)?);
+        files.merge("man/man8", manual::pages(self.effort)?);
         for (folder, name, text) in manual::COMPLETIONS {
             files.file(&format!("completions/{folder}/{name}"), 0o644, text.as_bytes().to_vec());
         }
@@ -147,7 +147,7 @@ impl Release {
         files.file(SUMS, 0o644, sums);
         let mut folder = Tree::default();
         folder.merge(name, files);
-        archive::gzip(&folder.tar(self.epoch, "")?, self.compression)
+        pack(&folder.tar(self.epoch, "")?, self.effort)
     }
 
     /// Returns the time of all packed files as RFC 3339.

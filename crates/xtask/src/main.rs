@@ -5,6 +5,7 @@ mod compare;
 mod dependencies;
 mod dist;
 mod envtest;
+mod gzip;
 mod import_api;
 mod manual;
 mod markdown;

@@ -10,6 +10,7 @@ use std::process::Command;
 use clap::{Arg, ArgMatches, value_parser};
 use object::{Object, ObjectSymbol};
 
+use crate::gzip::{self, Effort};
 use crate::placement;
 use crate::process::{Compiler, cargo, finish, output, problem};
 use crate::started;
@@ -17,7 +18,7 @@ use crate::training::Training;
 
 pub(crate) fn command() -> clap::Command {
     clap::Command::new("profile")
-        .about("Counts anew which branches the server takes, as profile/branches.profdata")
+        .about("Counts anew which branches the server takes, as profile/branches.profdata.gz")
         .long_about(
             "Builds the server with counters, and lets the bench and some stories of the end-to-end tests use it. The counts are \
              those of the compiler that is in use: release builds of another one do without. Then it builds the server \
@@ -51,6 +52,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
         (None, None) => count(&root),
     }
 }
+
+/// The counts in the folder `profile`. They are compressed because nine in ten functions never ran.
+const PACKED: &str = "branches.profdata.gz";
 
 /// The share of functions with other names, in hundredths, from which counts are too old. A fifth have others from the
 /// beginning: those that became part of others, and have namesakes that did not.
@@ -88,14 +92,18 @@ fn count(root: &Path) -> Result<(), String> {
 
     let folder = root.join("profile");
     std::fs::create_dir_all(&folder).map_err(|error| problem("make", &folder, &error))?;
-    let file = folder.join("branches.profdata");
+    let file = target.join("branches.profdata");
     let stories = stories.exists().then_some(stories);
     merge(&profdata, &file, [&bench].into_iter().chain(&stories))?;
+    let packed = folder.join(PACKED);
+    let bytes = std::fs::read(&file).map_err(|error| problem("read", &file, &error))?;
+    let bytes = gzip::pack(&bytes, Effort::Best)?;
+    std::fs::write(&packed, bytes).map_err(|error| problem("write", &packed, &error))?;
     let compiler = folder.join("compiler");
     let version = output(Command::new("rustc").arg("--version"))?;
     std::fs::write(&compiler, version).map_err(|error| problem("write", &compiler, &error))?;
     order(root)?;
-    println!("{}", file.display());
+    println!("{}", packed.display());
     Ok(())
 }
 
@@ -117,15 +125,19 @@ fn place(root: &Path, program: &Path) -> Result<(), String> {
     let profdata = Compiler::ask()?.tool("llvm-profdata")?;
     let started = started::functions(program, root, &root.join("target/pgo/started"))?;
     println!("a start runs {} functions", started.len());
-    let order = placement::order(&profdata, &folder.join("branches.profdata"), &started)?;
+    let (packed, file) = (folder.join(PACKED), root.join("target/pgo/branches.profdata"));
+    let bytes = std::fs::read(&packed).map_err(|error| problem("read", &packed, &error))?;
+    std::fs::write(&file, gzip::unpack(&bytes)?).map_err(|error| problem("write", &file, &error))?;
+    let order = placement::order(&profdata, &file, &started)?;
     let functions = folder.join("functions");
     std::fs::write(&functions, order).map_err(|error| problem("write", &functions, &error))
 }
 
-/// Merges the counts in directories into one file. Functions that never ran are as good as not mentioned.
+/// Merges the counts in directories into one file. Functions that never ran are mentioned, too: they are compiled to be
+/// small, and are not put into others.
 fn merge<'p>(profdata: &Path, file: &Path, counts: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), String> {
     let mut merge = Command::new(profdata);
-    finish(merge.args(["merge", "-sparse", "-o"]).arg(file).args(counts))
+    finish(merge.args(["merge", "-o"]).arg(file).args(counts))
 }
 
 /// Builds the server with counters, which write to a directory.

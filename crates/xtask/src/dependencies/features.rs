@@ -1,5 +1,5 @@
 //! The features of what the server consists of: the same whichever packages are built with it. Cargo unites the features
-//! that all of them ask for, and names functions by them, while `profile/branches.profdata` knows functions by their
+//! that all of them ask for, and names functions by them, while `profile/branches.profdata.gz` knows functions by their
 //! names.
 
 use std::collections::BTreeSet;

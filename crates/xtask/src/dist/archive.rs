@@ -1,11 +1,9 @@
 //! Trees of files in memory, and archives of them: equal trees give equal bytes.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
 /// Files, folders and links by their paths, which are relative and sorted.
@@ -124,10 +122,4 @@ fn header(path: &str, entry: &Entry, epoch: u64) -> Result<Header, String> {
     header.set_mtime(epoch);
     header.set_cksum();
     Ok(header)
-}
-
-/// Compresses bytes with gzip, without name and time.
-pub(super) fn gzip(bytes: &[u8], compression: Compression) -> Result<Vec<u8>, String> {
-    let mut to = GzBuilder::new().mtime(0).write(Vec::new(), compression);
-    to.write_all(bytes).and_then(|()| to.finish()).map_err(|error| format!("cannot compress: {error}"))
 }

@@ -6,12 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use flate2::Compression;
-
-use super::archive::{Node, Tree, gzip};
+use super::archive::{Node, Tree};
 use super::libraries::Needs;
 use super::manual;
 use super::{Release, SERVER, STAND_IN, TOOL};
+use crate::gzip::{Effort, pack};
 
 /// The scripts that dpkg runs. Each needs the newline after its first line to be executable.
 const SCRIPTS: [(&str, &str); 3] = [
@@ -39,8 +38,8 @@ pub(super) fn package(release: &Release) -> Result<Vec<u8>, String> {
     }
     let members = [
         ("debian-binary", b"2.0\n".to_vec()),
-        ("control.tar.gz", gzip(&control.tar(release.epoch, "./")?, release.compression)?),
-        ("data.tar.gz", gzip(&data.tar(release.epoch, "./")?, release.compression)?),
+        ("control.tar.gz", pack(&control.tar(release.epoch, "./")?, release.effort)?),
+        ("data.tar.gz", pack(&data.tar(release.epoch, "./")?, release.effort)?),
     ];
     Ok(ar(&members, release.epoch))
 }
@@ -60,14 +59,14 @@ fn data(release: &Release) -> Result<Tree, String> {
     data.file("usr/lib/sysusers.d/binnacle.conf", 0o644, USER.as_bytes().to_vec());
     data.file("usr/lib/tmpfiles.d/binnacle.conf", 0o644, FOLDERS.as_bytes().to_vec());
     data.file(CONFIGURATION, 0o644, FLAGS.as_bytes().to_vec());
-    data.merge("usr/share/man/man8", manual::pages(Compression::best())?);
+    data.merge("usr/share/man/man8", manual::pages(Effort::Best)?);
     for (shell, name, text) in manual::COMPLETIONS {
         data.file(&format!("{}/{name}", manual::folder(shell)), 0o644, text.as_bytes().to_vec());
     }
     let documents = "usr/share/doc/binnacle";
     data.file(&format!("{documents}/copyright"), 0o644, copyright(release));
     data.file(&format!("{documents}/README.md"), 0o644, release.readme.clone());
-    data.file(&format!("{documents}/changelog.gz"), 0o644, gzip(changelog(release)?.as_bytes(), Compression::best())?);
+    data.file(&format!("{documents}/changelog.gz"), 0o644, pack(changelog(release)?.as_bytes(), Effort::Best)?);
     Ok(data)
 }
 

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::archive::{Tree, gzip};
+use super::archive::Tree;
 use super::{Release, SERVER, libraries, sha256};
+use crate::gzip::pack;
 
 /// The user ID of `nonroot` in distroless images.
 const USER: u64 = 65532;
@@ -49,7 +50,7 @@ impl<'r> Image<'r> {
         for layer in &layers {
             let archive = layer.tar(self.release.epoch, "")?;
             contents.push(format!("sha256:{}", sha256(&archive)));
-            descriptors.push(blobs.add(LAYER, gzip(&archive, self.release.compression)?));
+            descriptors.push(blobs.add(LAYER, pack(&archive, self.release.effort)?));
         }
         let mut manifests = Vec::new();
         for (name, user) in [(self.release.version.clone(), USER), (format!("{}-root", self.release.version), 0)] {

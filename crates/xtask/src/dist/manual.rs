@@ -1,8 +1,7 @@
 //! Man pages and completion scripts, which `cargo xtask manual` writes.
 
-use flate2::Compression;
-
-use super::archive::{Tree, gzip};
+use super::archive::Tree;
+use crate::gzip::{Effort, pack};
 
 const PAGES: [(&str, &str); 9] = [
     ("binnacle-backup.8", include_str!("../../../../packaging/manual/binnacle-backup.8")),
@@ -27,10 +26,10 @@ pub(super) const COMPLETIONS: [(&str, &str, &str); 6] = [
 ];
 
 /// Returns the compressed man pages.
-pub(super) fn pages(compression: Compression) -> Result<Tree, String> {
+pub(super) fn pages(effort: Effort) -> Result<Tree, String> {
     let mut tree = Tree::default();
     for (name, text) in PAGES {
-        tree.file(&format!("{name}.gz"), 0o644, gzip(text.as_bytes(), compression)?);
+        tree.file(&format!("{name}.gz"), 0o644, pack(text.as_bytes(), effort)?);
     }
     Ok(tree)
 }

@@ -23,7 +23,7 @@ fn release() -> Release {
         readme: b"readme".to_vec(),
         sysroot: "/".into(),
         // Tests run unoptimized.
-        compression: Compression::none(),
+        effort: Effort::Least,
     }
 }
 
