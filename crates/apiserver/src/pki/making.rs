@@ -82,7 +82,7 @@ fn sign(params: CertificateParams, issuer: &Authority) -> Result<Pair, PkiError>
 fn sec1_pem(key: &KeyPair) -> Result<String, PkiError> {
     let pkcs8 = key.serialize_der();
     let info = PrivateKeyInfo::try_from(pkcs8.as_slice()).map_err(sec1::Error::from)?;
-    let mut key = EcPrivateKey::try_from(info.private_key).map_err(sec1::Error::from)?;
+    let mut key = EcPrivateKey::try_from(info.private_key)?;
     // Without the other form around it, the key itself has to say which curve it is of.
     let curve = info.algorithm.parameters_oid().map_err(|error| sec1::Error::from(sec1::pkcs8::Error::from(error)))?;
     key.parameters = Some(EcParameters::NamedCurve(curve));
