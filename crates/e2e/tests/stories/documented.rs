@@ -249,7 +249,7 @@ fn pages(root: &Path) -> Vec<String> {
 fn manifests(root: &Path) -> Vec<(PathBuf, String)> {
     let crates = std::fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path());
     let text = |folder: PathBuf| Some((folder.clone(), std::fs::read_to_string(folder.join("Cargo.toml")).ok()?));
-    crates.filter_map(text).collect()
+    crates.chain([root.join("bench")]).filter_map(text).collect()
 }
 
 /// The Rust sources below a folder.
