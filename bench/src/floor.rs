@@ -1,4 +1,4 @@
-//! What delivered events cost below everything that a server of this kind does: bytes are copied into TLS records, sealed, and
+//! The cost of delivered events below all that a server of this kind does: bytes are copied into TLS records, sealed, and
 //! written to sockets of this machine in large pieces. There are no tasks, streams or objects.
 
 use std::io::{Read, Write};
