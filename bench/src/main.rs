@@ -24,7 +24,8 @@ const USAGE: &str = "usage: binnacle-bench [--scale=PART] [SCENARIO...]
        binnacle-bench [--scale=PART] floor
 
 Without a name all scenarios are measured. `curves` draws how costs grow into DIRECTORY, `report` does both and writes the
-table into DIRECTORY/measured.md. `floor` starts no server: it tells what TLS and sockets alone cost for a delivered event. A scale below 1 (0.01) shows that everything works without taking long.
+table into DIRECTORY/measured.md. `floor` starts no server: it tells what TLS and sockets alone cost for a delivered event.
+A scale below 1 (0.01) shows that everything works without taking long.
 
 Scenarios:";
 

@@ -20,9 +20,10 @@ use std::process::Command;
 use clap::{Arg, ArgMatches, value_parser};
 use sha2::{Digest, Sha256};
 
-use crate::gzip::{Effort, pack};
 use archive::{Node, Tree};
 pub(crate) use target::Target;
+
+use crate::gzip::{Effort, pack};
 
 /// The names of the packed programs in the workspace: the server, the operator's program, the stand-in for etcd.
 const PROGRAMS: [&str; 3] = [SERVER, TOOL, STAND_IN];

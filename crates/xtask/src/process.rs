@@ -47,6 +47,14 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, String> {
     entries.map_err(|error| problem("read", directory, &error))
 }
 
+/// Removes a directory with all that is in it, if it is there.
+pub(crate) fn remove(directory: &Path) -> Result<(), String> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(problem("remove", directory, &error)),
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn problem(verb: &str, path: &Path, error: &std::io::Error) -> String {
     format!("cannot {verb} {}: {error}", path.display())
 }

@@ -12,7 +12,7 @@ use object::{Object, ObjectSymbol};
 
 use crate::gzip::{self, Effort};
 use crate::placement;
-use crate::process::{Compiler, cargo, finish, output, problem};
+use crate::process::{Compiler, cargo, finish, output, problem, remove};
 use crate::started;
 use crate::training::Training;
 
@@ -81,9 +81,7 @@ fn count(root: &Path) -> Result<(), String> {
     let profdata = Compiler::ask()?.tool("llvm-profdata")?;
     let counted = target.join("counts");
     // Counts of an older program do not apply to this one.
-    if counted.exists() {
-        std::fs::remove_dir_all(&counted).map_err(|error| problem("empty", &counted, &error))?;
-    }
+    remove(&counted)?;
     let server = instrumented(root, &target.join("instrumented"), &counted)?;
     let training = Training { server, root };
     let (bench, stories) = (counted.join("bench"), counted.join("stories"));
@@ -112,9 +110,7 @@ fn order(root: &Path) -> Result<(), String> {
     let target = root.join("target/pgo");
     let plain = target.join("plain");
     // Cargo does not notice that the counts are others.
-    if plain.exists() {
-        std::fs::remove_dir_all(&plain).map_err(|error| problem("empty", &plain, &error))?;
-    }
+    remove(&plain)?;
     finish(cargo(root).args(["build", "--release", "--bin", "kube-apiserver", "--target-dir"]).arg(&plain))?;
     place(root, &plain.join("release/kube-apiserver"))
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use clap::ArgMatches;
 
-use crate::process::{Compiler, cargo, files, finish, flag, problem};
+use crate::process::{Compiler, cargo, files, finish, flag, problem, remove};
 use crate::training::Training;
 
 const SERVER: &str = "kube-apiserver";
@@ -45,9 +45,7 @@ pub(crate) fn run(_: &ArgMatches) -> Result<(), String> {
     let compiled = linked(&root, &directory.join("optimized"))?;
 
     let counts = directory.join("counts/layout");
-    if counts.exists() {
-        std::fs::remove_dir_all(&counts).map_err(|error| problem("empty", &counts, &error))?;
-    }
+    remove(&counts)?;
     std::fs::create_dir_all(&counts).map_err(|error| problem("make", &counts, &error))?;
     let server = directory.join("counting");
     let file = flag("--instrumentation-file=", &counts.join("server"));

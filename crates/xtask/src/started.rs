@@ -10,7 +10,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
-use crate::process::{files, problem};
+use crate::process::{files, problem, remove};
 use crate::training::Training;
 
 /// Debian's package qemu-user-static has it.
@@ -20,9 +20,7 @@ const ALONE: &str = "--token-auth-file";
 
 /// Starts a server in the emulator. `directory` is for files of this function alone.
 pub(crate) fn functions(server: &Path, root: &Path, directory: &Path) -> Result<HashSet<String>, String> {
-    if directory.exists() {
-        fs::remove_dir_all(directory).map_err(|error| problem("empty", directory, &error))?;
-    }
+    remove(directory)?;
     let logs = directory.join("logs");
     fs::create_dir_all(&logs).map_err(|error| problem("make", &logs, &error))?;
     let emulated = directory.join("emulated");
@@ -36,17 +34,17 @@ pub(crate) fn functions(server: &Path, root: &Path, directory: &Path) -> Result<
     Training { server: emulated, root }.start(&logs)?;
 
     let program = Program::read(server)?;
-    let mut found = HashSet::new();
+    let mut found: HashSet<&str> = HashSet::new();
     for log in files(&logs)? {
         let file = fs::File::open(&log).map_err(|error| problem("read", &log, &error))?;
         for line in BufReader::new(file).lines() {
             let line = line.map_err(|error| problem("read", &log, &error))?;
-            found.extend(address(&line).and_then(|address| program.function_at(address)).map(str::to_owned));
+            found.extend(address(&line).and_then(|address| program.function_at(address)));
         }
     }
     match found.is_empty() {
         true => Err(format!("{EMULATOR} has seen no functions of {server_path}")),
-        false => Ok(found),
+        false => Ok(found.into_iter().map(str::to_owned).collect()),
     }
 }
 
