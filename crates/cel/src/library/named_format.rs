@@ -6,8 +6,9 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use binnacle_validation::names;
+use binnacle_validation::url::Url;
 
-use super::{Library, urls};
+use super::Library;
 use crate::error::Error;
 use crate::functions::Decl;
 use crate::meter::Meter;
@@ -105,7 +106,7 @@ const FORMATS: &[Format] = &[
         name: "uri",
         shown: "URI",
         max_regex_size: 1103,
-        check: |text| urls::parse_request_uri(text).err().into_iter().collect(),
+        check: |text| Url::parse_request(text).err().into_iter().collect(),
     },
     Format {
         name: "uuid",

@@ -28,13 +28,17 @@ const FUNCTIONS: &[Decl] = &[
     ),
     Decl::each(
         "getHost",
-        &[("url_get_host", "kubernetes.URL.() -> string", Some(|_, a| part(a, |u| u.host.to_owned())))],
+        &[("url_get_host", "kubernetes.URL.() -> string", Some(|_, a| part(a, |u| u.host.clone().into_owned())))],
     ),
     Decl::each("getHostname", &[("url_get_hostname", "kubernetes.URL.() -> string", Some(|_, a| part(a, hostname)))]),
     Decl::each("getPort", &[("url_get_port", "kubernetes.URL.() -> string", Some(|_, a| part(a, port)))]),
     Decl::each(
         "getEscapedPath",
-        &[("url_get_escaped_path", "kubernetes.URL.() -> string", Some(|_, a| part(a, |u| u.path.to_owned())))],
+        &[(
+            "url_get_escaped_path",
+            "kubernetes.URL.() -> string",
+            Some(|_, a| part(a, |u| u.escaped_path().into_owned())),
+        )],
     ),
     Decl::each("getQuery", &[("url_get_query", "kubernetes.URL.() -> map(string, list(string))", Some(query))]),
 ];
@@ -55,7 +59,13 @@ impl Opaque for UrlText {
     }
 
     fn equals(&self, other: &dyn Opaque) -> bool {
-        other.as_any().downcast_ref::<Self>().is_some_and(|other| self.0 == other.0)
+        other.as_any().downcast_ref::<Self>().is_some_and(|other| match (Url::parse(&self.0), Url::parse(&other.0)) {
+            // Go compares what it writes of both: the scheme in lower case, the path with its escapes.
+            (Ok(one), Ok(other)) => {
+                one.escaped_path() == other.escaped_path() && Url { path: "", ..one } == Url { path: "", ..other }
+            }
+            _ => false,
+        })
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -63,35 +73,9 @@ impl Opaque for UrlText {
     }
 }
 
-/// Parses like Go's `url.ParseRequestURI`: an absolute URL or an absolute path, without a fragment.
-pub(super) fn parse_request_uri(text: &str) -> std::result::Result<(), String> {
-    let failed = |why: &str| format!("parse {}: {why}", binnacle_meta::go_quote(text));
-    if text.is_empty() {
-        return Err(failed("empty url"));
-    }
-    if relative(text) {
-        return Err(failed("invalid URI for request"));
-    }
-    // A request's URL has no fragment: `#` is part of the path.
-    let unfragmented = text.replace('#', "%23");
-    Url::parse(&unfragmented).map(drop).map_err(|error| match error.strip_prefix("parse ") {
-        Some(_) => error.replace(&binnacle_meta::go_quote(&unfragmented), &binnacle_meta::go_quote(text)),
-        None => error,
-    })
-}
-
-/// Returns true for a text without scheme that is no path from the root. This is found out before escapes are looked at, but
-/// after control characters and a missing scheme.
-fn relative(text: &str) -> bool {
-    let head = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b)).count();
-    let scheme = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.as_bytes().get(head) == Some(&b':');
-    let control = text.bytes().any(|b| b < b' ' || b == 0x7f);
-    !scheme && !control && !text.starts_with(['/', ':']) && text != "*"
-}
-
 fn url<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let text = args[0].as_str().ok_or_else(Error::no_such_overload)?;
-    let parsed = parse_request_uri(text).and_then(|()| Url::parse(text).map(drop));
+    let parsed = Url::parse_request(text).and_then(|_| Url::parse(text)).map(drop);
     match parsed {
         Ok(()) => Ok(Val::opaque(UrlText(text.to_owned()))),
         Err(error) => Err(Error::new(format!("URL parse error during conversion from string: {error}"))),
@@ -100,7 +84,7 @@ fn url<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
 
 fn is_url<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let text = args[0].as_str().ok_or_else(Error::no_such_overload)?;
-    Ok(Val::Bool(parse_request_uri(text).is_ok()))
+    Ok(Val::Bool(Url::parse_request(text).is_ok()))
 }
 
 fn parts<'v>(args: &'v [Val<'_>]) -> std::result::Result<Url<'v>, Error> {
@@ -116,12 +100,12 @@ fn part<'a>(args: &[Val<'a>], of: fn(&Url<'_>) -> String) -> Result<'a> {
 fn hostname(url: &Url<'_>) -> String {
     match url.host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address.to_owned(),
-        None => url.host.rsplit_once(':').map_or(url.host, |(host, _)| host).to_owned(),
+        None => url.host.rsplit_once(':').map_or(&*url.host, |(host, _)| host).to_owned(),
     }
 }
 
 fn port(url: &Url<'_>) -> String {
-    let after = url.host.rsplit_once(']').map_or(url.host, |(_, after)| after);
+    let after = url.host.rsplit_once(']').map_or(&*url.host, |(_, after)| after);
     after.rsplit_once(':').map_or("", |(_, port)| port).to_owned()
 }
 

@@ -4,20 +4,7 @@ use binnacle_validation::url::Url;
 
 /// Returns true for an absolute URI or an absolute path.
 pub(super) fn request_uri(text: &str) -> bool {
-    if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
-        return false;
-    }
-    // A fragment is not split off: it stays part of the text before it, which is then no valid host.
-    let before_query = text.split('?').next().unwrap_or_default();
-    let authority = before_query.split_once("//").filter(|(scheme, _)| !scheme.contains('/')).map(|(_, rest)| rest);
-    if authority.is_some_and(|rest| rest.split('/').next().unwrap_or_default().contains('#')) {
-        return false;
-    }
-    let text = text.replace('#', "%23");
-    match Url::parse(&text) {
-        Ok(url) => !url.scheme.is_empty() || text.starts_with('/'),
-        Err(_) => false,
-    }
+    Url::parse_request(text).is_ok()
 }
 
 /// Returns true for one address, with or without a name, as Go's `net/mail` parses it.
