@@ -54,9 +54,12 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| complaint(&error, text))?;
         let (kind, anchor) = match event {
-            Event::Scalar(text, style, anchor, tag) => {
+            Event::Scalar(content, style, anchor, tag) => {
+                if style == ScalarStyle::DoubleQuoted {
+                    check_escapes(span.slice(text).unwrap_or_default(), span.start.line().saturating_sub(1))?;
+                }
                 let plain = matches!(style, ScalarStyle::Plain);
-                (NodeContent::Scalar { text: text.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
+                (NodeContent::Scalar { text: content.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
             }
             Event::SequenceStart(_, anchor, _) => (NodeContent::List(Vec::new()), anchor),
             Event::MappingStart(_, anchor, _) => (NodeContent::Map(Vec::new()), anchor),
@@ -110,6 +113,27 @@ fn full_tag(tag: Option<&Tag>) -> String {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default()
 }
 
+/// Refuses the escapes of JSON that YAML 1.1 does not have, and Go neither: slashes and surrogate pairs. `line` is that of the quoted
+/// text's begin, from 0.
+fn check_escapes(quoted: &str, line: usize) -> Result<(), YamlError> {
+    let mut bytes = quoted.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        if byte != b'\\' {
+            continue;
+        }
+        bytes.next();
+        let problem = match quoted.as_bytes().get(at + 1..).unwrap_or_default() {
+            [b'/', ..] => "found unknown escape character",
+            [b'u', b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', ..] => {
+                "found invalid Unicode character escape code"
+            }
+            _ => continue,
+        };
+        return Err(at_line(Stage::Scanning, line + quoted[..at].matches('\n').count(), problem.to_owned()));
+    }
+    Ok(())
+}
+
 /// The stage in which Go finds an error: scanning tokens and parsing them count lines differently.
 enum Stage {
     Scanning,
@@ -132,6 +156,11 @@ fn complaint(error: &ScanError, text: &str) -> YamlError {
         }
         _ => marked,
     };
+    at_line(stage, line, problem)
+}
+
+/// Returns an error with its line, counted from 0, as Go shows it.
+fn at_line(stage: Stage, line: usize, problem: String) -> YamlError {
     // Line 0 is not shown; only scanning errors count from 1.
     match (stage, line) {
         (_, 0) => YamlError::document(problem),
