@@ -1,6 +1,6 @@
 //! Validation that kinds with a pod template share.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::numbers::{int_or_percent, percent};
@@ -53,11 +53,16 @@ pub(crate) fn is_empty(selector: &Value) -> bool {
 /// Returns the error of a template whose labels do not match.
 pub(crate) fn mismatch(template: &Value, path: &FieldPath) -> FieldError {
     let at = path.child("metadata").child("labels");
+    FieldError::invalid(&at, shown_labels(template), "`selector` does not match template `labels`")
+}
+
+/// Returns the labels of a template as a message shows them: in the order of the names, whatever was added at the end.
+pub(crate) fn shown_labels(template: &Value) -> ErrorValue {
     let mut labels = template.at(&["metadata", "labels"]).cloned();
     if let Some(labels) = labels.as_mut().and_then(Value::as_object_mut) {
         labels.sort_by_name();
     }
-    FieldError::invalid(&at, shown(labels.as_ref()), "`selector` does not match template `labels`")
+    shown(labels.as_ref())
 }
 
 /// Validates the template of pods that run forever; `kind` is the kind of the object.

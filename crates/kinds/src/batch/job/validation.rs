@@ -11,7 +11,7 @@ use crate::equality::equal;
 use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions};
 use crate::tree::{keep_at, member, remove_at};
-use crate::workload::validation::{immutable_selector, mismatch, not_negative, selects};
+use crate::workload::validation::{immutable_selector, mismatch, not_negative, selects, shown_labels};
 
 /// Limits that keep the lists of indexes in the status short.
 const INDEXED_PARALLELISM_MAX: i64 = 100_000;
@@ -85,11 +85,11 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
     if uid.is_empty() {
         errors.push(FieldError::required(&FieldPath::new("metadata").child("uid"), ""));
     }
-    let labels = spec.at(&["template", "metadata", "labels"]);
+    let template = spec.get("template").unwrap_or(&Value::Null);
     let mut expected = Object::new();
     for i in if prefixed { 0..2 } else { 0..1 } {
         for (label, value) in [(CONTROLLER_UID_LABELS[i], uid), (JOB_NAME_LABELS[i], name)] {
-            has_label(labels, label, value, errors);
+            has_label(template, label, value, errors);
             expected.insert(label, value);
         }
     }
@@ -99,12 +99,14 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
     }
 }
 
-fn has_label(labels: Option<&Value>, label: &str, value: &str, errors: &mut FieldErrors) {
+fn has_label(template: &Value, label: &str, value: &str, errors: &mut FieldErrors) {
     let at = FieldPath::new("spec").child("template").child("metadata").child("labels").key(label);
     let why = format!("must be '{value}'");
-    match labels.and_then(|labels| labels.get(label)) {
+    match template.at(&["metadata", "labels", label]) {
         None => errors.push(FieldError::required(&at, why)),
-        Some(found) if found.as_str() != Some(value) => errors.push(FieldError::invalid(&at, shown(labels), why)),
+        Some(found) if found.as_str() != Some(value) => {
+            errors.push(FieldError::invalid(&at, shown_labels(template), why))
+        }
         Some(_) => {}
     }
 }
