@@ -84,8 +84,9 @@ impl Strategy for Job {
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "spec");
+        // The template that was sent counts, as Go sets defaults when it decodes.
         default_labels(object);
+        keep(object, old, "spec");
     }
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {

@@ -16,7 +16,7 @@ use crate::pod_spec::{
     drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, set_spec_defaults,
 };
 use crate::tree::{default_nil, is_zero, keep, struct_mut, structs_mut, text};
-use crate::{DeleteGrace, Strategy, StrategyContext, spec_generation};
+use crate::{DeleteGrace, MetadataCheck, Strategy, StrategyContext, spec_generation};
 
 pub(super) struct Pod;
 
@@ -81,6 +81,10 @@ impl Strategy for Pod {
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::validate_create(situation.features, object)
+    }
+
+    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+        MetadataCheck::ChangeThenAll
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
