@@ -150,6 +150,40 @@ mod tests {
         assert_eq!((without, with, more - fewer), (None, Some(4), 4));
     }
 
+    /// So do single rules of roles that are there in any case, and rules that take the place of others.
+    #[test]
+    fn rules_of_features() {
+        use binnacle_features::{Gates, Version};
+        let features = |given: &[&str]| {
+            let gates =
+                Gates::parse(given, Version::BINARY, Version::BINARY.previous()).expect("gates that can be set");
+            Features { gates, allow_privileged: false }
+        };
+        let role = |features: &Features, name: &str| {
+            let roles = cluster_roles(features).expect("the table can be read");
+            roles.into_iter().find(|role| role.str_at(&["metadata", "name"]) == name)
+        };
+        let (requests, accounts) = ("podcertificaterequests", "serviceaccounts");
+        for (gates, resource, there) in [
+            (&[][..], requests, false),
+            (&["PodCertificateRequest=true"], requests, true),
+            (&[], accounts, true),
+            (&["KubeletServiceAccountTokenForCredentialProviders=false"], accounts, false),
+        ] {
+            let node = role(&features(gates), "system:node").expect("the role of nodes");
+            let named = |rule: &&Value| rule.list_at(&["resources"]).iter().any(|one| one.as_str() == Some(resource));
+            assert_eq!(node.list_at(&["rules"]).iter().any(|rule| named(&rule)), there, "{gates:?} {resource}");
+        }
+        for (gates, paths) in [(&[][..], 10), (&["ComponentFlagz=false"], 9), (&["AllBeta=false"], 8)] {
+            let monitoring = role(&features(gates), "system:monitoring").expect("the role of monitoring");
+            let rules = monitoring.list_at(&["rules"]);
+            let all: usize = rules.iter().map(|rule| rule.list_at(&["nonResourceURLs"]).len()).sum();
+            assert_eq!((rules.len(), all), (2, paths), "{gates:?}");
+        }
+        let publisher = "system:controller:kube-apiserver-serving-clustertrustbundle-publisher";
+        assert!(role(&features(&[]), publisher).is_none() && role(&features(&["AllBeta=true"]), publisher).is_some());
+    }
+
     #[tokio::test]
     async fn what_is_missing_is_added() {
         let resources = Cluster::resources();

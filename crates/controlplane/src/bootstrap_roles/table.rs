@@ -9,6 +9,7 @@ use super::{AUTO_UPDATE, GROUP};
 static TEXT: &str = include_str!("../../data/rbac.txt");
 
 const BOOTSTRAPPING: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
+const GATES: &str = "gate=";
 const AGGREGATE_TO: &str = "rbac.authorization.k8s.io/aggregate-to-";
 
 #[derive(Default)]
@@ -26,19 +27,17 @@ pub(super) fn parse(features: &Features) -> Result<Table, Status> {
     let (mut cluster, mut left_out) = (true, false);
     for line in TEXT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let unreadable = || Status::internal(format!("the table of bootstrap roles has the line {line:?}"));
-        let mut words: Vec<&str> = line.split_whitespace().collect();
-        if !line.starts_with(' ') {
-            let gate = words.get(2).and_then(|word| word.strip_prefix("gate="));
-            left_out = gate.is_some_and(|gate| !features.enabled(gate));
-            if gate.is_some() {
-                words.remove(2);
-            }
+        let (gates, words): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.starts_with(GATES));
+        let there = gates.iter().all(|gates| is_there(&gates[GATES.len()..], features));
+        let is_rule = line.starts_with(' ');
+        if !is_rule {
+            left_out = !there;
         }
-        if left_out {
+        if left_out || !there {
             continue;
         }
         match words[..] {
-            _ if line.starts_with(' ') => {
+            _ if is_rule => {
                 let roles = if cluster { &mut table.cluster_roles } else { &mut table.roles };
                 let rules = roles.last_mut().and_then(|role| role.get_mut("rules")).and_then(Value::as_list_mut);
                 rules.ok_or_else(unreadable)?.push(rule(&words).ok_or_else(unreadable)?);
@@ -63,6 +62,14 @@ pub(super) fn parse(features: &Features) -> Result<Table, Status> {
         }
     }
     Ok(table)
+}
+
+/// Returns true if the features of a line are on, and those with `!` off.
+fn is_there(gates: &str, features: &Features) -> bool {
+    gates.split(',').all(|gate| match gate.strip_prefix('!') {
+        Some(gate) => !features.enabled(gate),
+        None => features.enabled(gate),
+    })
 }
 
 fn cluster_role(name: &str, options: &[&str]) -> Option<Value> {
