@@ -8,7 +8,7 @@ use binnacle_authz::{
     Node, NodeGraph, Parts, Rbac, Reloading,
 };
 use binnacle_config::{Followed, ReloadMetrics};
-use binnacle_controlplane::{RolesFeed, follow_nodes, node_rules};
+use binnacle_controlplane::{RolesFeed, follow_nodes, node_features, node_rules};
 use binnacle_egress::Dialer;
 use binnacle_endpoints::UnsafeDeletes;
 use binnacle_meta::read_error;
@@ -99,7 +99,7 @@ impl Prepared {
         if has(&self.config, &AuthorizerMode::Node) {
             let graph = NodeGraph::new(Some(metrics.clone()));
             let rules = node_rules(resources.features()).map_err(|status| failed(status.message()))?;
-            node = Some(Arc::new(Node::new(graph.clone(), rules)));
+            node = Some(Arc::new(Node::new(graph.clone(), rules, node_features(resources.features()))));
             nodes = Some(graph);
         }
         let parts = Parts { abac: self.abac, node, rbac, paths: self.paths, metrics, dialer };

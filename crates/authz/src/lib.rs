@@ -34,7 +34,7 @@ pub use chain::Parts;
 pub use config::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ConfigError, WebhookConfig};
 pub use forbidden::forbidden;
 pub use metrics::{Counted, Metrics};
-pub use node::{GraphKind, Node, NodeGraph};
+pub use node::{GraphKind, Node, NodeFeatures, NodeGraph};
 pub use paths::AlwaysAllowPaths;
 pub use permits::{ask, permit_create};
 pub use privileged::PrivilegedGroups;

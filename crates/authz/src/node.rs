@@ -24,6 +24,22 @@ const LEASES: &str = "kube-node-lease";
 pub struct Node {
     graph: Arc<NodeGraph>,
     rules: Vec<Rule>,
+    features: NodeFeatures,
+}
+
+/// What feature gates allow nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeFeatures {
+    /// To request certificates for their pods (`PodCertificateRequest`).
+    pub pod_certificates: bool,
+    /// To read the service accounts of their pods.
+    pub service_accounts: bool,
+}
+
+impl Default for NodeFeatures {
+    fn default() -> Self {
+        Self { pod_certificates: false, service_accounts: true }
+    }
 }
 
 /// The decision; the error is the reason of a refusal.
@@ -31,8 +47,8 @@ type Verdict = Result<(), Text>;
 
 impl Node {
     /// `rules` are those of the role `system:node`.
-    pub fn new(graph: Arc<NodeGraph>, rules: Vec<Rule>) -> Self {
-        Self { graph, rules }
+    pub fn new(graph: Arc<NodeGraph>, rules: Vec<Rule>, features: NodeFeatures) -> Self {
+        Self { graph, rules, features }
     }
 
     /// Returns the node's name if the user is a node.
@@ -69,7 +85,9 @@ impl Node {
                 ("resource.k8s.io", "resourceslices") => return self.slice(node, attributes).await,
                 ("", "nodes") => return own_node(node, attributes),
                 ("", "pods") => return self.pod(node, attributes).await,
-                // Its feature gate is off.
+                ("certificates.k8s.io", "podcertificaterequests") if self.features.pod_certificates => {
+                    return self.pod_certificate(node, attributes).await;
+                }
                 ("certificates.k8s.io", "podcertificaterequests") => return no(""),
                 _ => {}
             }
@@ -118,6 +136,9 @@ impl Node {
 
     async fn service_account(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
         if attributes.verb == "get" && attributes.subresource.is_empty() {
+            if !self.features.service_accounts {
+                return no("not allowed to get service accounts");
+            }
             return self.read(node, Referent::ServiceAccount, attributes).await;
         }
         if attributes.verb != "create" || attributes.name.is_empty() {
@@ -145,6 +166,20 @@ impl Node {
                 "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, \
                  delete, deletecollection",
             ),
+        }
+    }
+
+    async fn pod_certificate(&self, node: &str, attributes: &Attributes<'_>) -> Verdict {
+        if !attributes.subresource.is_empty() {
+            return no("nodes may not access the status subresource of PodCertificateRequests");
+        }
+        match attributes.verb {
+            // Admission checks the pod and its node.
+            "create" => Ok(()),
+            "get" => self.related(node, Vertex::PodCertificateRequest, attributes).await,
+            "list" | "watch" if selects(attributes, "spec.nodeName", node) => Ok(()),
+            "list" | "watch" => no("can only list/watch podcertificaterequests with nodeName field selector"),
+            verb => no(format!("nodes may not {verb} podcertificaterequests")),
         }
     }
 

@@ -7,5 +7,5 @@ mod roles;
 mod tests;
 
 pub use escalation::escalation_hooks;
-pub use nodes::{follow_nodes, node_rules};
+pub use nodes::{follow_nodes, node_features, node_rules};
 pub use roles::RolesFeed;

@@ -29,6 +29,7 @@ pub enum GraphKind {
     PersistentVolume,
     VolumeAttachment,
     ResourceSlice,
+    PodCertificateRequest,
 }
 
 /// The kinds of objects that the graph authorizes.
@@ -39,6 +40,7 @@ pub(super) enum Vertex {
     PersistentVolume,
     VolumeAttachment,
     ResourceSlice,
+    PodCertificateRequest,
 }
 
 #[derive(Default)]
@@ -52,6 +54,8 @@ struct State {
     /// The node of each attachment and slice.
     attachments: HashMap<Text, Text>,
     slices: HashMap<Text, Text>,
+    /// The node of each request for a certificate of a pod.
+    certificate_requests: ByName<Text>,
 }
 
 struct Pod {
@@ -66,15 +70,17 @@ struct Volume {
 }
 
 impl GraphKind {
-    pub const ALL: [Self; 4] = [Self::Pod, Self::PersistentVolume, Self::VolumeAttachment, Self::ResourceSlice];
+    pub const ALL: [Self; 5] =
+        [Self::Pod, Self::PersistentVolume, Self::VolumeAttachment, Self::ResourceSlice, Self::PodCertificateRequest];
 
-    /// Group and plural; all are of version `v1`.
-    pub fn resource(self) -> (&'static str, &'static str) {
+    /// Group, version and plural.
+    pub fn resource(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Pod => ("", "pods"),
-            Self::PersistentVolume => ("", "persistentvolumes"),
-            Self::VolumeAttachment => ("storage.k8s.io", "volumeattachments"),
-            Self::ResourceSlice => ("resource.k8s.io", "resourceslices"),
+            Self::Pod => ("", "v1", "pods"),
+            Self::PersistentVolume => ("", "v1", "persistentvolumes"),
+            Self::VolumeAttachment => ("storage.k8s.io", "v1", "volumeattachments"),
+            Self::ResourceSlice => ("resource.k8s.io", "v1", "resourceslices"),
+            Self::PodCertificateRequest => ("certificates.k8s.io", "v1beta1", "podcertificaterequests"),
         }
     }
 
@@ -85,6 +91,7 @@ impl GraphKind {
             Self::PersistentVolume => ("AddPV", "DeletePV"),
             Self::VolumeAttachment => ("AddVolumeAttachment", "DeleteVolumeAttachment"),
             Self::ResourceSlice => ("AddResourceSlice", "DeleteResourceSlice"),
+            Self::PodCertificateRequest => ("AddPodCertificateRequest", "DeletePodCertificateRequest"),
         }
     }
 }
@@ -110,7 +117,7 @@ impl NodeGraph {
         self.ready.wait().await
     }
 
-    /// Adds or replaces an object, in version `v1`.
+    /// Adds or replaces an object, in the version of [`GraphKind::resource`].
     pub fn put(&self, kind: GraphKind, object: &Value) {
         let namespace = object.str_at(&["metadata", "namespace"]);
         let name = object.str_at(&["metadata", "name"]);
@@ -135,6 +142,11 @@ impl NodeGraph {
             }
             GraphKind::ResourceSlice => {
                 put_node(&mut self.state.write().slices, name, object.str_at(&["spec", "nodeName"]))
+            }
+            GraphKind::PodCertificateRequest => {
+                let mut state = self.state.write();
+                let requests = state.certificate_requests.entry(namespace.into()).or_default();
+                put_node(requests, name, object.str_at(&["spec", "nodeName"]))
             }
         };
         if changed && let Some(metrics) = &self.metrics {
@@ -180,6 +192,10 @@ impl NodeGraph {
             Vertex::PersistentVolume => state.needs_volume(name, node),
             Vertex::VolumeAttachment => state.attachments.get(name).is_some_and(|of| of == node),
             Vertex::ResourceSlice => state.slices.get(name).is_some_and(|of| of == node),
+            Vertex::PodCertificateRequest => {
+                let requests = state.certificate_requests.get(namespace);
+                requests.and_then(|requests| requests.get(name)).is_some_and(|of| of == node)
+            }
         }
     }
 }
@@ -249,6 +265,7 @@ impl State {
             }
             GraphKind::VolumeAttachment => drop(self.attachments.remove(name)),
             GraphKind::ResourceSlice => drop(self.slices.remove(name)),
+            GraphKind::PodCertificateRequest => drop(take(&mut self.certificate_requests, namespace, name)),
         }
     }
 
@@ -256,15 +273,11 @@ impl State {
         let cluster =
             |names: &mut dyn Iterator<Item = &Text>| names.map(|name| (Text::default(), name.clone())).collect();
         match kind {
-            GraphKind::Pod => {
-                let names = |(namespace, pods): (&Text, &HashMap<Text, Pod>)| -> Vec<(Text, Text)> {
-                    pods.keys().map(|name| (namespace.clone(), name.clone())).collect()
-                };
-                self.pods.iter().flat_map(names).collect()
-            }
+            GraphKind::Pod => namespaced(&self.pods),
             GraphKind::PersistentVolume => cluster(&mut self.volumes.keys()),
             GraphKind::VolumeAttachment => cluster(&mut self.attachments.keys()),
             GraphKind::ResourceSlice => cluster(&mut self.slices.keys()),
+            GraphKind::PodCertificateRequest => namespaced(&self.certificate_requests),
         }
     }
 
@@ -277,6 +290,14 @@ impl State {
         let claim = self.volumes.get(volume).map(|volume| &volume.claim);
         claim.is_some_and(|(namespace, name)| self.needs(Referent::Claim, namespace, name, node))
     }
+}
+
+/// Returns namespace and name of each object.
+fn namespaced<T>(objects: &ByName<T>) -> Vec<(Text, Text)> {
+    let names = |(namespace, named): (&Text, &HashMap<Text, T>)| -> Vec<(Text, Text)> {
+        named.keys().map(|name| (namespace.clone(), name.clone())).collect()
+    };
+    objects.iter().flat_map(names).collect()
 }
 
 /// Sets the node of an entry; returns true if it was new.

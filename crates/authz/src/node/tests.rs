@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_request::User;
 use binnacle_schema::{Value, value};
 
-use super::{GraphKind, Node, NodeGraph};
+use super::{GraphKind, Node, NodeFeatures, NodeGraph};
 use crate::{Attributes, Authorizer, Rule};
 
 fn pod(name: &str, node: &str, spec: Value) -> Value {
@@ -48,8 +48,23 @@ fn node(name: &str) -> User {
     User::new(format!("system:node:{name}"), &["system:nodes", "system:authenticated"])
 }
 
+fn no(why: &str) -> Result<(), String> {
+    Err(why.to_owned())
+}
+
+fn unrelated() -> Result<(), String> {
+    no("no relationship found between node 'n1' and this object")
+}
+
 struct Ask {
     graph: Arc<NodeGraph>,
+    features: NodeFeatures,
+}
+
+impl From<Arc<NodeGraph>> for Ask {
+    fn from(graph: Arc<NodeGraph>) -> Self {
+        Self { graph, features: NodeFeatures::default() }
+    }
 }
 
 impl Ask {
@@ -59,8 +74,8 @@ impl Ask {
             // The graph decides about these, regardless of rules.
             Rule::read(&value!({"verbs": ["*"], "apiGroups": [""], "resources": ["secrets", "pods"]})),
         ];
-        let decision =
-            Node::new(self.graph.clone(), rules).authorize(&Attributes { user, ..attributes }).await.unwrap();
+        let node = Node::new(self.graph.clone(), rules, self.features);
+        let decision = node.authorize(&Attributes { user, ..attributes }).await.unwrap();
         assert!(!matches!(decision, binnacle_request::Decision::Deny(_)));
         if decision.is_allow() { Ok(()) } else { Err(decision.reason().to_owned()) }
     }
@@ -87,10 +102,8 @@ impl Ask {
 
 #[tokio::test]
 async fn decisions() {
-    let ask = Ask { graph: cluster() };
+    let ask = Ask::from(cluster());
     let n1 = node("n1");
-    let unrelated = || Err("no relationship found between node 'n1' and this object".to_owned());
-    let no = |why: &str| Err(why.to_owned());
     for (verb, resource, name, fields, want) in [
         ("get", "/secrets", "ns/s1", "", Ok(())),
         ("watch", "/secrets", "ns/s1", "metadata.name=s1", Ok(())),
@@ -183,8 +196,44 @@ async fn decisions() {
 }
 
 #[tokio::test]
+async fn what_features_allow() {
+    let n1 = node("n1");
+    let (resource, other) = ("certificates.k8s.io/podcertificaterequests", "ns/other");
+    let graph = cluster();
+    let of =
+        |name: &str, node: &str| value!({"metadata": {"namespace": "ns", "name": name}, "spec": {"nodeName": node}});
+    graph.put(GraphKind::PodCertificateRequest, &of("own", "n1"));
+    graph.put(GraphKind::PodCertificateRequest, &of("other", "n2"));
+    let mut ask = Ask::from(graph);
+    assert_eq!(ask.ask(&n1, "create", resource, "ns/", "").await, no(""));
+    assert_eq!(ask.ask(&n1, "get", "/serviceaccounts", "ns/sa", "").await, Ok(()));
+    ask.features.service_accounts = false;
+    let refused = no("not allowed to get service accounts");
+    assert_eq!(ask.ask(&n1, "get", "/serviceaccounts", "ns/sa", "").await, refused);
+    assert_eq!(ask.ask(&n1, "create", "/serviceaccounts/token", "ns/sa", "").await, Ok(()));
+
+    ask.features.pod_certificates = true;
+    let status = "certificates.k8s.io/podcertificaterequests/status";
+    let unselected = no("can only list/watch podcertificaterequests with nodeName field selector");
+    for (verb, resource, name, fields, want) in [
+        ("create", resource, "ns/", "", Ok(())),
+        ("get", resource, "ns/own", "", Ok(())),
+        ("get", resource, other, "", unrelated()),
+        ("list", resource, "", "spec.nodeName=n1", Ok(())),
+        ("watch", resource, "", "spec.nodeName=n2", unselected.clone()),
+        ("list", resource, "ns/", "", unselected),
+        ("delete", resource, "ns/own", "", no("nodes may not delete podcertificaterequests")),
+        ("patch", status, "ns/own", "", no("nodes may not access the status subresource of PodCertificateRequests")),
+    ] {
+        assert_eq!(ask.ask(&n1, verb, resource, name, fields).await, want, "{verb} {resource} {name} {fields}");
+    }
+    ask.graph.retain(GraphKind::PodCertificateRequest, |_, name| name == "other");
+    assert_eq!(ask.ask(&n1, "get", resource, "ns/own", "").await, unrelated());
+}
+
+#[tokio::test]
 async fn identities() {
-    let ask = Ask { graph: cluster() };
+    let ask = Ask::from(cluster());
     for (user, want) in [
         (node("n1"), Ok(())),
         (User::new("system:node:n1", &[]), Err("")),
@@ -194,7 +243,7 @@ async fn identities() {
         let got = ask.ask(&user, "get", "/secrets", "ns/s1", "").await;
         assert_eq!(got, want.map_err(str::to_owned), "{user:?}");
     }
-    let listed = Node::new(cluster(), Vec::new());
+    let listed = Node::new(cluster(), Vec::new(), NodeFeatures::default());
     let rules = listed.rules_for(&node("n1"), "ns").await;
     assert_eq!(
         (rules.incomplete, rules.error().as_str()),
@@ -205,7 +254,7 @@ async fn identities() {
 
 #[tokio::test]
 async fn changes_count_at_once() {
-    let ask = Ask { graph: cluster() };
+    let ask = Ask::from(cluster());
     let (n1, n2) = (node("n1"), node("n2"));
     let may = async |user: &User, resource: &str, name: &str| ask.ask(user, "get", resource, name, "").await.is_ok();
     // Two pods of a node need a secret: after the first is deleted, the second still does.
@@ -241,7 +290,7 @@ async fn changes_count_at_once() {
 async fn made_when_needed() {
     let graph = NodeGraph::new(None);
     let asked = tokio::spawn({
-        let ask = Ask { graph: graph.clone() };
+        let ask = Ask::from(graph.clone());
         async move { ask.ask(&node("n1"), "get", "/secrets", "ns/s1", "").await }
     });
     graph.wanted().await;

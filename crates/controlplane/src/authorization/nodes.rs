@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_authz::{GraphKind, NodeGraph, Rule};
+use binnacle_authz::{GraphKind, NodeFeatures, NodeGraph, Rule};
 use binnacle_features::Features;
 use binnacle_meta::Status;
 use binnacle_registry::Catalog;
@@ -36,8 +36,8 @@ impl Handler for OneKind {
 /// Resources that are not served (`--runtime-config`) are left out.
 pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     for kind in GraphKind::ALL {
-        let (group, plural) = kind.resource();
-        let Some(resource) = resources.find(group, "v1", plural) else {
+        let (group, version, plural) = kind.resource();
+        let Some(resource) = resources.find(group, version, plural) else {
             graph.ready.part();
             continue;
         };
@@ -59,4 +59,11 @@ pub fn node_rules(features: &Features) -> Result<Vec<Rule>, Status> {
     let roles = bootstrap_roles::cluster_roles(features)?;
     let role = roles.iter().find(|role| role.str_at(&["metadata", "name"]) == "system:node");
     role.map(Rule::read_all).ok_or_else(|| Status::internal("there is no role system:node"))
+}
+
+/// Returns what the feature gates allow nodes.
+pub fn node_features(features: &Features) -> NodeFeatures {
+    let pod_certificates = features.enabled("PodCertificateRequest");
+    let service_accounts = pod_certificates || features.enabled("KubeletServiceAccountTokenForCredentialProviders");
+    NodeFeatures { pod_certificates, service_accounts }
 }
