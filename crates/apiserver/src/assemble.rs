@@ -22,8 +22,8 @@ use binnacle_admission::{Metrics as AdmissionMetrics, PluginOptions, ResourceLoo
 use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, AggregatorOptions, PeerMetrics};
 use binnacle_controlplane::{
-    AllocatorMetrics, AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
-    identity_lease_name,
+    AllocatorMetrics, AvailabilityMetrics, CertificateDurations, ControlPlane, ConversionMetrics, ServiceAddresses,
+    Step, follow_policies, identity_lease_name,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_egress::{DialMetrics, Dialer, Egress, Network};
@@ -204,6 +204,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         aggregator: aggregator.clone(),
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
         allocators: AllocatorMetrics::register(metrics.registry()).map_err(not_registered)?,
+        certificate_durations: CertificateDurations::register(metrics.registry()).map_err(not_registered)?,
         queues: WorkQueues::register(metrics.registry()).map_err(not_registered)?,
         discovery_metrics,
     };

@@ -1,6 +1,8 @@
 //! The requester of a certificate signing request, in fields that only the server writes, and the permission to sign
 //! certificates of pods.
 
+mod durations;
+
 use std::sync::Arc;
 
 use binnacle_authz::{Authorizer, is_allowed_for_signer};
@@ -9,6 +11,8 @@ use binnacle_registry::Context;
 use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
+
+pub use durations::CertificateDurations;
 
 /// Hooks that require the verb `sign` for the signer to change a PodCertificateRequest's status (KEP-4317).
 pub struct SignersOfPodCertificates {
@@ -41,9 +45,18 @@ impl Hooks for SignersOfPodCertificates {
     }
 }
 
-/// Hooks that write the requester to `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RequesterOfCertificates;
+/// Hooks that write the requester to `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests, and
+/// count whether signers keep to the durations that are asked for.
+#[derive(Clone, Debug)]
+pub struct RequesterOfCertificates {
+    durations: CertificateDurations,
+}
+
+impl RequesterOfCertificates {
+    pub fn new(durations: CertificateDurations) -> Self {
+        Self { durations }
+    }
+}
 
 impl Hooks for RequesterOfCertificates {
     fn begin_create<'a>(&'a self, context: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -59,5 +72,12 @@ impl Hooks for RequesterOfCertificates {
             spec.insert("extra", extra);
         }
         Box::pin(async { Ok(()) })
+    }
+
+    fn after_subresource<'a>(&'a self, subresource: &'a str, object: &'a Value, old: &'a Value) -> BoxFuture<'a, ()> {
+        if subresource == "status" {
+            self.durations.issued(object, old);
+        }
+        Box::pin(async {})
     }
 }

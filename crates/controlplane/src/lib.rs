@@ -41,7 +41,7 @@ mod testing;
 pub use admission_webhooks::follow_webhooks;
 pub use apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi, Registrations, Undiscovered};
 pub use authorization::{RolesFeed, escalation_hooks, follow_nodes, node_features, node_rules};
-pub use certificates::{RequesterOfCertificates, SignersOfPodCertificates};
+pub use certificates::{CertificateDurations, RequesterOfCertificates, SignersOfPodCertificates};
 pub use config::{Config, EndpointReconciler, Leadership, PortRange, RequestHeader, default_advertise_address};
 pub use config_maps::publish_authentication;
 pub use definitions::{ConversionMetrics, CustomResources, DefinitionRules};

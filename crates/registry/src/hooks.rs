@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 use crate::context::Context;
 
 /// The hooks of a resource. By default they do nothing. Objects are in the storage version. Updates of subresources
-/// call no hooks, except for deletes that they complete.
+/// call no hooks but [`Hooks::review`] and [`Hooks::after_subresource`], except for deletes that they complete.
 pub trait Hooks: Send + Sync + 'static {
     /// Called after defaults and admission, before validation. May change the object and allocate for it, which
     /// [`Hooks::abort`] releases if the create fails.
@@ -45,6 +45,12 @@ pub trait Hooks: Send + Sync + 'static {
     /// Called when an update has replaced `old` by `object`.
     fn after_update<'a>(&'a self, context: &'a Context, object: &'a Value, old: &'a Value) -> BoxFuture<'a, ()> {
         let _ = (context, object, old);
+        Box::pin(async {})
+    }
+
+    /// Called when an update of a subresource has replaced `old` by `object`.
+    fn after_subresource<'a>(&'a self, subresource: &'a str, object: &'a Value, old: &'a Value) -> BoxFuture<'a, ()> {
+        let _ = (subresource, object, old);
         Box::pin(async {})
     }
 

@@ -170,8 +170,11 @@ impl Resource {
             Ok(Ok(stored)) => {
                 if context.dry_run {
                     hooks.abort(context, &stored.object, Some(&old.object)).await;
-                } else {
+                } else if options.subresource.is_empty() {
                     hooks.after_update(context, &stored.object, &old.object).await;
+                } else {
+                    let (subresource, object) = (&options.subresource, &stored.object);
+                    collection.hooks.after_subresource(subresource, object, &old.object).await;
                 }
                 Ok(Outcome::Updated(stored))
             }

@@ -10,9 +10,9 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    AllocatorMetrics, AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DefinitionRules,
-    DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates,
-    default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
+    AllocatorMetrics, AvailabilityMetrics, CertificateDurations, ControlPlane, ConversionMetrics, CustomResources,
+    DefinitionRules, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed,
+    SignersOfPodCertificates, default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
@@ -54,6 +54,7 @@ pub(super) struct Access {
     pub(super) aggregator: Aggregator,
     pub(super) availability: AvailabilityMetrics,
     pub(super) allocators: AllocatorMetrics,
+    pub(super) certificate_durations: CertificateDurations,
     pub(super) queues: WorkQueues,
     pub(super) discovery_metrics: DiscoveryMetrics,
 }
@@ -134,7 +135,7 @@ fn hooks(
     config: &binnacle_controlplane::Config,
     access: &Access,
 ) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
-    let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates);
+    let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates::new(access.certificate_durations.clone()));
     let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
     let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
     hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);

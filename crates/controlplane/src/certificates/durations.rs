@@ -1,0 +1,123 @@
+//! kube-apiserver's counts of certificates for which a client asked for a duration.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use binnacle_metrics::{Registry, keep};
+use binnacle_schema::Value;
+use prometheus::{IntCounterVec, Opts};
+use x509_parser::pem::Pem;
+
+/// The prefix of the signers that are counted by name, so that clients cannot make any number of series.
+const OWN_SIGNERS: &str = "kubernetes.io/";
+
+/// How often signers were asked for a duration, and how often they kept to it. Clones share the counts.
+#[derive(Clone, Debug)]
+pub struct CertificateDurations {
+    requested: IntCounterVec,
+    honored: IntCounterVec,
+}
+
+impl CertificateDurations {
+    /// Registers the families; fails if the registry already has their names.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counter = |which: &str, honored: &str| {
+            let help = format!(
+                "[ALPHA] Total number of issued CSRs with a requested duration{honored}, sliced by signer (only \
+                 kubernetes.io signer names are specifically identified)"
+            );
+            let name = format!("apiserver_certificates_registry_csr_{which}_duration_total");
+            keep(registry, IntCounterVec::new(Opts::new(name, help), &["signerName"])?)
+        };
+        Ok(Self { requested: counter("requested", "")?, honored: counter("honored", " that was honored")? })
+    }
+
+    /// Counts a CertificateSigningRequest whose status has been written, if it has its certificate since then.
+    pub(super) fn issued(&self, request: &Value, old: &Value) {
+        let certificate = |request: &Value| request.str_at(&["status", "certificate"]).to_owned();
+        let Some(wanted) = old.int_at(&["spec", "expirationSeconds"]) else { return };
+        let issued = certificate(request);
+        if issued.is_empty() || !certificate(old).is_empty() {
+            return;
+        }
+        let name = old.str_at(&["spec", "signerName"]);
+        let signer = if name.starts_with(OWN_SIGNERS) { name } else { "other" };
+        self.requested.with_label_values(&[signer]).inc();
+        match seconds_valid(&issued) {
+            Some(valid) if is_honored(wanted, valid) => self.honored.with_label_values(&[signer]).inc(),
+            Some(_) => {}
+            None => {
+                let name = request.str_at(&["metadata", "name"]);
+                tracing::error!(name, "cannot read the certificate of a CertificateSigningRequest to count it");
+            }
+        }
+    }
+}
+
+/// The time for which the first certificate of a text in base64 is valid.
+fn seconds_valid(encoded: &str) -> Option<i64> {
+    let text = STANDARD.decode(encoded).ok()?;
+    let mut blocks = Pem::iter_from_buffer(&text).filter_map(Result::ok);
+    let block = blocks.find(|block| block.label == "CERTIFICATE")?;
+    let validity = block.parse_x509().ok()?.validity().clone();
+    Some(validity.not_after.timestamp() - validity.not_before.timestamp())
+}
+
+/// Whether a duration is the wanted one but for what signers may add for clocks that differ, and a twentieth.
+fn is_honored(wanted: i64, valid: i64) -> bool {
+    (wanted - valid).abs() < 5 * 60 + wanted / 20
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::Object;
+
+    use super::*;
+
+    #[test]
+    fn certificates_that_are_counted() {
+        let request = |signer: &str, seconds: Option<i64>, certificate: &str| {
+            let mut request = Value::from(Object::new());
+            let spec = request.make_at(&["spec"]);
+            spec.insert("signerName", signer.to_owned());
+            if let Some(seconds) = seconds {
+                spec.insert("expirationSeconds", seconds);
+            }
+            request.make_at(&["status"]).insert("certificate", certificate.to_owned());
+            request
+        };
+        let of_a_day = {
+            let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+            parameters.not_before = rcgen::date_time_ymd(2026, 1, 1);
+            parameters.not_after = rcgen::date_time_ymd(2026, 1, 2);
+            let key = rcgen::KeyPair::generate().unwrap();
+            STANDARD.encode(parameters.self_signed(&key).unwrap().pem())
+        };
+        let client = "kubernetes.io/kube-apiserver-client";
+        // the signer, the duration, the certificate before and after, and the label with what is counted
+        let cases = [
+            (client, Some(86400), "", &*of_a_day, client, (1, 1)),
+            (client, Some(3600), "", &*of_a_day, client, (1, 0)),
+            ("example.com/signer", Some(86400), "", &*of_a_day, "other", (1, 1)),
+            (client, None, "", &*of_a_day, client, (0, 0)),
+            (client, Some(86400), "", "", client, (0, 0)),
+            (client, Some(86400), &*of_a_day, &*of_a_day, client, (0, 0)),
+            (client, Some(86400), "", "bm90IFBFTQ==", client, (1, 0)),
+        ];
+        for (signer, seconds, before, after, label, expected) in cases {
+            let durations = CertificateDurations::register(&Registry::new()).unwrap();
+            durations.issued(&request(signer, seconds, after), &request(signer, seconds, before));
+            let counted = |of: &IntCounterVec| of.with_label_values(&[label]).get();
+            let counts = (counted(&durations.requested), counted(&durations.honored));
+            assert_eq!(counts, expected, "{signer} {seconds:?} {} {}", before.len(), after.len());
+        }
+    }
+
+    #[test]
+    fn durations_that_signers_keep() {
+        let cases =
+            [(3600, 3600, true), (3600, 4079, true), (3600, 4080, false), (3600, 3121, true), (600, 86400, false)];
+        for (wanted, valid, honored) in cases {
+            assert_eq!(is_honored(wanted, valid), honored, "{wanted} {valid}");
+        }
+    }
+}
