@@ -14,8 +14,8 @@ use binnacle_authn::{
     TokenUnion, Union, X509,
 };
 use binnacle_authz::{
-    Attributes, AuthorizationConfig, Authorizer, AuthorizerConfig, AuthorizerMode, Metrics, Node, NodeGraph, Parts,
-    Rbac, RbacIndex, RbacKind,
+    Attributes, AuthorizationConfig, Authorizer, AuthorizerConfig, AuthorizerMode, Metrics, Node, NodeFeatures,
+    NodeGraph, Parts, Rbac, RbacIndex, RbacKind,
 };
 use binnacle_jwt::private_from_pem;
 use binnacle_metrics::Registry;
@@ -191,7 +191,10 @@ fn authorizer(registry: &Registry) -> Result<Arc<dyn Authorizer>, Box<dyn std::e
         index.put(RbacKind::ClusterRoleBinding, &binding("", &name, "ClusterRole", "nodes", vec![user]));
     }
     index.ready.all();
-    let (node, rbac) = (Arc::new(Node::new(NodeGraph::new(None), Vec::new())), Arc::new(Rbac::new(Arc::new(index))));
+    let (node, rbac) = (
+        Arc::new(Node::new(NodeGraph::new(None), Vec::new(), NodeFeatures::default())),
+        Arc::new(Rbac::new(Arc::new(index))),
+    );
     let metrics = Arc::new(Metrics::register(registry)?);
     let parts = Parts { abac: None, node: Some(node), rbac: Some(rbac), paths: None, metrics, dialer: None };
     let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();

@@ -35,6 +35,16 @@ impl Strategy for Service {
         }
     }
 
+    fn completes_stored(&self) -> bool {
+        true
+    }
+
+    /// Completes services that were written before addresses and families became lists.
+    fn complete_stored(&self, object: &mut Value) -> bool {
+        let completed = allocated::complete_addresses(object);
+        type_change::drop_internal_policy(object) || completed
+    }
+
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         object.make_object().remove("status");
         allocated::fill_cluster_ips(object);

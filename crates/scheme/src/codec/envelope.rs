@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use binnacle_meta::{GroupVersion, GroupVersionKind};
-use binnacle_schema::{Message, MessageRef, Object, Value, canonical, decode, json, proto, yaml};
+use binnacle_schema::{Message, MessageRef, Object, Value, canonical, decode, defaults, json, proto, yaml};
 use bytes::Bytes;
 
 use super::{Codec, DEPTH, LIMITS, MediaType, Named, StoredKind};
@@ -109,7 +109,7 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
         let message = known(kind, &found)?;
         let object = proto::decode_object(envelope.raw, message, &envelope.api_version, &envelope.kind, DEPTH)
             .map_err(|error| error.to_string())?;
-        return rewritten(kind, &found, object).map(Cow::Owned);
+        return rewritten(kind, &found, message, object).map(Cow::Owned);
     }
     let text = match stored.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') => Cow::Borrowed(stored),
@@ -125,7 +125,7 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
     let found = kind_of(&named.api_version, &named.kind)?;
     let message = known(kind, &found)?;
     let object = decode::json(&text, message, &LIMITS).map_err(|error| error.to_string())?.value;
-    rewritten(kind, &found, object).map(Cow::Owned)
+    rewritten(kind, &found, message, object).map(Cow::Owned)
 }
 
 /// Returns the envelope with the defaults that the stored object lacks; `None` if it lacks none.
@@ -142,8 +142,16 @@ fn completed(kind: &StoredKind<'_>, raw: &[u8]) -> Result<Option<Vec<u8>>, Strin
     Ok(Some(Envelope.write(kind, MediaType::Protobuf, &object)))
 }
 
-/// Encodes an object in the storage version, converted from the version that was found.
-fn rewritten(kind: &StoredKind<'_>, found: &GroupVersionKind, mut object: Value) -> Result<Vec<u8>, String> {
+/// Encodes an object in the storage version, with the defaults of the version that was found and converted from it.
+fn rewritten(
+    kind: &StoredKind<'_>,
+    found: &GroupVersionKind,
+    message: &Message,
+    mut object: Value,
+) -> Result<Vec<u8>, String> {
+    // Whoever wrote this may not have known all of them.
+    defaults::apply_constants(&mut object, message);
+    kind.strategy.set_defaults(&found.version, &mut object);
     if (found.group.as_str(), found.version.as_str()) != (kind.group, kind.version) {
         let unknown = || format!("there is no conversion of {} {}", found.api_version(), found.kind);
         let conversion = kind.kinds.conversion(&found.group, &found.version, &found.kind).ok_or_else(unknown)?;

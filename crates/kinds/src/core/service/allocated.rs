@@ -2,18 +2,46 @@
 //! clients can write back the fields that they know.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 
 use binnacle_schema::{Object, Value};
 
 use super::type_change::{int, list, needs_cluster_ip, needs_health_check_node_port, needs_node_port, node_ports};
 use crate::tree::{is_zero, structs_mut, text};
 
-/// On create: sets the list of addresses from a single address.
-pub(super) fn fill_cluster_ips(object: &mut Value) {
+/// On create: sets the list of addresses from a single address. Returns true if it was missing.
+pub(super) fn fill_cluster_ips(object: &mut Value) -> bool {
     let spec = object.make_at(&["spec"]);
     let one = text(spec, "clusterIP").to_owned();
-    if !one.is_empty() && list(spec, "clusterIPs").is_empty() {
+    let missing = !one.is_empty() && list(spec, "clusterIPs").is_empty();
+    if missing {
         spec.insert("clusterIPs", vec![one]);
+    }
+    missing
+}
+
+/// On read: sets the lists of addresses and their families from a single address. Returns true if any was missing. Which
+/// families a headless service had is known to the cluster alone, so they are left to its next update.
+pub(super) fn complete_addresses(object: &mut Value) -> bool {
+    let mut completed = fill_cluster_ips(object);
+    let spec = object.make_at(&["spec"]);
+    let addresses = list(spec, "clusterIPs");
+    let known = !list(spec, "ipFamilies").is_empty() || addresses.is_empty() || text(spec, "clusterIP") == "None";
+    if needs_cluster_ip(spec) && !known {
+        let families: Vec<_> = addresses.iter().map(|address| family(address.as_str().unwrap_or_default())).collect();
+        let policy = if families.len() == 1 { "SingleStack" } else { "RequireDualStack" };
+        spec.insert("ipFamilies", families);
+        spec.insert("ipFamilyPolicy", policy);
+        completed = true;
+    }
+    completed
+}
+
+/// Returns the family of an address; what cannot be read counts as IPv4.
+fn family(address: &str) -> &'static str {
+    match address.parse() {
+        Ok(IpAddr::V6(six)) if six.to_ipv4_mapped().is_none() => "IPv6",
+        _ => "IPv4",
     }
 }
 
@@ -90,6 +118,35 @@ fn copy(spec: &mut Object, old: &Object, name: &str) {
 mod tests {
     use super::*;
     use binnacle_schema::value;
+
+    #[test]
+    fn services_from_before_the_lists() {
+        let single = |address: &str, family: &str| {
+            value!({
+                "type": "ClusterIP", "clusterIP": (address), "clusterIPs": [(address)], "ipFamilies": [(family)],
+                "ipFamilyPolicy": "SingleStack",
+            })
+        };
+        let complete = single("10.0.0.1", "IPv4");
+        for (given, want) in [
+            (value!({"type": "ClusterIP", "clusterIP": "10.0.0.1"}), complete.clone()),
+            (value!({"type": "ClusterIP", "clusterIP": "fd00::1"}), single("fd00::1", "IPv6")),
+            (
+                value!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]}),
+                value!({
+                    "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv4", "IPv6"],
+                    "ipFamilyPolicy": "RequireDualStack",
+                }),
+            ),
+            (value!({"clusterIP": "None"}), value!({"clusterIP": "None", "clusterIPs": ["None"]})),
+            (value!({"type": "ExternalName"}), value!({"type": "ExternalName"})),
+            (complete.clone(), complete),
+        ] {
+            let mut object = value!({ "spec": (given.clone()) });
+            assert_eq!(complete_addresses(&mut object), given != want, "{given:?}");
+            assert_eq!(object, value!({ "spec": (want) }));
+        }
+    }
 
     #[test]
     fn updates_of_old_clients() {

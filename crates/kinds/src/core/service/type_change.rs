@@ -9,12 +9,15 @@ use super::is_externally_accessible;
 use crate::tree::{is_nil, structs_mut, text};
 
 /// Drops the internal traffic policy of external names, which have no traffic to route. kube-apiserver stores it and
-/// never returns it.
-pub(super) fn drop_internal_policy(object: &mut Value) {
+/// never returns it. Returns true if there was one.
+pub(super) fn drop_internal_policy(object: &mut Value) -> bool {
     let spec = object.make_at(&["spec"]);
-    if text(spec, "type") == "ExternalName" && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local") {
+    let meaningless =
+        text(spec, "type") == "ExternalName" && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local");
+    if meaningless {
         spec.remove("internalTrafficPolicy");
     }
+    meaningless
 }
 
 pub(super) fn drop_dependent_fields(object: &mut Value, old: &Value) {
