@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use binnacle_testkit::{Etcd, Server, TempDir, Tool};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
 
 use crate::migration::{Contents, config_map, contents, maps, old_versions_are_gone, populate};
 
@@ -95,4 +96,36 @@ async fn from_the_table_of_kine() {
     assert!(std::fs::metadata(temp.join("state.db-wal")).unwrap().len() > 10_000, "what matters is in the log");
     comes_back(&temp.join("state.db"), &before).await;
     comes_back(&temp.join("kine.csv"), &before).await;
+}
+
+/// An object that was written before some of its fields existed is read with their defaults, and clients as old as it can
+/// write it back.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_old_releases_are_complete() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
+    let service = json!({
+        "kind": "Service", "apiVersion": "v1",
+        "metadata": {"name": "old", "namespace": "default", "uid": "08675309-9376-9376-9376-086753099999"},
+        "spec": {"ports": [{"port": 81}], "clusterIP": "10.0.0.11"}
+    });
+    etcd.put("/registry/services/specs/default/old", service.to_string().as_bytes());
+    let path = "/api/v1/namespaces/default/services/old";
+    let complete = |spec: &Value| {
+        assert_eq!(
+            *spec,
+            json!({
+                "ports": [{"port": 81, "protocol": "TCP", "targetPort": 81}], "type": "ClusterIP",
+                "clusterIP": "10.0.0.11", "clusterIPs": ["10.0.0.11"], "ipFamilies": ["IPv4"],
+                "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None"
+            })
+        );
+    };
+    let mut client = server.client().await;
+    let answer = client.get(path).await.unwrap();
+    complete(&serde_json::from_str::<Value>(&answer.body).unwrap()["spec"]);
+    let headers = [("content-type", "application/json")];
+    let answer = client.send("PUT", path, &headers, service.to_string()).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    complete(&serde_json::from_str::<Value>(&answer.body).unwrap()["spec"]);
 }
