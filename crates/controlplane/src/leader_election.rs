@@ -34,6 +34,8 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
     Box::pin(async move {
         // As kube-apiserver's hook, which only starts the work.
         report.send_replace(true);
+        // The holder's name for as long as this server runs, whenever it leads.
+        let identity = Lock::identity(work.identity.hostname());
         while !shutdown.is_fired() {
             let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases");
             let candidates = Objects::new(&work.resources, "coordination.k8s.io", "v1beta1", "leasecandidates");
@@ -45,7 +47,7 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
                 continue;
             };
             let queue = work.config.queue("leader-election-controller");
-            let mut lock = Lock::new(leases.clone(), work.identity.hostname(), work.config.leadership);
+            let mut lock = Lock::new(leases.clone(), &identity, work.config.leadership);
             tokio::select! {
                 () = lock.acquire() => {}
                 () = shutdown.fired() => return,

@@ -23,8 +23,13 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    pub(super) fn new(leases: Objects, hostname: &str, timing: Leadership) -> Self {
-        Self { leases, identity: format!("{hostname}_{}", Uuid::new_v4()), timing, observed: None }
+    pub(super) fn new(leases: Objects, identity: &str, timing: Leadership) -> Self {
+        Self { leases, identity: identity.to_owned(), timing, observed: None }
+    }
+
+    /// Returns a name for a server that no other has.
+    pub(super) fn identity(hostname: &str) -> String {
+        format!("{hostname}_{}", Uuid::new_v4())
     }
 
     /// Waits until this server holds the lease.

@@ -81,4 +81,13 @@ async fn the_oldest_version_is_elected() {
     // The server itself holds the lease of the election controller.
     let own = wait_until("the lease of those who elect", async || spec("leader-election-controller").await).await;
     assert_eq!((own.lease_transitions, own.lease_duration_seconds), (Some(0), Some(3)));
+
+    // It keeps its name when it has lost the lease and takes it back.
+    let taken = json!({"spec": {"holderIdentity": "another", "leaseDurationSeconds": 1, "renewTime": at(0)}});
+    leases.patch("leader-election-controller", &PatchParams::default(), &Patch::Merge(taken)).await.unwrap();
+    let again = wait_until("the lease is taken back", async || {
+        spec("leader-election-controller").await.filter(|spec| spec.holder_identity.as_deref() != Some("another"))
+    })
+    .await;
+    assert_eq!(again.holder_identity, own.holder_identity);
 }
