@@ -17,7 +17,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use super::{TlsError, TlsFiles};
 
 /// The interval between checks of the files.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A certificate and its key in files.
 #[derive(Clone, Debug, PartialEq, Eq)]
