@@ -130,7 +130,10 @@ pub fn all(
         Arc::new(certificates::SignerPermission::to_sign(authorizer.clone())),
         Arc::new(certificates::SubjectRestriction),
         Arc::new(default_class::DefaultClass::of_ingresses(lookup.clone())),
-        Arc::new(pod_topology_labels::PodTopologyLabels::new(lookup.clone())),
+        Arc::new(pod_topology_labels::PodTopologyLabels::new(
+            lookup.clone(),
+            features.enabled("PodTopologyLabelsAdmission"),
+        )),
         Arc::new(pod_resize_validator::PodResizeValidator::new(lookup.clone())),
         Arc::new(always::AlwaysAdmit),
         Arc::new(namespace_exists::NamespaceAutoProvision::new(lookup.clone())),

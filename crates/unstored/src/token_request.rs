@@ -9,7 +9,7 @@ use binnacle_jwt::PrivateKey;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusReason, Text};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::{Catalog, Context, Match, object, rfc3339};
-use binnacle_request::BoxFuture;
+use binnacle_request::{BoxFuture, Record};
 use binnacle_schema::{Value, value};
 use serde_json::{Map, json};
 
@@ -32,6 +32,8 @@ const MIN_SECONDS: i64 = 600;
 pub const INJECTED_SECONDS: i64 = 3607;
 /// The extended lifetime of such tokens.
 pub const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
+const UID_MISMATCH: &str = "authentication.kubernetes.io/token-request-uid-mismatch";
+const UID_GATE: &str = "TokenRequestServiceAccountUIDValidation";
 const ISSUED_ID: &str = "authentication.kubernetes.io/issued-credential-id";
 
 /// The signer and the options of tokens.
@@ -89,7 +91,7 @@ impl TokenRequest {
         let account = self.get("serviceaccounts", &namespace, &name);
         agree(&posted.object, &name, &namespace)?;
         let account = account.await?;
-        self.complete(&mut posted, &account)?;
+        self.complete(&mut posted, &account, &record)?;
         posted.validate(&self.admission).await?;
 
         let bound = self.bound(&posted.context, &posted.object, &name).await?;
@@ -144,20 +146,28 @@ impl TokenRequest {
     }
 
     /// Completes and validates the request.
-    fn complete(&self, posted: &mut PostedObject, account: &Value) -> Result<(), Status> {
+    fn complete(&self, posted: &mut PostedObject, account: &Value, record: &Record) -> Result<(), Status> {
         let uid = object::uid(account);
         let said = object::uid(&posted.object);
         if !said.is_empty() && said != uid {
             let why =
                 format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
-            return Err(Status::conflict(&GroupResource::new(KIND.group, KIND.kind), posted.name(), why));
+            if self.resources.features().enabled(UID_GATE) {
+                return Err(Status::conflict(&GroupResource::new(KIND.group, KIND.kind), posted.name(), why));
+            }
+            posted
+                .context
+                .warn(format!("{why} but {UID_GATE} is not enabled. In the future, this will return a conflict error"));
+            record.annotate(UID_MISMATCH, &why);
         }
+        let said = if said.is_empty() { uid } else { said }.to_owned();
         let created = rfc3339(posted.context.now);
         let request = &mut posted.object;
         if audiences(request).is_empty() {
             request.make_at(&["spec"]).insert("audiences", self.issuer.audiences.clone());
         }
-        for (member, text) in [("name", object::name(account)), ("namespace", object::namespace(account)), ("uid", uid)]
+        for (member, text) in
+            [("name", object::name(account)), ("namespace", object::namespace(account)), ("uid", &said)]
         {
             object::set_metadata(request, member, Some(text.into()));
         }

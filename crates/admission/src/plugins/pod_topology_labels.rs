@@ -14,11 +14,13 @@ const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.i
 
 pub(crate) struct PodTopologyLabels {
     lookup: Arc<dyn Lookup>,
+    /// `PodTopologyLabelsAdmission`
+    enabled: bool,
 }
 
 impl PodTopologyLabels {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, enabled: bool) -> Self {
+        Self { lookup, enabled }
     }
 }
 
@@ -28,7 +30,8 @@ impl Plugin for PodTopologyLabels {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Mutate
+        self.enabled
+            && stage == Stage::Mutate
             && attributes.operation == Operation::Create
             && is_any_of(attributes, "", "pods")
             && ["", "binding"].contains(&attributes.subresource.as_str())

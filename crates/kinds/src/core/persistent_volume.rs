@@ -68,8 +68,8 @@ impl Strategy for PersistentVolume {
         MetadataCheck::ChangeThenAll
     }
 
-    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(object, old)
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(situation.features, object, old)
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {

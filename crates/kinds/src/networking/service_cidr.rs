@@ -9,17 +9,23 @@ use crate::checks::{spec_path, texts};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
 use crate::{Strategy, StrategyContext, internal};
 
+/// Off, it lets clients write the status without the subresource, as releases before v1.36 did.
+const KEEPS_STATUS: &str = "ServiceCIDRStatusFieldWiping";
 const RANGES: &[&str] = &["spec", "cidrs"];
 
 pub(crate) struct ServiceCidr;
 
 impl Strategy for ServiceCidr {
-    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        clear_status(object);
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
+        if situation.features.enabled(KEEPS_STATUS) {
+            clear_status(object);
+        }
     }
 
-    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        put_back(object, old, "status");
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        if situation.features.enabled(KEEPS_STATUS) {
+            put_back(object, old, "status");
+        }
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_features::Features;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status, aggregate};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::{Catalog, Context, Preconditions, Resource, object, rfc3339};
@@ -44,7 +45,7 @@ impl Binding {
         }
         posted.validate(&self.admission).await?;
         let pods = self.resources.require("", "v1", "pods")?;
-        assign(&pods, &posted.context, &posted.object).await?;
+        assign(self.resources.features(), &pods, &posted.context, &posted.object).await?;
         Ok(posted.carried_out())
     }
 }
@@ -69,7 +70,7 @@ fn validate(binding: &Value) -> FieldErrors {
 }
 
 /// Writes the node to the pod.
-async fn assign(pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
+async fn assign(features: &Features, pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
     let name = object::name(binding);
     let now = rfc3339(context.now);
     let wanted =
@@ -77,7 +78,7 @@ async fn assign(pods: &Resource, context: &Context, binding: &Value) -> Result<(
     pods.rewrite(context, name, &wanted, &mut |pod| match refusal(pod) {
         Some(why) => Err(Status::conflict(&GroupResource::new("", "pods/binding"), name, why)),
         None => {
-            bind(pod, binding, &now);
+            bind(features, pod, binding, &now);
             Ok(())
         }
     })
@@ -98,9 +99,10 @@ fn refusal(pod: &Value) -> Option<String> {
     gated.then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
 }
 
-fn bind(pod: &mut Value, binding: &Value, now: &str) {
+fn bind(features: &Features, pod: &mut Value, binding: &Value, now: &str) {
     pod.make_at(&["spec"]).insert("nodeName", binding.str_at(&["target", "name"]));
-    for member in ["annotations", "labels"] {
+    let labels = features.enabled("PodTopologyLabelsAdmission").then_some("labels");
+    for member in ["annotations"].into_iter().chain(labels) {
         let entries = binding.object_at(&["metadata", member]).filter(|entries| !entries.is_empty());
         for (key, value) in entries.into_iter().flat_map(|entries| entries.iter()) {
             pod.make_at(&["metadata", member]).insert(key.clone(), value.clone());
@@ -108,7 +110,9 @@ fn bind(pod: &mut Value, binding: &Value, now: &str) {
     }
     let status = pod.make_at(&["status"]);
     // The nominated node does not matter after the binding.
-    status.remove("nominatedNodeName");
+    if features.enabled("ClearingNominatedNodeNameAfterBinding") {
+        status.remove("nominatedNodeName");
+    }
     let scheduled: Object = [("type", "PodScheduled"), ("status", "True")].into_iter().collect();
     conditions::set(status, scheduled, now);
 }
@@ -151,7 +155,7 @@ mod tests {
         let binding = value!({
             "metadata": {"name": "a", "labels": {"b": "3"}, "annotations": {"c": "4"}}, "target": {"name": "n"}
         });
-        bind(&mut pod, &binding, "now");
+        bind(&Features::default(), &mut pod, &binding, "now");
         let bound = value!({
             "metadata": {"name": "a", "labels": {"a": "1", "b": "3"}, "annotations": {"c": "4"}},
             "spec": {"nodeName": "n"},

@@ -52,7 +52,7 @@ pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, 
     selecting_spec(spec, &path, &options(features, Some(old)).0, errors);
     completions_change(spec, old_spec, &path.child("completions"), errors);
     immutable_selector(object, old, errors);
-    template_change(object, old, &path, errors);
+    template_change(features, object, old, &path, errors);
     let unchanged = |field: &str, definition: &str, errors: &mut FieldErrors| {
         let (new, old) = (member(spec, field), member(old_spec, field));
         let same =
@@ -238,15 +238,21 @@ fn completions_change(spec: &Value, old: &Value, path: &FieldPath, errors: &mut 
 }
 
 /// Rejects changes of the template, except for scheduling and resources while the job is suspended.
-fn template_change(object: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn template_change(features: &Features, object: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let null = Value::Null;
     let new = object.at(TEMPLATE).unwrap_or(&null);
     let mut expected = old.at(TEMPLATE).cloned().unwrap_or_default();
+    let suspended = old.bool_at(&["spec", "suspend"]);
     let mutable = is_template_mutable(old);
-    if mutable {
+    let schedulable = if features.enabled("MutableSchedulingDirectivesForSuspendedJobs") {
+        mutable
+    } else {
+        suspended && !has_started(old)
+    };
+    if schedulable {
         take_scheduling(&mut expected, new);
     }
-    if old.bool_at(&["spec", "suspend"]) && mutable {
+    if suspended && mutable && features.enabled("MutablePodResourcesForSuspendedJobs") {
         take_resources(&mut expected, new);
         let (new, expected) = (new.get("spec"), expected.get("spec"));
         let definition = "io.k8s.api.core.v1.PodSpec";
@@ -261,10 +267,13 @@ fn template_change(object: &Value, old: &Value, path: &FieldPath, errors: &mut F
 
 /// Returns true for suspended jobs without active pods.
 fn is_template_mutable(job: &Value) -> bool {
-    let started = job.at(&["status", "startTime"]).is_some_and(|time| !time.is_null());
     job.bool_at(&["spec", "suspend"])
-        && (!started || super::status::is_true(job, "Suspended"))
+        && (!has_started(job) || super::status::is_true(job, "Suspended"))
         && job.int_at(&["status", "active"]).unwrap_or(0) == 0
+}
+
+fn has_started(job: &Value) -> bool {
+    job.at(&["status", "startTime"]).is_some_and(|time| !time.is_null())
 }
 
 fn take_scheduling(expected: &mut Value, new: &Value) {

@@ -5,6 +5,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_validation::metadata::{self, shown};
 use binnacle_validation::{checks, names};
 
+use crate::Features;
 use crate::core::persistent_volume_claim::access_modes;
 use crate::equality::equal;
 use crate::internal::{self, internal};
@@ -87,7 +88,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate(object, Some(old));
     // kube-apiserver validates the volume twice.
     volume(object, Some(old), &mut errors);
@@ -95,7 +96,9 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
     let mode = |object: &Value| object.at(&["spec", "volumeMode"]).cloned();
     let at = FieldPath::new("volumeMode");
     checks::immutable(&at, mode(object) == mode(old), shown(mode(object).as_ref()), &mut errors);
-    affinity_change(object, old, &mut errors);
+    if !features.enabled("MutablePVNodeAffinity") {
+        affinity_change(object, old, &mut errors);
+    }
     let class =
         |object: &Value| object.at(&["spec", "volumeAttributesClassName"]).is_some_and(|class| !class.is_null());
     if class(old) && !class(object) {
@@ -477,7 +480,7 @@ mod tests {
             (csi(Value::Null), csi(value!({"name": "s", "namespace": "n"})), true),
             (csi(value!({"name": "s", "namespace": "n"})), csi(Value::Null), false),
         ] {
-            let errors = validate_update(&with(new), &with(old));
+            let errors = validate_update(&Features::default(), &with(new), &with(old));
             assert_eq!(errors.is_empty(), same, "{errors:?}");
         }
     }

@@ -29,7 +29,7 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
     let (spec, status) = (object.get("spec").unwrap_or(&null), object.get("status").unwrap_or(&null));
     let old_status = old.get("status").unwrap_or(&null);
     conditions(status, &path.child("conditions"), &mut errors);
-    nominated_node(object, old, &path.child("nominatedNodeName"), &mut errors);
+    nominated_node(features, object, old, &path.child("nominatedNodeName"), &mut errors);
     if let Some(generation) = status.int_at(&["observedGeneration"]).filter(|generation| *generation < 0) {
         errors.push(FieldError::invalid(&path.child("observedGeneration"), generation, NOT_NEGATIVE));
     }
@@ -78,14 +78,15 @@ fn conditions(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn nominated_node(object: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn nominated_node(features: &Features, object: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let nominated = |object: &Value| object.str_at(&["status", "nominatedNodeName"]).to_owned();
     let (name, old_name) = (nominated(object), nominated(old));
     if name == old_name || name.is_empty() {
         return;
     }
     checks::subdomain(path, &name, errors);
-    if !old.str_at(&["spec", "nodeName"]).is_empty() {
+    let is_bound = !old.str_at(&["spec", "nodeName"]).is_empty();
+    if is_bound && features.enabled("ClearingNominatedNodeNameAfterBinding") {
         let why = "may not be set on pods that are already bound to a node";
         errors.push(FieldError::forbidden(path, why));
     }
