@@ -41,7 +41,7 @@ pub(crate) struct Oidc {
 }
 
 impl Oidc {
-    /// An authenticator without keys until [`Oidc::discover`] has found them.
+    /// An authenticator of a provider that [`Oidc::discover`] has yet to find.
     pub(crate) fn new(
         config: JwtAuthenticator,
         rules: Rules,
@@ -65,7 +65,7 @@ impl Oidc {
         &self.config.issuer.url
     }
 
-    /// Finds the provider's keys, with retries until it can be reached.
+    /// Finds the provider, with retries until it can be reached.
     pub(crate) async fn discover(&self) {
         self.verifier.discover().await;
     }

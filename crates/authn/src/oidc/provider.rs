@@ -1,5 +1,5 @@
-//! A provider of tokens: its discovery document has the URL of its keys, which are fetched again when a token names an
-//! unknown key.
+//! A provider of tokens: its discovery document has the URL of its keys, which are fetched when a token names an unknown
+//! key, and so with the first token.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use binnacle_egress::Dialer;
 use binnacle_jwt::{PublicKey, Token, TokenError, parse_key_set};
 use binnacle_meta::go_quote;
 use binnacle_webhook::{Client, Target, TargetError};
-use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use super::metrics::IssuerMetrics;
 use crate::config::Issuer;
 
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The least time between two requests for the keys.
+/// The least time between a request for the keys that did not help and the next one.
 const REFRESH: Duration = Duration::from_secs(1);
 
 pub(super) struct Provider {
@@ -27,10 +27,11 @@ pub(super) struct Provider {
     client: Client,
     metrics: Option<IssuerMetrics>,
     found: ArcSwapOption<Found>,
-    refreshed: Mutex<Option<Instant>>,
+    /// The time of the last request for the keys that did not help; locked for as long as one runs.
+    in_vain: Mutex<Option<Instant>>,
 }
 
-/// The results of discovery.
+/// The results of discovery, and the keys that were fetched since.
 struct Found {
     keys_url: http::Uri,
     keys: Vec<PublicKey>,
@@ -51,8 +52,8 @@ impl Provider {
         target.authorities = (!pem.is_empty()).then(|| pem.to_vec());
         target.dialer = dialer;
         let client = Client::new(target, TIMEOUT)?;
-        let (found, refreshed) = (ArcSwapOption::empty(), Mutex::new(None));
-        Ok(Self { issuer: issuer.url.clone(), document, client, metrics, found, refreshed })
+        let (found, in_vain) = (ArcSwapOption::empty(), Mutex::new(None));
+        Ok(Self { issuer: issuer.url.clone(), document, client, metrics, found, in_vain })
     }
 
     pub(super) fn issuer(&self) -> &str {
@@ -83,8 +84,7 @@ impl Provider {
         if keys_url.scheme_str() != Some("https") {
             return Err(format!("the provider's keys are not at an https URL: {keys_url}"));
         }
-        let keys = self.fetch_keys(&keys_url).await?;
-        self.found.store(Some(Found { keys_url, keys }.into()));
+        self.found.store(Some(Found { keys_url, keys: Vec::new() }.into()));
         Ok(())
     }
 
@@ -100,20 +100,27 @@ impl Provider {
             None => Err(error.to_string()),
             Some(keys) => verify(token, &keys).map_err(|_| "failed to verify id token signature".to_owned()),
         };
+        if outcome.is_err() {
+            // Tokens with made-up keys must not have the keys fetched all the time.
+            self.in_vain.lock().await.get_or_insert_with(Instant::now);
+        }
         Some(outcome.map_err(|why| format!("failed to verify signature: {why}")))
     }
 
-    /// Fetches the provider's keys; `None` if they were fetched less than [`REFRESH`] ago.
-    async fn refresh(&self, found: &Found) -> Result<Option<Vec<PublicKey>>, String> {
-        {
-            let mut refreshed = self.refreshed.lock();
-            if refreshed.is_some_and(|at| at.elapsed() < REFRESH) {
-                return Ok(None);
-            }
-            *refreshed = Some(Instant::now());
+    /// Fetches the provider's keys, or takes those that another request has fetched meanwhile; `None` if there was one
+    /// less than [`REFRESH`] ago that did not help.
+    async fn refresh(&self, seen: &Arc<Found>) -> Result<Option<Vec<PublicKey>>, String> {
+        let mut in_vain = self.in_vain.lock().await;
+        if let Some(newer) = self.found.load_full().filter(|found| !Arc::ptr_eq(found, seen)) {
+            return Ok(Some(newer.keys.clone()));
         }
-        let keys = self.fetch_keys(&found.keys_url).await?;
-        self.found.store(Some(Found { keys_url: found.keys_url.clone(), keys: keys.clone() }.into()));
+        if in_vain.is_some_and(|at| at.elapsed() < REFRESH) {
+            return Ok(None);
+        }
+        let keys = self.fetch_keys(&seen.keys_url).await;
+        *in_vain = keys.is_err().then(Instant::now);
+        let keys = keys?;
+        self.found.store(Some(Found { keys_url: seen.keys_url.clone(), keys: keys.clone() }.into()));
         Ok(Some(keys))
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// A verifier without keys until they are found.
+    /// A verifier that knows nothing of its provider yet.
     pub(super) fn new(
         issuer: &Issuer,
         algorithms: Vec<Algorithm>,
@@ -44,7 +44,7 @@ impl Verifier {
         self.provider.is_found()
     }
 
-    /// Finds the provider's keys, with retries until it can be reached: it may run in this very cluster.
+    /// Finds the provider, with retries until it can be reached: it may run in this very cluster.
     pub(super) async fn discover(&self) {
         while !self.provider.is_found() {
             match self.provider.find().await {
@@ -55,7 +55,7 @@ impl Verifier {
         }
     }
 
-    /// Finds the provider's keys for a token that needs them now. All waiting requests share one attempt, and after a
+    /// Finds the provider for a token that needs it now. All waiting requests share one attempt, and after a
     /// failure there is no other for [`RETRY`].
     pub(super) async fn discover_once(&self) -> bool {
         let mut missed = self.missed.lock().await;
@@ -74,7 +74,7 @@ impl Verifier {
         found.is_ok()
     }
 
-    /// Verifies a token, in Go's order: the signature last. `None` while the provider's keys are unknown.
+    /// Verifies a token, in Go's order: the signature last. `None` while the provider is unknown.
     pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
         if let Err(why) = self.check(token) {
             return Some(Err(why));
