@@ -59,7 +59,11 @@ impl Random {
 /// random, and fewer at greater depth.
 fn object(random: &mut Random, message: &Message, depth: u64) -> Value {
     let mut object = Object::new();
-    for field in message.fields.iter().filter(|field| field.tag != 0) {
+    for field in message.fields.iter().filter(|field| field.tag != 0 || !field.constant.is_empty()) {
+        if !field.constant.is_empty() {
+            object.insert(field.name.clone(), field.constant);
+            continue;
+        }
         let wanted = depth < 7 && random.below(8) >= depth;
         match field.presence {
             Presence::Always if never_null(&field.ty) => {

@@ -17,6 +17,7 @@ pub struct Facts {
     pub default: Option<&'static str>,
     pub zero_default: bool,
     pub values: &'static [Text],
+    pub constant: &'static str,
 }
 
 #[derive(Clone, Copy)]
@@ -36,6 +37,7 @@ pub const PLAIN: Facts = Facts {
     default: None,
     zero_default: false,
     values: &[],
+    constant: "",
 };
 
 pub const fn t(text: &'static str) -> Text {
@@ -65,5 +67,6 @@ pub const fn field(name: &'static str, tag: u32, ty: Ty, presence: Presence, fac
         },
         zero_default: facts.zero_default,
         values: Cow::Borrowed(facts.values),
+        constant: facts.constant,
     }
 }

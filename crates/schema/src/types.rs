@@ -96,6 +96,9 @@ pub struct Field {
     pub zero_default: bool,
     /// The allowed values of the field, or of its elements for a list.
     pub values: EnumValues,
+    /// The text that the field always has: `apiVersion` and `kind` of a kind within an object. Protobuf has no number
+    /// for it. Empty for all other fields.
+    pub constant: &'static str,
 }
 
 /// The values of an enum; empty if any value is allowed.
@@ -280,6 +283,7 @@ impl Field {
             default: None,
             zero_default: false,
             values: Cow::Borrowed(&[]),
+            constant: "",
         }
     }
 

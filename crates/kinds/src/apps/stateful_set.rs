@@ -44,9 +44,9 @@ impl Strategy for StatefulSet {
         set_template_defaults(spec.object_entry("template"));
         for claim in structs_mut(spec, "volumeClaimTemplates") {
             set_claim_defaults(claim);
-            // The type of a claim template is implied and not stored.
-            claim.remove("apiVersion");
-            claim.remove("kind");
+            // Not what was sent counts: the type is implied.
+            claim.insert("apiVersion", "v1");
+            claim.insert("kind", "PersistentVolumeClaim");
         }
     }
 
@@ -130,7 +130,8 @@ mod tests {
             assert_eq!(
                 object.list_at(&["spec", "volumeClaimTemplates"]),
                 [value!({
-                    "spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}
+                    "spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"},
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim"
                 })]
             );
         }

@@ -150,6 +150,9 @@ impl<'a> Decoder<'a> {
                 } else if plan.absent == Absent::ShownZero {
                     self.zero(&field.ty, out, depth)?
                 } else {
+                    if plan.absent == Absent::Constant {
+                        *out = Value::Str(Text::new_static(field.constant));
+                    }
                     false
                 };
                 // Behind a pointer only a JSON `null` counts as absent, for any type.
@@ -158,7 +161,7 @@ impl<'a> Decoder<'a> {
                     Absent::Nothing => (!out.is_null(), !out.is_null()),
                     Absent::Null => (true, !out.is_null()),
                     Absent::HiddenZero => (more, more),
-                    Absent::ShownZero => (true, more),
+                    Absent::ShownZero | Absent::Constant => (true, more),
                 };
                 nonzero |= counts;
                 Ok::<_, Stop>(stays)

@@ -89,6 +89,8 @@ pub(super) enum Absent {
     HiddenZero,
     /// A value that is written in protobuf and in the tree.
     ShownZero,
+    /// [`Field::constant`] in the tree, absent in protobuf.
+    Constant,
 }
 
 /// The way in which a field's records make its value.
@@ -127,7 +129,7 @@ impl Plan {
         groups.iter_mut().for_each(Group::finish);
         let fields: Box<[FieldPlan]> = fields.iter().map(FieldPlan::new).collect();
         let shown = fields.iter().enumerate().take(MAX_FIELDS).fold(0, |set, (i, field)| {
-            set | FieldSet::from(matches!(field.absent, Absent::Null | Absent::ShownZero)) << i
+            set | FieldSet::from(matches!(field.absent, Absent::Null | Absent::ShownZero | Absent::Constant)) << i
         });
         Self { groups, fields, shown }
     }
@@ -208,6 +210,7 @@ impl FieldPlan {
         let by_value =
             matches!(Shape::of(&field.ty), Shape::One(ty) if !matches!(ty, Ty::StaticWrappedList(_) | Ty::Bytes));
         let absent = match (field.presence, by_value) {
+            _ if !field.constant.is_empty() => Absent::Constant,
             _ if field.tag == 0 => Absent::Nothing,
             (Presence::Optional, _) | (Presence::OmitZero, false) => Absent::Nothing,
             (Presence::AlwaysNull, _) | (Presence::Always, false) => Absent::Null,

@@ -160,13 +160,13 @@ impl<'a> Writer<'a, '_> {
             let stays = match plan.absent {
                 Absent::Nothing if plan.omits_zero || field.tag == 0 => shown == Written::Value,
                 Absent::Nothing => shown != Written::Null,
-                Absent::Null | Absent::ShownZero => true,
+                Absent::Null | Absent::ShownZero | Absent::Constant => true,
                 Absent::HiddenZero => shown == Written::Value,
             };
             if stays {
                 nonzero |= match plan.absent {
                     Absent::Nothing | Absent::Null => shown != Written::Null,
-                    Absent::HiddenZero | Absent::ShownZero => shown == Written::Value,
+                    Absent::HiddenZero | Absent::ShownZero | Absent::Constant => shown == Written::Value,
                 };
             } else {
                 self.out.truncate(mark);
@@ -196,6 +196,10 @@ impl<'a> Writer<'a, '_> {
     fn absent(&mut self, field: &Field, plan: &FieldPlan, depth: usize) -> Result<Written, Stop> {
         match plan.absent {
             Absent::ShownZero => self.zero(&field.ty, depth),
+            Absent::Constant => {
+                put_text(field.constant.as_bytes(), self.out);
+                Ok(Written::Zero)
+            }
             _ => Ok(self.null()),
         }
     }
