@@ -6,7 +6,7 @@ use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
 use binnacle_schema::json::TypeMeta;
 use binnacle_schema::proto::ProtoError;
-use binnacle_schema::{CborError, Findings, Limits, Message, Value, cbor, json, proto, yaml};
+use binnacle_schema::{CborError, Finding, Findings, Limits, Message, Value, cbor, json, proto, yaml};
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
@@ -64,6 +64,13 @@ impl<'a> Expected<'a> {
     fn group_version(&self) -> GroupVersion {
         GroupVersion::new(self.group, self.version)
     }
+
+    /// Sets the version and kind of an object.
+    fn name(&self, value: &mut Value) {
+        let members = value.make_object();
+        members.insert("kind", self.kind);
+        members.insert("apiVersion", self.group_version().to_string());
+    }
 }
 
 /// Decodes a body as an object of a kind, and returns it with its empty members; unknown and duplicate fields become
@@ -91,9 +98,44 @@ pub fn typed(
         Ok(decoded) => decoded,
         Err(error) => return Err(refused(expected, encoding, body, &error)),
     };
-    check_kind(expected, &mut value, body)?;
+    match renamed_type(expected, encoding, body, &findings)? {
+        Some(mut about) => {
+            check_kind(expected, &mut about, body)?;
+            expected.name(&mut value);
+        }
+        None => check_kind(expected, &mut value, body)?,
+    }
     judge(context, &findings, validation, |why| cannot_be_handled(expected, &value, why))?;
     Ok((value, empties))
+}
+
+/// Returns the version and kind of a text that has them under names in another case. To the decoder of objects these
+/// are unknown, but Go reads the type with another one before, which ignores the case of names.
+fn renamed_type(
+    expected: &Expected<'_>,
+    encoding: Encoding,
+    body: &[u8],
+    findings: &Findings,
+) -> Result<Option<Value>, Status> {
+    let is_renamed = |finding: &Finding| match finding {
+        Finding::UnknownField(name) => json::is_type_meta_in_other_case(name),
+        _ => false,
+    };
+    if !findings.iter().any(is_renamed) {
+        return Ok(None);
+    }
+    let limits = Limits::default();
+    let meta = match encoding {
+        Encoding::Json => json::type_meta(body, &limits).map_err(|error| error.to_string()),
+        Encoding::Yaml => match yaml::parse(body, &limits) {
+            Ok((tree, _)) => json::tree_type_meta(&tree),
+            Err(error) => Err(error.to_string()),
+        },
+        Encoding::Protobuf | Encoding::Cbor => return Ok(None),
+    };
+    let refuse =
+        |why: String| unrecognized(expected, &format!("couldn't get version/kind; json parse error: {why}"), body);
+    meta.map(|meta| Some(about(meta))).map_err(refuse)
 }
 
 /// Ignores unknown and duplicate fields, warns of them, or refuses them, by `fieldValidation`.
@@ -214,9 +256,7 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
     }
     let kind = if kind.is_empty() { expected.kind.to_owned() } else { kind };
     if kind == expected.kind && given == wanted {
-        let members = value.make_object();
-        members.insert("kind", kind);
-        members.insert("apiVersion", wanted.to_string());
+        expected.name(value);
         return Ok(());
     }
     if registered(expected.kinds, expected.group, &given, &kind).is_none() {

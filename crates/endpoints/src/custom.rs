@@ -34,6 +34,13 @@ pub(crate) fn object(
         Encoding::Cbor => (cbor(&expected, body)?, Findings::default()),
         Encoding::Protobuf => return Err(Status::unsupported_media_type(&TEXT_MEDIA_TYPES)),
     };
+    // In a text with several names for the type their order decides, which the tree may have lost.
+    if encoding == Encoding::Json
+        && value.as_object().is_some_and(|members| members.keys().any(|name| json::is_type_meta_in_other_case(name)))
+    {
+        json::type_meta(body, &limits)
+            .map_err(|error| unrecognized(format!("couldn't get version/kind; json parse error: {error}")))?;
+    }
     json::interpret(&value).map_err(unrecognized)?;
     if value.str_at(&["kind"]).is_empty() {
         return Err(without_kind(&expected, encoding, value, body, validation));

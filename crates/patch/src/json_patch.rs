@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::num::ParseIntError;
 
 use binnacle_meta::{Status, go_quote, int_error};
-use binnacle_schema::{Findings, Object, Value, json};
+use binnacle_schema::{Findings, Object, Value, canonical, json};
 
 mod nesting;
 mod parse;
@@ -33,6 +33,15 @@ struct Operation {
 /// The most bytes that all `copy` steps of a patch may add.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
+/// The document that operations are applied to.
+struct Document {
+    root: Value,
+    /// True if the objects that operations go through are sorted.
+    sorts: bool,
+    /// The bytes that `copy` steps have added.
+    copied: usize,
+}
+
 /// An operation that does not apply; the message of kube-apiserver's library.
 struct Failed(String);
 
@@ -54,25 +63,39 @@ impl Patch {
         self.applied(live).map_err(|Failed(why)| why)
     }
 
+    /// As [`Self::apply`], with the members in the order in which kube-apiserver writes the result: its library turns
+    /// the objects that an operation goes through into maps, whose members it sorts by name.
+    pub fn apply_in_order(&self, live: Value) -> Result<Value, Status> {
+        self.run(live, true).map_err(|Failed(_)| Status::unprocessable())
+    }
+
     fn applied(&self, live: Value) -> Result<Value, Failed> {
+        self.run(live, false)
+    }
+
+    fn run(&self, live: Value, sorts: bool) -> Result<Value, Failed> {
         let mut nesting = Nesting::of(&live);
-        let mut document = live;
-        let mut copied = 0;
-        for operation in &self.operations {
-            nesting.allows(operation, &document)?;
-            operation.apply(&mut document, &mut copied)?;
+        let mut document = Document { root: live, sorts, copied: 0 };
+        if sorts {
+            sort(&mut document.root);
         }
-        Ok(document)
+        for operation in &self.operations {
+            nesting.allows(operation, &document.root)?;
+            if sorts {
+                // The target of a copy is found before the value is written as JSON.
+                document.sort_along(operation);
+            }
+            operation.apply(&mut document)?;
+            if sorts {
+                document.sort_along(operation);
+            }
+        }
+        Ok(document.root)
     }
 
     /// Returns true if there is no operation.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
-    }
-
-    /// Returns the paths that the operations change.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.operations.iter().filter_map(|operation| operation.path.as_deref())
     }
 
     /// Returns the unknown or duplicate members of the patch; kube-apiserver reports each after `json patch `.
@@ -97,16 +120,16 @@ impl Operation {
         self.kind.as_deref().unwrap_or("unknown")
     }
 
-    fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), Failed> {
+    fn apply(&self, document: &mut Document) -> Result<(), Failed> {
         match self.kind() {
             "add" => {
                 let path = self.path("add", MISSING)?;
-                let (container, key) = find(document, path).ok_or_else(|| no_parent("add", path))?;
+                let (container, key) = document.find(path).ok_or_else(|| no_parent("add", path))?;
                 add(container, &key, self.given()).map_err(|why| failed("add", path, &why))
             }
             "remove" => {
                 let path = self.path("remove", MISSING)?;
-                let (container, key) = find(document, path).ok_or_else(|| no_parent("remove", path))?;
+                let (container, key) = document.find(path).ok_or_else(|| no_parent("remove", path))?;
                 remove(container, &key).map(drop).map_err(|why| failed("remove", path, &why))
             }
             "replace" => self.replace(document),
@@ -114,29 +137,30 @@ impl Operation {
                 let from = self.source("move")?;
                 let absent =
                     || Failed(format!("move operation does not apply: doc is missing from path: {from}: {MISSING}"));
-                let (container, key) = find(document, from).ok_or_else(absent)?;
+                let (container, key) = document.find(from).ok_or_else(absent)?;
                 get(container, &key).map_err(|why| failed("move", &key, &why))?;
                 let value = remove(container, &key).map_err(|why| failed("move", &key, &why))?;
                 let path = self.path("move", NO_PATH)?;
-                let (container, key) = find(document, path).ok_or_else(|| no_destination("move", path))?;
+                let (container, key) = document.find(path).ok_or_else(|| no_destination("move", path))?;
                 add(container, &key, value).map_err(|why| failed("move", path, &why))
             }
-            "copy" => self.copy(document, copied),
+            "copy" => self.copy(document),
             "test" => self.test(document),
             other => Err(Failed(format!("Unexpected kind: {other}"))),
         }
     }
 
-    fn copy(&self, document: &mut Value, copied: &mut usize) -> Result<(), Failed> {
+    fn copy(&self, document: &mut Document) -> Result<(), Failed> {
         let from = self.source("copy")?;
         let absent = || Failed(format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"));
-        let (container, key) = find(document, from).ok_or_else(absent)?;
+        let (container, key) = document.find(from).ok_or_else(absent)?;
         let found = get(container, &key).map_err(|why| Failed(format!("error in copy for from: '{from}': {why}")))?;
         let value = found.cloned().unwrap_or(Value::Null);
-        *copied += json::to_string(&value).len();
+        document.copied += json::to_string(&value).len();
+        let copied = document.copied;
         let path = self.path("copy", MISSING)?;
-        let (container, key) = find(document, path).ok_or_else(|| no_destination("copy", path))?;
-        if *copied > MAX_COPIED {
+        let (container, key) = document.find(path).ok_or_else(|| no_destination("copy", path))?;
+        if copied > MAX_COPIED {
             return Err(Failed(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {MAX_COPIED}"
             )));
@@ -144,10 +168,10 @@ impl Operation {
         add(container, &key, value).map_err(|why| Failed(format!("error while adding value during copy: {why}")))
     }
 
-    fn replace(&self, document: &mut Value) -> Result<(), Failed> {
+    fn replace(&self, document: &mut Document) -> Result<(), Failed> {
         let path = self.path("replace", NO_PATH)?;
         if path.is_empty() {
-            *document = match &self.value {
+            document.root = match &self.value {
                 Some(value @ (Value::Object(_) | Value::List(_))) => value.clone(),
                 // Go formats a nil error here.
                 _ => return Err(Failed("replace operation value must be object or array: %!w(<nil>)".to_owned())),
@@ -156,7 +180,7 @@ impl Operation {
         }
         let absent =
             |what: &str| Failed(format!("replace operation does not apply: doc is missing {what}: {path}: {MISSING}"));
-        let (container, key) = find(document, path).ok_or_else(|| absent("path"))?;
+        let (container, key) = document.find(path).ok_or_else(|| absent("path"))?;
         match container {
             Value::Object(object) => {
                 object.insert(key, self.given());
@@ -170,18 +194,31 @@ impl Operation {
         Ok(())
     }
 
-    fn test(&self, document: &mut Value) -> Result<(), Failed> {
+    fn test(&self, document: &mut Document) -> Result<(), Failed> {
         let path = self.path("test", NO_PATH)?;
         let equal = if path.is_empty() {
-            self.value.as_ref().is_some_and(|value| same(document, value))
+            let equal = self.value.as_ref().is_some_and(|value| same(&document.root, value));
+            if equal && document.sorts {
+                canonical::sort_free_form(&mut document.root);
+            }
+            equal
         } else {
             let absent = || Failed(format!("test operation does not apply: is missing path: {path}: {MISSING}"));
-            let (container, key) = find(document, path).ok_or_else(absent)?;
-            match (get(container, &key).map_err(|why| failed("test", path, &why))?, &self.value) {
+            let sorts = document.sorts;
+            let (container, key) = document.find(path).ok_or_else(absent)?;
+            let equal = match (get(container, &key).map_err(|why| failed("test", path, &why))?, &self.value) {
                 (None | Some(Value::Null), value) => value.is_none(),
                 (Some(_), None) => false,
                 (Some(found), Some(value)) => same(found, value),
+            };
+            // The comparison has gone through all of the value.
+            if equal
+                && sorts
+                && let Some(found) = get_mut(container, &key)
+            {
+                canonical::sort_free_form(found);
             }
+            equal
         };
         if equal { Ok(()) } else { Err(Failed(format!("testing value {path} failed: test failed"))) }
     }
@@ -217,30 +254,52 @@ fn failed(kind: &str, path: &str, why: &str) -> Failed {
     Failed(format!("error in {kind} for path: '{path}': {why}"))
 }
 
-/// Returns the object or list that a pointer's last token refers to, and that token.
-fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
-    // Text before the first slash is ignored, as by kube-apiserver.
-    let (_, tokens) = path.split_once('/')?;
-    let (parents, key) = match tokens.rsplit_once('/') {
-        Some((parents, key)) => (Some(parents), key),
-        None => (None, tokens),
-    };
-    let mut container = document;
-    for token in parents.into_iter().flat_map(|parents| parents.split('/')) {
-        let token = unescaped(token);
-        unpack(container);
-        container = match container {
-            Value::Object(object) => object.get_mut(&token),
-            Value::List(items) => {
-                let at = index(&token, items.len()).ok()?;
-                items.get_mut(at)
-            }
-            _ => None,
-        }?;
+impl Document {
+    /// Sorts the objects that an operation goes through.
+    fn sort_along(&mut self, operation: &Operation) {
+        for path in [&operation.from, &operation.path].into_iter().flatten() {
+            self.find(path);
+        }
+        sort(&mut self.root);
     }
-    unpack(container);
+
+    /// Returns the object or list that a pointer's last token refers to, and that token.
+    fn find(&mut self, path: &str) -> Option<(&mut Value, String)> {
+        // Text before the first slash is ignored, as by kube-apiserver.
+        let (_, tokens) = path.split_once('/')?;
+        let (parents, key) = match tokens.rsplit_once('/') {
+            Some((parents, key)) => (Some(parents), key),
+            None => (None, tokens),
+        };
+        let mut container = &mut self.root;
+        for token in parents.into_iter().flat_map(|parents| parents.split('/')) {
+            let token = unescaped(token);
+            container = get_mut(container, &token)?;
+            unpack(container);
+            if self.sorts {
+                sort(container);
+            }
+        }
+        match container {
+            Value::Object(_) | Value::List(_) => Some((container, unescaped(key))),
+            _ => None,
+        }
+    }
+}
+
+fn sort(value: &mut Value) {
+    if let Value::Object(members) = value {
+        members.sort_by_name();
+    }
+}
+
+fn get_mut<'c>(container: &'c mut Value, key: &str) -> Option<&'c mut Value> {
     match container {
-        Value::Object(_) | Value::List(_) => Some((container, unescaped(key))),
+        Value::Object(object) => object.get_mut(key),
+        Value::List(items) => {
+            let at = index(key, items.len()).ok()?;
+            items.get_mut(at)
+        }
         _ => None,
     }
 }
@@ -364,6 +423,39 @@ mod tests {
 
     fn tree(text: &str) -> Value {
         json::parse(text.as_bytes(), &Limits::default()).unwrap()
+    }
+
+    /// What Go's library has made maps of is sorted, all else stays as it is.
+    #[test]
+    fn order_of_members() {
+        for (patch, want) in [
+            ("[]", r#"{"a":{"y":{"d":1,"c":2},"x":[{"f":1,"e":2}]},"b":{"n":{"s":1,"r":2},"m":1}}"#),
+            (
+                r#"[{"op":"remove","path":"/b/m"}]"#,
+                r#"{"a":{"y":{"d":1,"c":2},"x":[{"f":1,"e":2}]},"b":{"n":{"s":1,"r":2}}}"#,
+            ),
+            (
+                r#"[{"op":"add","path":"/a/x/0/g","value":{"q":1,"p":2}}]"#,
+                r#"{"a":{"x":[{"e":2,"f":1,"g":{"q":1,"p":2}}],"y":{"d":1,"c":2}},"b":{"n":{"s":1,"r":2},"m":1}}"#,
+            ),
+            (r#"[{"op":"move","from":"/b/n","path":"/a"}]"#, r#"{"a":{"s":1,"r":2},"b":{"m":1}}"#),
+            (
+                r#"[{"op":"move","from":"/a/y/c","path":"/c"}]"#,
+                r#"{"a":{"x":[{"f":1,"e":2}],"y":{"d":1}},"b":{"n":{"s":1,"r":2},"m":1},"c":2}"#,
+            ),
+            (
+                r#"[{"op":"copy","from":"/b","path":"/b/n/a"}]"#,
+                r#"{"a":{"y":{"d":1,"c":2},"x":[{"f":1,"e":2}]},"b":{"m":1,"n":{"a":{"m":1,"n":{"r":2,"s":1}},"r":2,"s":1}}}"#,
+            ),
+            (
+                r#"[{"op":"test","path":"/b","value":{"m":1,"n":{"r":2,"s":1}}}]"#,
+                r#"{"a":{"y":{"d":1,"c":2},"x":[{"f":1,"e":2}]},"b":{"m":1,"n":{"r":2,"s":1}}}"#,
+            ),
+        ] {
+            let live = r#"{"b":{"n":{"s":1,"r":2},"m":1},"a":{"y":{"d":1,"c":2},"x":[{"f":1,"e":2}]}}"#;
+            let got = parse(patch.as_bytes()).unwrap().apply_in_order(tree(live)).unwrap();
+            assert_eq!(json::to_string(&got), want, "{patch}");
+        }
     }
 
     #[test]

@@ -19,8 +19,9 @@ pub use cbor::{cbor, cbor_type_meta};
 pub use converted::convert_numbers;
 pub use empties::Empties;
 pub use from_json::json;
-pub use from_value::{value, value_within};
+pub use from_value::{converted, value, value_within};
 pub(crate) use path::Path;
+pub use scalar::show_numbers;
 
 use crate::cbor::CborError;
 use crate::findings::Findings;

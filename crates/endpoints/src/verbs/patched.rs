@@ -5,7 +5,7 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_q
 use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{self, Decoded};
-use binnacle_schema::{Finding, Findings, Limits, Message, Ty, Value, json};
+use binnacle_schema::{Finding, Findings, Limits, Message, Ty, Value, canonical, json};
 use binnacle_scheme::Kinds;
 
 use crate::params::FieldValidation;
@@ -72,8 +72,9 @@ impl Patch {
         expected: &Expected<'_>,
         live: &dyn Fn() -> Value,
     ) -> Result<Decoded, Status> {
-        let apply = || {
+        let apply = |in_order: bool| {
             Ok(match &self.content {
+                Content::Json(patch) if in_order => patch.apply_in_order(live())?,
                 Content::Json(patch) => patch.apply(live())?,
                 Content::Merge(patch) => merge::apply(live(), patch),
                 Content::Strategic(patch) => {
@@ -81,7 +82,8 @@ impl Patch {
                 }
             })
         };
-        let refuse = |why: &str| apply().map_or_else(|status| status, |patched| self.invalid(patched, &live(), why));
+        let refuse =
+            |why: &str| apply(true).map_or_else(|status| status, |patched| self.invalid(patched, &live(), why));
         let custom = expected.resource.and_then(|resource| Some((resource, resource.collection.kind.custom.as_ref()?)));
         let decode = |patched: Value| match (&self.content, custom) {
             (_, Some((resource, schema))) => {
@@ -92,10 +94,10 @@ impl Patch {
             (Content::Strategic(_), None) => as_it_was(patched, expected),
             (_, None) => as_it_says(patched, expected),
         };
-        let mut decoded = decode(apply()?);
+        let mut decoded = decode(apply(false)?);
         // Only the order of the findings depends on the order of the members.
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
-            let mut again = apply()?;
+            let mut again = apply(true)?;
             match self.content {
                 Content::Strategic(_) => sort_as_struct(&mut again, expected.message),
                 _ => self.order(&mut again, &live()),
@@ -128,18 +130,17 @@ impl Patch {
         Ok(decoded)
     }
 
-    /// Sorts a result as Go writes it: the members of patched objects by name.
+    /// Sorts the result of a merge patch as Go writes it: the members of patched objects by name.
     fn order(&self, patched: &mut Value, live: &Value) {
-        match &self.content {
-            Content::Json(patch) => patch.paths().for_each(|path| sort_along(patched, path)),
-            Content::Merge(patch) => sort_merged(patched, live, patch),
-            Content::Strategic(_) => {}
+        if let Content::Merge(patch) = &self.content {
+            sort_merged(patched, live, patch);
         }
     }
 
     /// Returns the error for an invalid result, which it quotes.
     fn invalid(&self, mut patched: Value, live: &Value, why: &str) -> Status {
         self.order(&mut patched, live);
+        decode::show_numbers(&mut patched);
         let shown = match &self.content {
             Content::Json(_) | Content::Merge(_) => json::to_string(&patched),
             // kube-apiserver quotes the patch here, in Go's notation for maps, as it is after its application.
@@ -181,7 +182,7 @@ fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Statu
 fn as_it_was(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
     decode::convert_numbers(&mut patched, expected.message)?;
     expected.name(&mut patched);
-    decode::value(patched, expected.message).map_err(|error| error.to_string())
+    decode::converted(patched, expected.message).map_err(|error| error.to_string())
 }
 
 /// Decodes a result as the kind that it names, and converts it to the expected one.
@@ -190,9 +191,9 @@ fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, St
     if patched.is_null() {
         return Err(unread(json::no_type_meta("null")));
     }
-    json::check_type_meta(&patched).map_err(unread)?;
-    let api_version = patched.str_at(&["apiVersion"]).to_owned();
-    let kind = Some(patched.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(expected.kind).to_owned();
+    let meta = json::tree_type_meta(&patched).map_err(unread)?;
+    let api_version = meta.api_version.to_string();
+    let kind = Some(meta.kind.as_str()).filter(|kind| !kind.is_empty()).unwrap_or(expected.kind).to_owned();
     if api_version.is_empty() {
         return internal(&patched, &kind, expected);
     }
@@ -253,24 +254,6 @@ impl Expected<'_> {
     }
 }
 
-/// Sorts the objects along a JSON pointer.
-fn sort_along(value: &mut Value, path: &str) {
-    let mut place = value;
-    for segment in path.split('/').skip(1) {
-        if let Some(members) = place.as_object_mut() {
-            members.sort_by_name();
-        }
-        let name = segment.replace("~1", "/").replace("~0", "~");
-        let next = match place {
-            Value::Object(members) => members.get_mut(&name),
-            Value::List(items) => name.parse::<usize>().ok().and_then(|i| items.get_mut(i)),
-            _ => None,
-        };
-        let Some(next) = next else { return };
-        place = next;
-    }
-}
-
 /// Sorts the objects that a merge patch changed: those that both sides have, and all of a value that is new or replaces
 /// a non-object. A value that replaces an object stays as it was sent.
 fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
@@ -278,7 +261,7 @@ fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
         (Value::Object(_), Value::Object(changes)) => changes,
         (Value::Object(_), _) => return,
         // A new value was pruned of nulls, and so is sorted as a whole.
-        _ => return sort_all(value),
+        _ => return canonical::sort_free_form(value),
     };
     let Some(members) = value.as_object_mut() else { return };
     members.sort_by_name();
@@ -315,17 +298,6 @@ fn sort_as(value: &mut Value, ty: &Ty) {
                 members.iter_mut().for_each(|(_, member)| sort_as(member, element));
             }
         }
-        _ => {}
-    }
-}
-
-fn sort_all(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.sort_by_name();
-            members.iter_mut().for_each(|(_, member)| sort_all(member));
-        }
-        Value::List(items) => items.iter_mut().for_each(sort_all),
         _ => {}
     }
 }

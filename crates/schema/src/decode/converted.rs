@@ -2,7 +2,7 @@
 //! not by the JSON decoder. It has its own error texts, accepts whole floating point numbers as integers, and stops at
 //! the first value that a field cannot hold, in the order of the fields.
 
-use super::{from_value, scalar};
+use super::{from_value, go, scalar};
 use crate::{Message, Object, Ty, Value};
 
 /// Converts the numbers of a tree as the converter does, or returns its error.
@@ -17,29 +17,30 @@ pub fn convert_numbers(tree: &mut Value, message: &Message) -> Result<(), String
 fn members(object: &mut Object, message: &Message) -> Result<(), String> {
     for field in message.fields.iter() {
         if let Some(value) = object.get_mut(&field.name) {
-            convert(value, &field.ty)?;
+            convert(value, &field.ty, go::declared(message, field))?;
         }
     }
     Ok(())
 }
 
-fn convert(value: &mut Value, ty: &Ty) -> Result<(), String> {
+/// Converts a value of a type, which may have a name of its own in Go.
+fn convert(value: &mut Value, ty: &Ty, name: Option<&str>) -> Result<(), String> {
     if value.is_null() {
         return Ok(());
     }
     if let Some(element) = ty.element() {
         let Value::List(items) = value else { return Err(format!("cannot restore slice from {}", kind(value))) };
-        return items.iter_mut().try_for_each(|item| convert(item, element));
+        return items.iter_mut().try_for_each(|item| convert(item, element, name.and_then(go::element)));
     }
     if let Some(element) = ty.map_value() {
         let Value::Object(object) = value else { return Err(format!("cannot restore map from {}", kind(value))) };
-        return object.iter_mut().try_for_each(|(_, item)| convert(item, element));
+        return object.iter_mut().try_for_each(|(_, item)| convert(item, element, name.and_then(go::element)));
     }
     match (ty, &mut *value) {
         (Ty::Message(message), _) => convert_numbers(value, message),
         (Ty::String, Value::Str(_)) | (Ty::Bool, Value::Bool(_)) => Ok(()),
         // Go can convert an integer to a text, so the error for integers differs from that for other values.
-        (Ty::String, Value::Int(_)) => Err("cannot convert int64 to string".to_owned()),
+        (Ty::String, Value::Int(_)) => cannot("int64", name.unwrap_or("string")),
         (Ty::Int32 | Ty::Int64 | Ty::Uint32, Value::Int(number)) => {
             *number = wrapped(*number, ty);
             Ok(())
@@ -48,9 +49,9 @@ fn convert(value: &mut Value, ty: &Ty) -> Result<(), String> {
             *value = Value::Int(wrapped(truncated(*number), ty));
             Ok(())
         }
-        (Ty::Int32, Value::Float(_)) => Err("cannot convert float64 to int32".to_owned()),
-        (Ty::Int64, Value::Float(_)) => Err("cannot convert float64 to int64".to_owned()),
-        (Ty::Uint32, Value::Float(_)) => Err("cannot convert float64 to uint32".to_owned()),
+        (Ty::Int32, Value::Float(_)) => cannot("float64", name.unwrap_or("int32")),
+        (Ty::Int64, Value::Float(_)) => cannot("float64", name.unwrap_or("int64")),
+        (Ty::Uint32, Value::Float(_)) => cannot("float64", name.unwrap_or("uint32")),
         (Ty::Double, Value::Int(_) | Value::Float(_)) => Ok(()),
         (Ty::String, _) => unrecognized("string"),
         (Ty::Bool, _) => unrecognized("bool"),
@@ -73,6 +74,11 @@ fn convert(value: &mut Value, ty: &Ty) -> Result<(), String> {
         // Types with their own decoders.
         _ => from_value::alone(value, ty).map_err(|error| error.to_string()),
     }
+}
+
+fn cannot(from: &str, to: &str) -> Result<(), String> {
+    // The converter has dereferenced pointers.
+    Err(format!("cannot convert {from} to {}", to.trim_start_matches('*')))
 }
 
 fn unrecognized(ty: &str) -> Result<(), String> {
@@ -113,7 +119,9 @@ mod tests {
     #[test]
     fn what_the_converter_says() {
         let list = |ty: Ty| Ty::List(Box::new(ty));
-        let inner = Ty::Message(MessageRef::Shared(Message::new("io.k8s.B", vec![Field::new("n", Ty::Int32)]).into()));
+        let inner_type =
+            || Ty::Message(MessageRef::Shared(Message::new("io.k8s.B", vec![Field::new("n", Ty::Int32)]).into()));
+        let inner = inner_type();
         let fields = [
             ("text", Ty::String),
             ("flag", Ty::Bool),
@@ -126,8 +134,13 @@ mod tests {
             ("map", Ty::Map(Box::new(Ty::String))),
         ];
         let fields: Vec<Field> = fields.into_iter().map(|(name, ty)| Field::new(name, ty)).collect();
-        let message = Message::new("io.k8s.A", fields);
+        const NAMED: [(&str, &str); 2] = [("kinds", "[]v1.Kind"), ("kind", "*v1.Kind")];
+        let fields = fields.into_iter().chain([Field::new("kinds", list(Ty::String)), Field::new("kind", Ty::String)]);
+        let message = Message::new("io.k8s.A", fields.collect::<Vec<_>>()).with_go_types(&NAMED);
         for (given, want) in [
+            (value!({"kinds": ["a", 1i64]}), "cannot convert int64 to v1.Kind"),
+            (value!({"kind": 1i64}), "cannot convert int64 to v1.Kind"),
+            (value!({"kind": true}), "unrecognized type: string"),
             (value!({"text": 1i64}), "cannot convert int64 to string"),
             (value!({"text": true}), "unrecognized type: string"),
             (value!({"text": []}), "unrecognized type: string"),
@@ -148,6 +161,12 @@ mod tests {
             let mut tree = given.clone();
             assert_eq!(convert_numbers(&mut tree, &message), Err(want.to_owned()), "{given:?}");
         }
+        // Unknown fields in a map are reported without its keys.
+        let inner = Ty::Map(Box::new(inner_type()));
+        let message = Message::new("io.k8s.A", vec![Field::new("map", inner)]);
+        let read = from_value::converted(value!({"map": {"k": {"x": 1i64}}, "y": 1i64}), &message).unwrap();
+        let found: Vec<String> = read.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found, [r#"unknown field "map.x""#, r#"unknown field "y""#]);
         let mut tree = value!({"number": 4294967297i64, "long": 3.0, "list": [null, {"n": 2.0}], "map": null});
         assert_eq!(convert_numbers(&mut tree, &message), Ok(()));
         assert_eq!(tree, value!({"number": 1i64, "long": 3i64, "list": [null, {"n": 2i64}], "map": null}));

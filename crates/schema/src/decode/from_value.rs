@@ -18,7 +18,16 @@ pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
 
 /// Decodes a tree like [`value`], within other limits.
 pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
-    let mut decoder = Decoder::new(limits);
+    decoded(tree, message, Decoder::new(limits))
+}
+
+/// Decodes a tree that has passed [`super::convert_numbers`]: paths of unknown fields are without the keys of maps, as
+/// in Go's converter.
+pub fn converted(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
+    decoded(tree, message, Decoder { names_keys: false, ..Decoder::new(&Limits::default()) })
+}
+
+fn decoded(tree: Value, message: &Message, mut decoder: Decoder) -> Result<Decoded, DecodeError> {
     let value = match tree {
         Value::Object(object) => Value::Object(decoder.message(object, message, None)),
         Value::Null => Value::Object(finish_struct(message, &mut Vec::new(), 0)),
@@ -49,6 +58,8 @@ struct Decoder {
     empties: Empties,
     /// As in the JSON decoder.
     unwatched: u32,
+    /// True if paths of unknown fields have the keys of maps.
+    names_keys: bool,
     slots: Slots,
 }
 
@@ -62,6 +73,7 @@ impl Decoder {
             findings: Findings::default(),
             empties: Empties::default(),
             unwatched: 0,
+            names_keys: true,
             slots: Vec::new(),
         }
     }
@@ -79,7 +91,12 @@ impl Decoder {
         for (name, value) in object {
             let Some((index, field)) = message.field(&name, hint) else {
                 if self.watched() {
-                    self.findings.push(Finding::UnknownField(Path::member(path, &name)));
+                    let path = if self.names_keys {
+                        Path::member(path, &name)
+                    } else {
+                        Path::member_without_keys(path, &name)
+                    };
+                    self.findings.push(Finding::UnknownField(path));
                 }
                 continue;
             };

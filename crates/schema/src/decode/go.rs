@@ -22,13 +22,17 @@ pub(super) fn type_error(path: Option<&Path<'_>>, value: &str, ty: &str) -> Stri
 /// Returns the Go type of a value of this schema type at a path: strings, lists and maps may have named types.
 pub(super) fn type_at(path: Option<&Path<'_>>, ty: &Ty) -> String {
     let Some((message, field, depth)) = Path::holder(path) else { return type_name(ty) };
-    let declared = message.go_types.iter().find(|(name, _)| *name == field.name);
-    let value = declared.and_then(|(_, declared)| (0..depth).try_fold(*declared, |ty, _| element(ty)));
+    let value = declared(message, field).and_then(|declared| (0..depth).try_fold(declared, |ty, _| element(ty)));
     value.map_or_else(|| type_name(ty), str::to_owned)
 }
 
+/// Returns the Go type of a field, if its [`Ty`] does not determine it.
+pub(super) fn declared(message: &Message, field: &Field) -> Option<&'static str> {
+    message.go_types.iter().find(|(name, _)| *name == field.name).map(|(_, declared)| *declared)
+}
+
 /// Returns the type of a list's elements or a map's values; `None` if a named type hides it.
-fn element(ty: &str) -> Option<&str> {
+pub(super) fn element(ty: &str) -> Option<&str> {
     let element = ty.strip_prefix("[]").or_else(|| ty.strip_prefix("map[")?.split_once(']').map(|(_, value)| value))?;
     // The decoder dereferences pointers.
     Some(element.strip_prefix('*').unwrap_or(element))

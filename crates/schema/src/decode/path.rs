@@ -40,6 +40,24 @@ impl<'p> Path<'p> {
         text
     }
 
+    /// As [`Self::member`], without the keys of maps.
+    pub(crate) fn member_without_keys(path: Option<&'p Path<'p>>, name: &str) -> String {
+        let mut text = String::new();
+        for step in Self::steps(path) {
+            match step {
+                Step::Field(_, field) => {
+                    text.push_str(if text.is_empty() { "" } else { "." });
+                    text.push_str(&field.name);
+                }
+                Step::Index(index) => text.push_str(&format!("[{index}]")),
+                Step::Key(_) => {}
+            }
+        }
+        text.push_str(if text.is_empty() { "" } else { "." });
+        text.push_str(name);
+        text
+    }
+
     /// Returns the innermost field of the path, and the number of steps into its lists and maps.
     pub(crate) fn holder(path: Option<&'p Path<'p>>) -> Option<(&'p Message, &'p Field, usize)> {
         let mut at = path;

@@ -168,6 +168,16 @@ pub(super) fn float_literal(n: f64) -> String {
     if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
 }
 
+/// Replaces floating point numbers by their text in the JSON, for a document that an error quotes.
+pub fn show_numbers(value: &mut Value) {
+    match value {
+        Value::Float(n) => *value = Value::Raw(float_literal(*n).into()),
+        Value::List(items) => items.iter_mut().for_each(show_numbers),
+        Value::Object(members) => members.iter_mut().for_each(|(_, member)| show_numbers(member)),
+        _ => {}
+    }
+}
+
 /// Returns Go's name for the JSON type of a value.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {

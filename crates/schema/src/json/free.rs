@@ -95,27 +95,49 @@ fn wrong_type_meta(field: &str, found: &str) -> String {
     format!("json: cannot unmarshal {found} into Go struct field .{field} of type string")
 }
 
-/// Checks that a tree is an object whose `apiVersion` and `kind` are texts, if present; `null` counts as an empty one.
-/// The error is that of Go's decoder, as in [`type_meta`].
-pub fn check_type_meta(tree: &Value) -> Result<(), String> {
+/// Returns the field of [`TypeMeta`] that Go's decoder finds for a name: in any case.
+fn type_meta_field(name: &str) -> Option<&'static str> {
+    ["apiVersion", "kind"].into_iter().find(|field| name.eq_ignore_ascii_case(field))
+}
+
+/// Returns true for a name that is not `apiVersion` or `kind`, but counts as one of them.
+pub fn is_type_meta_in_other_case(name: &str) -> bool {
+    type_meta_field(name).is_some_and(|field| field != name)
+}
+
+/// Returns the version and kind of a tree as Go's decoder finds them in its JSON, whose members are sorted by name; the
+/// last of several counts, but for `null`. The error is that of [`type_meta`].
+pub fn tree_type_meta(tree: &Value) -> Result<TypeMeta, String> {
+    let mut meta = TypeMeta::default();
     let members = match tree {
         Value::Object(members) => members,
-        Value::Null => return Ok(()),
+        Value::Null => return Ok(meta),
         other => return Err(no_type_meta(json_type(other))),
     };
-    for (name, member) in members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind")) {
-        if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
-            return Err(wrong_type_meta(name, json_type(member)));
+    let named = members.iter().filter_map(|(name, member)| Some((name, type_meta_field(name)?, member)));
+    let mut named: Vec<(&Text, &'static str, &Value)> = named.collect();
+    named.sort_by_key(|(name, ..)| *name);
+    for (_, field, member) in named {
+        match member {
+            Value::Str(text) | Value::Raw(text) if field == "kind" => meta.kind = text.clone(),
+            Value::Str(text) | Value::Raw(text) => meta.api_version = text.clone(),
+            Value::Null => {}
+            other => return Err(wrong_type_meta(field, json_type(other))),
         }
     }
-    Ok(())
+    Ok(meta)
+}
+
+/// Checks that a tree is an object whose `apiVersion` and `kind` are texts, as [`tree_type_meta`].
+pub fn check_type_meta(tree: &Value) -> Result<(), String> {
+    tree_type_meta(tree).map(drop)
 }
 
 /// Checks that a tree may have a version and kind, as [`check_type_meta`], and that the `apiVersion` has the form of one
 /// if it is present. The error is that of Go's serializer.
 pub fn interpret(tree: &Value) -> Result<(), String> {
-    check_type_meta(tree).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
-    let api_version = tree.str_at(&["apiVersion"]);
+    let meta = tree_type_meta(tree).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
+    let api_version = meta.api_version.as_str();
     match api_version.is_empty() || GroupVersion::parse(api_version).is_some() {
         true => Ok(()),
         false => Err(format!("unexpected GroupVersion string: {api_version}")),
@@ -293,4 +315,32 @@ pub(crate) fn kind_of(first: u8) -> &'static str {
 
 pub(crate) fn text(text: Cow<'_, str>) -> Text {
     Text::new(text.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Go's decoder of the type ignores the case of names, and the last of several counts.
+    #[test]
+    fn types_under_other_names() {
+        let wrong = |field: &str, found: &str| {
+            Err(format!("json: cannot unmarshal {found} into Go struct field .{field} of type string"))
+        };
+        for (text, of_text, of_tree) in [
+            (r#"{"kind":"A","Kind":"B"}"#, Ok("B"), Ok("A")),
+            (r#"{"Kind":"B","kind":"A"}"#, Ok("A"), Ok("A")),
+            (r#"{"KIND":"B"}"#, Ok("B"), Ok("B")),
+            (r#"{"Kind":"B","kind":null}"#, Ok("B"), Ok("B")),
+            (r#"{"kind":"A","Kind":1}"#, wrong("kind", "number"), wrong("kind", "number")),
+            (r#"{"kind":"A","APIVERSION":[]}"#, wrong("apiVersion", "array"), wrong("apiVersion", "array")),
+            (r#"{"kind":"A","kinds":1}"#, Ok("A"), Ok("A")),
+        ] {
+            let limits = Limits::default();
+            let found = type_meta(text.as_bytes(), &limits).map_err(|error| error.to_string());
+            assert_eq!(found.as_ref().map(|meta| meta.kind.as_str()).map_err(Clone::clone), of_text, "{text}");
+            let found = tree_type_meta(&parse(text.as_bytes(), &limits).unwrap());
+            assert_eq!(found.as_ref().map(|meta| meta.kind.as_str()).map_err(Clone::clone), of_tree, "{text}");
+        }
+    }
 }
