@@ -42,9 +42,11 @@ fn internal_struct(object: &Object, message: &Message) -> Object {
     for field in fields.filter(|field| !is_moved(short, &field.name)) {
         let value = object.get(&field.name);
         // Metadata is embedded: its members are inlined in the struct, in their API form.
-        if field.ty.message().is_some_and(|inner| inner.name.ends_with(".meta.v1.ObjectMeta")) {
-            let metadata = value.and_then(Value::as_object).into_iter().flat_map(|metadata| metadata.iter());
-            metadata.for_each(|(name, value)| drop(shown.insert(name.clone(), value.clone())));
+        if let Some(inner) = field.ty.message().filter(|inner| inner.name.ends_with(".meta.v1.ObjectMeta")) {
+            if let Some(metadata) = value.and_then(Value::as_object) {
+                let metadata = internal_struct(metadata, inner);
+                metadata.into_iter().for_each(|(name, value)| drop(shown.insert(name, value)));
+            }
             continue;
         }
         shown.insert(go_name(short, &field.name), internal_member(value, field));

@@ -1,6 +1,6 @@
 //! Create.
 
-use binnacle_meta::{FieldErrors, FieldPath, Status, StatusReason};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Status, StatusReason};
 use binnacle_request::CreatePermit;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
@@ -261,6 +261,14 @@ impl Resource {
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {
             return Err(Status::invalid(&collection.kind_of(object), object::name(object), &errors));
+        }
+        let name = object::name(object);
+        let path = FieldPath::new("metadata").child("name");
+        // The rule that all names follow comes after the one of the kind, whose errors would hide it.
+        let problems = binnacle_validation::names::path_segment(name, false).into_iter();
+        let errors: FieldErrors = problems.map(|problem| FieldError::invalid(&path, name, problem)).collect();
+        if !errors.is_empty() {
+            return Err(Status::invalid(&collection.kind_of(object), name, &errors));
         }
         for warning in strategy.warnings(object, None) {
             context.warn(warning);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_features::Features;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
-use binnacle_schema::decode::Empties;
+use binnacle_schema::decode::{self, Empties};
 use binnacle_schema::{MessageRef, Value};
 use binnacle_scheme::{Codec, Conversion, Kinds, MediaType, ResourceDescription, ResourceType, StoredKind, StoredType};
 use binnacle_watchcache::{Cache, FormBudget};
@@ -168,9 +168,22 @@ impl Resource {
         if self.conversion.is_none() {
             return Sent::new(object, empties);
         }
-        // Validation sees the storage version, in which the empty fields could have other paths, so they are dropped.
-        self.to_stored(&mut object);
-        object.into()
+        if empties.is_empty() || self.collection.kind.custom.is_some() {
+            self.to_stored(&mut object);
+            return object.into();
+        }
+        // Validation sees the storage version, in which the empty fields may have other paths: they are converted like
+        // all others, and noted again.
+        let mut with_empties = object.clone();
+        empties.restore(&mut with_empties);
+        self.to_stored(&mut with_empties);
+        match decode::value(with_empties, &self.collection.kind.message) {
+            Ok(converted) => Sent::new(converted.value, converted.empties),
+            Err(_) => {
+                self.to_stored(&mut object);
+                object.into()
+            }
+        }
     }
 
     /// Sets the defaults of this version.

@@ -317,6 +317,12 @@ impl Resource {
                 domains(&mut errors);
                 all(&mut errors);
             }
+            MetadataCheck::ChangeThenAllTwice if subresource.is_empty() => {
+                for _ in 0..2 {
+                    domains(&mut errors);
+                    all(&mut errors);
+                }
+            }
             _ => {}
         }
         if is_checked_by_kind {

@@ -51,6 +51,8 @@ pub enum MetadataCheck {
     AllThenChangeOfParts,
     /// `change`, `domains`, `all`, `domains`
     ChangeThenAll,
+    /// `change`, `domains`, `all`, `domains`, `all`, `domains`
+    ChangeThenAllTwice,
 }
 
 /// The rules of one kind. The default methods are those of a plain kind.

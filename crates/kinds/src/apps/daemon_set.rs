@@ -14,7 +14,8 @@ use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::{default_nil, default_zero, keep, keep_at, member, struct_mut, text};
 use crate::workload::validation::{
-    amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number, selects,
+    SELECTOR, amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number,
+    selects,
 };
 use crate::workload::{drop_disabled_template_fields, prepare_create, template_warnings};
 use crate::{Strategy, StrategyContext, spec_generation};
@@ -129,7 +130,7 @@ fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut F
     }
     if let Some(selector) = selector.filter(|selector| is_empty(selector)) {
         let why = "empty selector is invalid for daemonset";
-        errors.push(FieldError::invalid(&path.child("selector"), shown(Some(selector)), why));
+        errors.push(FieldError::invalid(&path.child("selector"), internal::shown(SELECTOR, Some(selector)), why));
     }
     lasting_template(template, "DaemonSet", &at, options, errors);
     not_negative(spec, &["minReadySeconds"], &path, errors);

@@ -75,9 +75,9 @@ impl Strategy for CertificateSigningRequest {
         validation::update(object, old, endpoint)
     }
 
-    /// Accepts any path segment as the name: nodes choose the names of their requests.
-    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
-        binnacle_validation::names::path_segment(name, prefix)
+    /// Accepts every name that an object can have: nodes choose the names of their requests.
+    fn validate_name(&self, _: &Features, _: &str, _: bool) -> Vec<String> {
+        Vec::new()
     }
 }
 

@@ -65,7 +65,8 @@ impl Strategy for PersistentVolume {
     }
 
     fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+        // The whole volume is validated twice.
+        MetadataCheck::ChangeThenAllTwice
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -4,8 +4,9 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{names, numbers, selectors};
 
-use crate::checks::{immutable, invalid_each, present};
+use crate::checks::{immutable, immutable_struct, invalid_each, present};
 use crate::node::deprecated_labels_in_selector;
+use crate::workload::validation::SELECTOR;
 use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct CsiStorageCapacity;
@@ -21,9 +22,10 @@ impl Strategy for CsiStorageCapacity {
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = validate(object, selectors::is_invalid(old.get("nodeTopology")));
-        for field in ["nodeTopology", "storageClassName"] {
-            immutable(&FieldPath::new(field), object.get(field), old.get(field), &mut errors);
-        }
+        let (new, before) = (object.get("nodeTopology"), old.get("nodeTopology"));
+        immutable_struct(SELECTOR, &FieldPath::new("nodeTopology"), new, before, &mut errors);
+        let (new, before) = (object.get("storageClassName"), old.get("storageClassName"));
+        immutable(&FieldPath::new("storageClassName"), new, before, &mut errors);
         errors
     }
 

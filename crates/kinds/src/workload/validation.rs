@@ -7,10 +7,11 @@ use binnacle_validation::numbers::{int_or_percent, percent};
 use binnacle_validation::{checks, selectors};
 
 use crate::equality::equal;
+use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions};
 use crate::tree::member;
 
-const SELECTOR: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector";
+pub(crate) const SELECTOR: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector";
 
 /// Requires a selector that is not empty; `kind` is the kind of the object.
 pub(crate) fn required_selector(spec: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
@@ -19,7 +20,7 @@ pub(crate) fn required_selector(spec: &Value, kind: &str, path: &FieldPath, erro
     selectors::label_selector(Some(selector), false, &at, errors);
     if is_empty(selector) {
         let why = format!("empty selector is invalid for {kind}");
-        errors.push(FieldError::invalid(&at, shown(Some(selector)), why));
+        errors.push(FieldError::invalid(&at, internal::shown(SELECTOR, Some(selector)), why));
     }
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn immutable_selector(object: &Value, old: &Value, errors: &mut Field
     let (new, old) = (selector(object), selector(old));
     let same = new.is_some() == old.is_some() && equal(SELECTOR, new.as_ref(), old.as_ref());
     let at = FieldPath::new("spec").child("selector");
-    checks::immutable(&at, same, shown(new.as_ref()), errors);
+    checks::immutable(&at, same, internal::shown(SELECTOR, new.as_ref()), errors);
 }
 
 /// Rejects negative numbers in a struct.

@@ -50,7 +50,7 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
     {
         let before = Update { manager: BEFORE_FIRST_APPLY, ..*update };
         let failed = |why: String| ApplyError::Failed(format!("failed to create manager for existing fields: {why}"));
-        validate::validate_stored(update.message, live).map_err(|errors| {
+        validate::validate_live(update.message, live).map_err(|errors| {
             failed(format!("failed to convert new object ({}) to smd typed: {errors}", described(live)))
         })?;
         entries = track::updated(&before, entries, empty(), live, None).map_err(|error| failed(error.to_string()))?;
@@ -62,7 +62,7 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
         ApplyError::Failed(format!("failed to create typed patch object ({}): {errors}", described(config)))
     })?;
     if let Some(live) = live {
-        validate::validate_stored(update.message, live).map_err(|errors| {
+        validate::validate_live(update.message, live).map_err(|errors| {
             ApplyError::Failed(format!("failed to create typed live object ({}): {errors}", described(live)))
         })?;
     }

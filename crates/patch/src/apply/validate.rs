@@ -15,12 +15,14 @@ pub(super) fn validate(shape: Shape<'_>, value: &Value) -> Result<(), SchemaErro
     Walk { duplicates: false, path: Vec::new(), errors: SchemaErrors::none() }.validate(shape, value)
 }
 
-/// As [`validate`], for an object that is stored or is to be stored, which may have duplicates. Objects of built-in
-/// kinds follow their schema; custom resources may be older than theirs.
+/// As [`validate`], for an object that is stored or is to be stored. Objects of built-in kinds follow their schema, but
+/// for elements of lists without their keys, which a comparison meets; custom resources may be older than theirs.
 pub(super) fn validate_stored(message: &Message, object: &Value) -> Result<(), SchemaErrors> {
-    if is_built_in(message) {
-        return Ok(());
-    }
+    if is_built_in(message) { Ok(()) } else { validate_live(message, object) }
+}
+
+/// As [`validate`], for a live object, which may have duplicates.
+pub(super) fn validate_live(message: &Message, object: &Value) -> Result<(), SchemaErrors> {
     let walk = Walk { duplicates: true, path: Vec::new(), errors: SchemaErrors::none() };
     walk.validate(Shape::of_message(message), object)
 }

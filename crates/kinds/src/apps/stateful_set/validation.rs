@@ -16,7 +16,7 @@ use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions, annotations};
 use crate::tree::{keep_at, member};
 use crate::workload::validation::{
-    amount, collision_count, is_empty, lasting, mismatch, not_more, not_negative, number, selects,
+    SELECTOR, amount, collision_count, is_empty, lasting, mismatch, not_more, not_negative, number, selects,
 };
 
 const SPEC: &str = "io.k8s.api.apps.v1.StatefulSetSpec";
@@ -182,7 +182,7 @@ fn selector_and_template(
             selectors::label_selector(Some(selector), false, &at, errors);
             if is_empty(selector) {
                 let why = "empty selector is invalid for statefulset";
-                errors.push(FieldError::invalid(&at, shown(Some(selector)), why));
+                errors.push(FieldError::invalid(&at, internal::shown(SELECTOR, Some(selector)), why));
             }
         }
     }

@@ -313,7 +313,8 @@ fn restart_policy(container: &Value, options: &PodValidationOptions<'_>, path: &
 fn is_given(container: &Value, field: &str) -> bool {
     match container.get(field) {
         None | Some(Value::Null) => false,
-        Some(Value::List(items)) => !items.is_empty(),
+        // A list that is empty is not nil, and so not Go's zero value.
+        Some(Value::List(_)) => true,
         // Resources are not a pointer in Go: they are present even if empty.
         Some(Value::Object(members)) if field == "resources" => !members.is_empty(),
         Some(_) => true,
