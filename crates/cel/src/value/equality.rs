@@ -74,10 +74,13 @@ fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
             return Ok(false);
         }
     }
-    // Undeclared members are compared as untyped values.
-    if let (Map::Tree(a, Some(DeclType { shape: Shape::Object(ty), .. })), Map::Tree(b, _)) = (a, b) {
+    // Undeclared members are compared as untyped values, and only with those of another object with a schema.
+    if let (Map::Tree(a, Some(DeclType { shape: Shape::Object(ty), .. })), Map::Tree(b, other)) = (a, b) {
         for (name, value) in a.iter().filter(|(name, _)| ty.field_of_json(name).is_none()) {
             meter.work(1)?;
+            if other.is_none() {
+                return Err(Error::no_such_overload());
+            }
             if b.get(name).is_some_and(|other| other != value) {
                 return Ok(false);
             }

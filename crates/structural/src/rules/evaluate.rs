@@ -297,11 +297,19 @@ impl<'v> Values<'v> {
         let mut optional = plain.clone();
         // If no rule uses the old value, messages cannot use it either.
         if node.rules.iter().any(|(_, compiled)| compiled.uses_old_self) {
-            let old = old.map(|old| Val::typed(old, ty));
-            optional.set_or_fail(OLD_SELF, old.clone().map_or(Ok(Val::Optional(None)), |old| old.map(Val::some)));
-            if let Some(old) = old {
-                plain.set_or_fail(OLD_SELF, old);
-            }
+            let Some(old) = old else {
+                optional.set_or_fail(OLD_SELF, Ok(Val::Optional(None)));
+                return Self { plain, optional };
+            };
+            let typed = Val::typed(old, ty);
+            // cel-go turns a variable with an optional into Go's own value and back, which loses the types of what is
+            // in lists and maps.
+            let untyped = typed.clone().map(|typed| match typed {
+                Val::List(_) | Val::Map(_) => Val::of(old),
+                scalar => scalar,
+            });
+            optional.set_or_fail(OLD_SELF, untyped.map(Val::some));
+            plain.set_or_fail(OLD_SELF, typed);
         }
         Self { plain, optional }
     }

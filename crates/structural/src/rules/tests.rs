@@ -161,6 +161,39 @@ fn transitions() {
     assert!(judge(schema(), once("second"), Some(once("first"))).errors.is_empty());
 }
 
+/// An optional old value has lost the types of what is in it, as in kube-apiserver, which was asked for these results.
+#[test]
+fn optional_old_values() {
+    const UNEQUAL: &str = "'no such overload': call arguments did not match a supported operator, function or macro \
+                           signature for rule: ";
+    for (rule, want) in [
+        ("self == oldSelf.value()", "failed rule: "),
+        ("self.t == oldSelf.value().t", "failed rule: "),
+        ("self.i == oldSelf.value().i", ""),
+        ("self.l == oldSelf.value().l", ""),
+        ("oldSelf.value() == self", "failed rule: "),
+        ("self.o == oldSelf.value().o", UNEQUAL),
+        ("oldSelf.value().o == self.o", "failed rule: "),
+    ] {
+        let schema = value!({
+            "type": "object",
+            "properties": {
+                "t": {"type": "string", "format": "date-time"},
+                "i": {"type": "integer"},
+                "l": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
+                "o": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    "properties": {"k": {"type": "string"}}},
+            },
+            "x-kubernetes-validations": [{"rule": (rule), "optionalOldSelf": true}],
+        });
+        let object = || value!({"t": "2021-01-01T00:00:00Z", "i": 1i64, "l": [{"k": "a"}], "o": {"k": "a", "x": 1i64}});
+        let errors = texts(&judge(schema, object(), Some(object())).errors);
+        let found = errors.first().map_or("", |error| error.trim_start_matches("<nil>: Invalid value: "));
+        let found = found.trim_start_matches("\"object\": ").trim_end_matches(rule);
+        assert_eq!(found, want, "{rule}");
+    }
+}
+
 /// Elements of sets and list maps are found as in kube-apiserver, which was asked for these results.
 #[test]
 fn lists_with_types() {
