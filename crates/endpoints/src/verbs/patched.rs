@@ -38,6 +38,16 @@ enum Content {
     Strategic(Value),
 }
 
+/// The way in which a result is written.
+#[derive(Clone, Copy)]
+enum Written {
+    Any,
+    /// With the members in Go's order.
+    InOrder,
+    /// As a message quotes it: in Go's order, with the patch's numbers as they were sent.
+    Quoted,
+}
+
 impl Patch {
     /// Parses a patch.
     ///
@@ -72,18 +82,25 @@ impl Patch {
         expected: &Expected<'_>,
         live: &dyn Fn() -> Value,
     ) -> Result<Decoded, Status> {
-        let apply = |in_order: bool| {
-            Ok(match &self.content {
-                Content::Json(patch) if in_order => patch.apply_in_order(live())?,
-                Content::Json(patch) => patch.apply(live())?,
-                Content::Merge(patch) => merge::apply(live(), patch),
-                Content::Strategic(patch) => {
+        let apply = |as_written: Written| {
+            Ok(match (&self.content, as_written) {
+                (Content::Json(patch), Written::Any) => patch.apply(live())?,
+                (Content::Json(patch), Written::InOrder) => patch.apply_in_order(live())?,
+                (Content::Json(patch), Written::Quoted) => patch.with_shown_numbers().apply_in_order(live())?,
+                (Content::Merge(patch), Written::Quoted) => {
+                    let mut patch = patch.clone();
+                    decode::show_numbers(&mut patch);
+                    merge::apply(live(), &patch)
+                }
+                (Content::Merge(patch), _) => merge::apply(live(), patch),
+                (Content::Strategic(patch), _) => {
                     strategic::apply(live(), patch, expected.message).map_err(|error| error.to_status())?
                 }
             })
         };
-        let refuse =
-            |why: &str| apply(true).map_or_else(|status| status, |patched| self.invalid(patched, &live(), why));
+        let refuse = |why: &str| {
+            apply(Written::Quoted).map_or_else(|status| status, |patched| self.invalid(patched, &live(), why))
+        };
         let custom = expected.resource.and_then(|resource| Some((resource, resource.collection.kind.custom.as_ref()?)));
         let decode = |patched: Value| match (&self.content, custom) {
             (_, Some((resource, schema))) => {
@@ -94,10 +111,10 @@ impl Patch {
             (Content::Strategic(_), None) => as_it_was(patched, expected),
             (_, None) => as_it_says(patched, expected),
         };
-        let mut decoded = decode(apply(false)?);
+        let mut decoded = decode(apply(Written::Any)?);
         // Only the order of the findings depends on the order of the members.
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
-            let mut again = apply(true)?;
+            let mut again = apply(Written::InOrder)?;
             match self.content {
                 Content::Strategic(_) => sort_as_struct(&mut again, expected.message),
                 _ => self.order(&mut again, &live()),
@@ -140,7 +157,6 @@ impl Patch {
     /// Returns the error for an invalid result, which it quotes.
     fn invalid(&self, mut patched: Value, live: &Value, why: &str) -> Status {
         self.order(&mut patched, live);
-        decode::show_numbers(&mut patched);
         let shown = match &self.content {
             Content::Json(_) | Content::Merge(_) => json::to_string(&patched),
             // kube-apiserver quotes the patch here, in Go's notation for maps, as it is after its application.

@@ -38,6 +38,7 @@ impl Strategy for Event {
         let own = object.get("metadata").unwrap_or(&null);
         let rule = |name: &str, prefix| self.validate_name(situation.features, name, prefix);
         errors.extend(metadata::validate(own, true, rule, &FieldPath::new("metadata")));
+        errors.extend(metadata::finalizers_have_domains(own, &FieldPath::new("metadata")));
         series(object, &mut errors);
         if time(object).is_none() {
             errors.push(FieldError::required(&FieldPath::new("eventTime"), ""));

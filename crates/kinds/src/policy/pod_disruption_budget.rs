@@ -15,6 +15,11 @@ impl Strategy for PodDisruptionBudget {
         MetadataCheck::Nothing
     }
 
+    /// Only the spec has rules.
+    fn reports_metadata(&self) -> bool {
+        false
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }

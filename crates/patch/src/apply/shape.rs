@@ -146,7 +146,11 @@ impl<'s> Shape<'s> {
         match self {
             Self::Struct { message, .. } | Self::Untyped { message, .. } => {
                 let field = message.get(name).map(Self::of_field);
-                field.or_else(|| message.others.as_deref().map(Self::of_type))
+                // A definition without properties is one of an object with any members.
+                let is_any = message.fields.is_empty() && !message.is_of_definition();
+                field
+                    .or_else(|| message.others.as_deref().map(Self::of_type))
+                    .or_else(|| is_any.then_some(Self::Deduced))
             }
             Self::Map { value, .. } => Some(Self::of_type(value)),
             Self::Deduced => Some(Self::Deduced),

@@ -164,7 +164,9 @@ impl ClaimValidationOptions {
         let sources = ["dataSource", "dataSourceRef"];
         Self {
             any_selector_value: selectors::is_invalid(old.at(&["spec", "selector"])),
-            any_api_group: sources.iter().any(|source| old.at(&["spec", source, "apiGroup"]).is_some()),
+            any_api_group: sources
+                .iter()
+                .any(|source| old.at(&["spec", source, "apiGroup"]).is_some_and(|group| !group.is_null())),
         }
     }
 }
