@@ -4,6 +4,7 @@
 
 mod address;
 mod aggregate;
+mod base64;
 mod duration;
 mod field;
 mod gvk;
@@ -21,6 +22,7 @@ mod version;
 
 pub use address::effective_address;
 pub use aggregate::aggregate;
+pub use base64::Base64;
 pub use duration::{GoDuration, ParseDurationError, human_duration, short_human_duration};
 pub use field::{ErrorValue, FieldError, FieldErrorType, FieldErrors, FieldPath, WhileRoom, bounded_text, go_quote};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};

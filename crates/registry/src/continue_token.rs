@@ -2,14 +2,11 @@
 //! kube-apiserver, so that each server accepts tokens of the other.
 
 use base64::Engine as _;
-use base64::alphabet::URL_SAFE;
-use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
-use binnacle_meta::Status;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use binnacle_meta::{Base64, Status};
 use binnacle_schema::Value;
 
 const VERSION: &str = "meta.k8s.io/v1";
-/// As in Go's decoder, trailing bits are allowed.
-const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 /// Longer tokens are invalid, as names and so keys have limited lengths.
 const MAX: usize = 8 * 1024;
 
@@ -24,18 +21,15 @@ pub struct ContinueToken {
 impl ContinueToken {
     pub fn encode(&self) -> String {
         let start = serde_json::Value::from(self.start.as_str());
-        BASE64.encode(format!("{{\"v\":\"{VERSION}\",\"rv\":{},\"start\":{start}}}", self.revision))
+        URL_SAFE_NO_PAD.encode(format!("{{\"v\":\"{VERSION}\",\"rv\":{},\"start\":{start}}}", self.revision))
     }
 
     pub fn decode(token: &str) -> Result<Self, Status> {
         let fail =
             |why: String| Err(Status::bad_request(format!("invalid continue token: continue key is not valid: {why}")));
-        let data = match (token.len() <= MAX).then(|| BASE64.decode(token)) {
+        let data = match (token.len() <= MAX).then(|| Base64::UrlUnpadded.decode(token)) {
             Some(Ok(data)) => data,
-            Some(Err(base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _))) => {
-                return fail(format!("illegal base64 data at input byte {at}"));
-            }
-            Some(Err(_)) => return fail(format!("illegal base64 data at input byte {}", token.len())),
+            Some(Err(at)) => return fail(format!("illegal base64 data at input byte {at}")),
             None => return fail("token too long".to_owned()),
         };
         let value = match binnacle_schema::json::parse(&data, &binnacle_schema::Limits::default()) {
@@ -110,6 +104,8 @@ mod tests {
                 "encoded start key empty (version meta.k8s.io/v1)",
             ),
             ("!", "illegal base64 data at input byte 0"),
+            ("x", "illegal base64 data at input byte 0"),
+            ("eyJ2x", "illegal base64 data at input byte 4"),
             ("W10", "json: cannot unmarshal array into Go value of type storage.continueToken"),
             ("eyJ2IjoieCJ9", "server does not recognize this encoded version x"),
             (

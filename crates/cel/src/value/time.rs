@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-use binnacle_meta::GoDuration;
+use base64::engine::general_purpose::STANDARD;
+use binnacle_meta::{Base64, GoDuration};
 use binnacle_validation::scala_duration;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -284,12 +284,9 @@ pub(super) fn date_time(text: &str) -> Result<Timestamp, Error> {
 /// Decodes the text of a field with the format `byte`. Validation of the format requires the standard alphabet and
 /// expressions the URL alphabet, so texts with characters of only one of them fail in one place or the other.
 pub(super) fn base64(text: &str) -> Result<Arc<[u8]>, Error> {
-    if let Ok(bytes) = URL_SAFE.decode(text) {
-        return Ok(bytes.into());
-    }
-    let known = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'=');
-    let at = text.bytes().position(|b| !known(&b)).unwrap_or(text.len());
-    Err(Error::new(format!("Invalid byte formatted string {text}: illegal base64 data at input byte {at}")))
+    Base64::Url.decode(text).map(Arc::from).map_err(|at| {
+        Error::new(format!("Invalid byte formatted string {text}: illegal base64 data at input byte {at}"))
+    })
 }
 
 pub(super) fn to_base64(bytes: &[u8]) -> String {

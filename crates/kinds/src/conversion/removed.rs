@@ -21,12 +21,12 @@ pub(super) const CONVERSIONS: &[Conversion] = &[
     renamed!("apiregistration.k8s.io", "v1beta1" => "v1", "APIService"),
     renamed!("apps", "v1beta1" => "v1", "ControllerRevision"),
     converted!("apps", "v1beta1" => "v1", "Deployment", deployment_to_v1, rollback_from_annotation),
-    converted!("apps", "v1beta1" => "v1", "StatefulSet", stateful_set_to_v1, name_claims),
+    converted!("apps", "v1beta1" => "v1", "StatefulSet", old_workloads::updated_on_delete, same),
     renamed!("apps", "v1beta2" => "v1", "ControllerRevision"),
     converted!("apps", "v1beta2" => "v1", "DaemonSet", complete_generation, same),
     renamed!("apps", "v1beta2" => "v1", "Deployment"),
     renamed!("apps", "v1beta2" => "v1", "ReplicaSet"),
-    converted!("apps", "v1beta2" => "v1", "StatefulSet", name_claims, name_claims),
+    renamed!("apps", "v1beta2" => "v1", "StatefulSet"),
     renamed!("batch", "v1beta1" => "v1", "CronJob"),
     renamed!("certificates.k8s.io", "v1beta1" => "v1", "CertificateSigningRequest"),
     renamed!("coordination.k8s.io", "v1beta1" => "v1", "Lease"),
@@ -150,11 +150,6 @@ fn daemon_set_to_v1(set: &mut Value) {
     generation_to_annotation(set);
 }
 
-fn stateful_set_to_v1(set: &mut Value) {
-    old_workloads::updated_on_delete(set);
-    name_claims(set);
-}
-
 fn generation_to_annotation(set: &mut Value) {
     let generation = set.make_at(&["spec"]).remove("templateGeneration");
     let generation = generation.as_ref().and_then(Value::as_i64).unwrap_or_default().to_string();
@@ -174,11 +169,6 @@ fn complete_generation(set: &mut Value) {
     if set.at(&["metadata", "annotations", TEMPLATE_GENERATION]).is_none() {
         set.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, "0");
     }
-}
-
-/// Sets the type of volume claim templates, which is the same in all versions.
-fn name_claims(set: &mut Value) {
-    each(set, &["spec", "volumeClaimTemplates"], |claim| set_type(claim, "v1", "PersistentVolumeClaim"));
 }
 
 fn topology_to_fields(slice: &mut Value) {

@@ -1,9 +1,10 @@
-//! Base64 as in Go's `base64.StdEncoding`: line breaks are skipped and spare bits ignored.
+//! The canonical form of base64 texts.
 
 use std::borrow::Cow;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use binnacle_meta::Base64;
 
 /// Returns the canonical form of a base64 text, or the offset at which Go reports an error.
 pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, usize> {
@@ -12,10 +13,10 @@ pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, usize> {
     let mut last = 0;
     for (at, b) in bytes.iter().enumerate() {
         match b {
-            b'\r' | b'\n' => return decode(bytes).map(|data| Cow::Owned(BASE64_STANDARD.encode(data))),
+            b'\r' | b'\n' => return Base64::Standard.decode(text).map(|data| Cow::Owned(BASE64_STANDARD.encode(data))),
             b'=' => break,
             _ => {
-                last = sextet(*b).ok_or(at)?;
+                last = Base64::Standard.sextet(*b).ok_or(at)?;
                 digits += 1;
             }
         }
@@ -31,67 +32,7 @@ pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, usize> {
     if plain && spare == 0 {
         return Ok(Cow::Borrowed(text));
     }
-    decode(bytes).map(|data| Cow::Owned(BASE64_STANDARD.encode(data)))
-}
-
-/// Decodes like Go; the error is the offset that Go reports.
-fn decode(bytes: &[u8]) -> Result<Vec<u8>, usize> {
-    let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
-    let is_break = |b: u8| matches!(b, b'\r' | b'\n');
-    let mut at = 0;
-    loop {
-        let mut quad = [0u8; 4];
-        let mut filled = 0;
-        while filled < 4 {
-            let Some(b) = bytes.get(at).copied() else {
-                return if filled == 0 { Ok(out) } else { Err(at - filled) };
-            };
-            at += 1;
-            if is_break(b) {
-                continue;
-            }
-            if let Some(bits) = sextet(b) {
-                quad[filled] = bits;
-                filled += 1;
-                continue;
-            }
-            if b != b'=' || filled < 2 {
-                return Err(at - 1);
-            }
-            if filled == 2 {
-                while bytes.get(at).is_some_and(|b| is_break(*b)) {
-                    at += 1;
-                }
-                match bytes.get(at) {
-                    None => return Err(bytes.len()),
-                    Some(b'=') => at += 1,
-                    Some(_) => return Err(at - 1),
-                }
-            }
-            while bytes.get(at).is_some_and(|b| is_break(*b)) {
-                at += 1;
-            }
-            push(&mut out, quad, filled);
-            return if at < bytes.len() { Err(at) } else { Ok(out) };
-        }
-        push(&mut out, quad, 4);
-    }
-}
-
-fn push(out: &mut Vec<u8>, quad: [u8; 4], filled: usize) {
-    let word = quad.iter().fold(0u32, |word, bits| word << 6 | u32::from(*bits));
-    out.extend_from_slice(&word.to_be_bytes()[1..filled]);
-}
-
-fn sextet(b: u8) -> Option<u8> {
-    Some(match b {
-        b'A'..=b'Z' => b - b'A',
-        b'a'..=b'z' => b - b'a' + 26,
-        b'0'..=b'9' => b - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    })
+    Base64::Standard.decode(text).map(|data| Cow::Owned(BASE64_STANDARD.encode(data)))
 }
 
 #[cfg(test)]
