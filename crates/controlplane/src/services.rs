@@ -6,6 +6,7 @@
 mod addresses;
 mod bitmap;
 mod families;
+mod lost;
 mod metrics;
 mod node_ports;
 mod ports;
@@ -31,6 +32,7 @@ use families::{Families, invalid, is_settled_dual_stack};
 use node_ports::{NodePorts, ports_of};
 use spec::{Family, Spec, spec_mut};
 
+pub(crate) use lost::noticed as lost;
 pub use metrics::AllocatorMetrics;
 pub(crate) use range::AddressRange;
 pub(crate) use repair::ensure as repair;

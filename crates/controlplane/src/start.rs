@@ -139,6 +139,8 @@ enum How {
         ensure: Ensure,
         /// The time after which a successful step is repeated.
         every: Option<Duration>,
+        /// What makes it due before.
+        early: Option<Early>,
         /// Undoes the step when the server stops.
         leave: Option<Ensure>,
         /// The names of the queues of kube-apiserver's controller; each run counts as one item of each.
@@ -149,6 +151,7 @@ enum How {
 }
 
 type Ensure = for<'a> fn(&'a Work) -> BoxFuture<'a, Result<(), Status>>;
+type Early = for<'a> fn(&'a Work) -> BoxFuture<'a, ()>;
 type Follow = fn(Arc<Work>, watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()>;
 
 /// Returns the loops in the two stages in which they start.
@@ -163,6 +166,7 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
         Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
             .leaving(|work| Box::pin(kubernetes_service::leave(work))),
         Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work)))
+            .or_when(|work| Box::pin(services::lost(work)))
             .counted(&["services", "ipaddresses"]),
         Loop::repeat("rbac/bootstrap-roles", None, |work| Box::pin(bootstrap_roles::ensure(&work.resources))),
         Loop::repeat("scheduling/bootstrap-system-priority-classes", None, |work| {
@@ -232,7 +236,7 @@ impl Loop {
             name,
             also: &[],
             after: None,
-            how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None, queues: &[] },
+            how: How::Repeat { ensure, every: every.map(Duration::from_secs), early: None, leave: None, queues: &[] },
         }
     }
 
@@ -246,6 +250,13 @@ impl Loop {
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         std::iter::once(self.name).chain(self.also.iter().copied())
+    }
+
+    fn or_when(mut self, due: Early) -> Self {
+        if let How::Repeat { early, .. } = &mut self.how {
+            *early = Some(due);
+        }
+        self
     }
 
     fn leaving(mut self, undo: Ensure) -> Self {
@@ -265,9 +276,9 @@ impl Loop {
     async fn run(self, work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) {
         match self.how {
             How::Follow(follow) => follow(work, report, shutdown).await,
-            How::Repeat { ensure, every, leave, queues } => {
+            How::Repeat { ensure, every, early, leave, queues } => {
                 let queues: Vec<WorkQueue> = queues.iter().map(|name| work.config.queue(name)).collect();
-                repeat(self.name, ensure, every, &queues, &work, &report, &shutdown).await;
+                repeat(self.name, ensure, (every, early), &queues, &work, &report, &shutdown).await;
                 if let Some(leave) = leave
                     && *report.borrow()
                     && let Err(status) = leave(&work).await
@@ -287,7 +298,7 @@ const BEGUN_IS_DONE: [&str; 2] =
 async fn repeat(
     name: &'static str,
     ensure: Ensure,
-    every: Option<Duration>,
+    (every, early): (Option<Duration>, Option<Early>),
     queues: &[WorkQueue],
     work: &Work,
     report: &watch::Sender<bool>,
@@ -300,6 +311,7 @@ async fn repeat(
         let counted: Vec<WorkItem> = queues.iter().map(|queue| queue.add().begin()).collect();
         let ensured = ensure(work).await;
         drop(counted);
+        let early = early.filter(|_| ensured.is_ok());
         let pause = match ensured {
             Ok(()) => {
                 report.send_replace(true);
@@ -321,8 +333,15 @@ async fn repeat(
                 pause
             }
         };
+        let due = async {
+            match early {
+                Some(early) => early(work).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            () = due => {}
             () = &mut fired => return,
         }
     }
