@@ -27,6 +27,11 @@ impl Error {
         Self::new("no such overload")
     }
 
+    /// Returns true for values that an operator is not defined for.
+    pub(crate) fn is_no_such_overload(&self) -> bool {
+        *self == Self::no_such_overload()
+    }
+
     /// Returns true if the evaluation exceeded the cost limit.
     pub fn is_cost_limit(&self) -> bool {
         *self.0 == ErrorKind::CostLimit

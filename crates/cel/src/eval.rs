@@ -4,7 +4,7 @@ use crate::cost::{self, STRING_TRAVERSAL};
 use crate::error::Error;
 use crate::meter::Meter;
 use crate::plan::{Attribute, CallPlan, Fold, ListPlan, MessagePlan, Plan, Program, Qualifier, QualifierKey, Root};
-use crate::value::{Entries, Key, Map, Message, Val, equal};
+use crate::value::{Entries, Key, Map, Message, Val, equal, unequal};
 use std::sync::Arc;
 
 /// The cost limit of one evaluation: Kubernetes' limit for a single expression.
@@ -103,10 +103,10 @@ impl<'a> Eval<'a, '_> {
                         return Err(error);
                     }
                 };
-                let same = equal(self.meter, &a, &b);
+                let holds = if *negated { unequal(self.meter, &a, &b) } else { equal(self.meter, &a, &b) };
                 let size = if matches!(a, Val::Opaque(_)) { 10 } else { a.size().min(b.size()) };
                 self.meter.charge(cost::scaled(size, STRING_TRAVERSAL))?;
-                Ok(Val::Bool(same? != *negated))
+                Ok(Val::Bool(holds?))
             }
             Plan::NotStrictlyFalse(operand) => {
                 let value = uncancelled(self.plan(operand))?;

@@ -16,7 +16,7 @@ use binnacle_meta::Text;
 use binnacle_schema as schema;
 
 pub use self::display::go_double;
-pub(crate) use self::equality::{compare, equal};
+pub(crate) use self::equality::{compare, equal, unequal};
 pub use self::list::List;
 pub(crate) use self::list_types::add_lists;
 pub(crate) use self::map::{Entries, Key};

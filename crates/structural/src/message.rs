@@ -28,7 +28,13 @@ pub fn message(
     typing: Typing,
     object_meta: &MessageRef,
 ) -> Message {
-    let view = View { object_meta };
+    // Metadata may have other fields as well, which are dropped later.
+    let preserving = (typing == Typing::Preserving).then(|| {
+        let mut preserving = Message::new(object_meta.name.clone(), object_meta.fields.to_vec());
+        preserving.others = Some(Box::new(Ty::Json));
+        MessageRef::Shared(Arc::new(preserving))
+    });
+    let view = View { object_meta: preserving.as_ref().unwrap_or(object_meta) };
     let Some(schema) = schema.filter(|_| typing != Typing::Nothing) else {
         let mut message = Message::new(name, vec![]);
         message.others = Some(Box::new(Ty::Json));
@@ -223,6 +229,7 @@ mod tests {
         let nothing = message("Test", Some(&schema), Typing::Nothing, &meta);
         assert!(nothing.fields.is_empty() && nothing.others.is_some());
         let preserving = message("Test", Some(&schema), Typing::Preserving, &meta);
+        assert!(preserving.get("metadata").unwrap().ty.message().unwrap().others.is_some());
         assert!(preserving.others.is_some());
         assert!(preserving.get("spec").unwrap().ty.message().unwrap().others.is_some());
     }

@@ -7,7 +7,7 @@ use crate::library::Library;
 use crate::meter::Meter;
 use crate::regexp;
 use crate::types::Type;
-use crate::value::{Map, Str, Timestamp, Val, compare, duration_text, equal, go_double, parse_go_duration};
+use crate::value::{Map, Str, Timestamp, Val, compare, duration_text, equal, go_double, parse_go_duration, unequal};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -216,7 +216,7 @@ fn equals<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
 }
 
 fn not_equals<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    Ok(Val::Bool(!equal(meter, &args[0], &args[1])?))
+    Ok(Val::Bool(unequal(meter, &args[0], &args[1])?))
 }
 
 pub(super) fn add<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {

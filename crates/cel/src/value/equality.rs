@@ -43,6 +43,14 @@ pub(crate) fn equal(meter: &Meter, a: &Val<'_>, b: &Val<'_>) -> Result<bool, Err
     })
 }
 
+/// Returns true if two values are not equal; in cel-go, values that cannot be compared are not.
+pub(crate) fn unequal(meter: &Meter, a: &Val<'_>, b: &Val<'_>) -> Result<bool, Error> {
+    match equal(meter, a, b) {
+        Err(error) if error.is_no_such_overload() => Ok(true),
+        equal => equal.map(|equal| !equal),
+    }
+}
+
 fn lists(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
     if a.len() != b.len() {
         return Ok(false);

@@ -174,6 +174,7 @@ fn optional_old_values() {
         ("oldSelf.value() == self", "failed rule: "),
         ("self.o == oldSelf.value().o", UNEQUAL),
         ("oldSelf.value().o == self.o", "failed rule: "),
+        ("self.o != oldSelf.value().o", ""),
     ] {
         let schema = value!({
             "type": "object",
