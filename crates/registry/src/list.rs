@@ -219,7 +219,16 @@ impl Resource {
         let mut unread = Unread::of(self);
         let (mut fetched, mut evaluated) = (0, 0);
         let mut from = [&collection.prefix, start.as_bytes()].concat();
-        let end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
+        let mut end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
+        // As in kube-apiserver, a list of one name is read as that key alone: others may be unreadable.
+        if let Some(name) = selection.name().filter(|_| !collection.kind.namespaced || !scope.is_empty()) {
+            let key = [&collection.prefix, scope.as_bytes(), name.as_bytes()].concat();
+            end = Bytes::from(after(&key));
+            from = from.max(key);
+            if from >= end {
+                return Ok(Some(page));
+            }
+        }
         loop {
             let request = RangeRequest {
                 range: Bytes::from(from.clone())..end.clone(),
