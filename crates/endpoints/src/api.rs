@@ -196,6 +196,10 @@ impl Api {
             1 => {
                 let allowed =
                     |verb: &Verb| description.verbs.contains(*verb) && (!whole_cluster || ACROSS.contains(*verb));
+                // What cannot be listed has no path across namespaces.
+                if whole_cluster && !description.verbs.contains(Verb::List) {
+                    return Err(Status::path_not_found());
+                }
                 let verb = collection_verb(&request.method).filter(allowed);
                 // A list without watches has its own error.
                 let Some(verb) = verb.filter(|verb| is_allowed_as(info, *verb)) else {

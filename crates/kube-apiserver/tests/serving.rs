@@ -44,6 +44,9 @@ async fn health() {
         ("GET", "/nothing", 404, "text/plain; charset=utf-8"),
         ("GET", "/version/nothing", 404, "application/json"),
         ("POST", "/version", 405, "application/json"),
+        ("PUT", "/api/v1/pods", 405, "application/json"),
+        ("GET", "/api/v1/bindings", 404, "application/json"),
+        ("POST", "/apis/authorization.k8s.io/v1/localsubjectaccessreviews", 404, "application/json"),
     ] {
         let answer = client.send(method, path, &[], "").await.unwrap();
         assert_eq!((answer.status, answer.header("content-type")), (status, kind), "{method} {path}");
