@@ -203,6 +203,28 @@ async fn claims_decide() {
     }
 }
 
+/// A provider is found without its keys, which are fetched for a token: one that comes before they can be read is refused,
+/// and keeps no later one waiting.
+#[tokio::test]
+async fn keys_come_with_tokens() {
+    let key = key();
+    let provider = Provider::start(&key).await;
+    let keys = std::mem::replace(&mut *provider.keys.lock(), json!("not yet"));
+    let oidc = run_one(provider.config());
+    let token = key.sign(&provider.claims(json!({}))).unwrap();
+    let refused = ask(&oidc, &token).await.unwrap_err();
+    let why = "oidc: verify token: failed to verify signature: fetching keys oidc: failed to decode keys";
+    assert!(refused.starts_with(why), "{refused}");
+    *provider.keys.lock() = keys;
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let mut outcome = Err(refused);
+    while outcome.is_err() && std::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        outcome = ask_once(&oidc, &token).await;
+    }
+    assert_eq!(outcome, Ok("o:me system:authenticated".to_owned()));
+}
+
 #[tokio::test]
 async fn keys_change() {
     let (first, second) = (key(), key());

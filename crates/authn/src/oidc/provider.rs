@@ -125,15 +125,17 @@ impl Provider {
     }
 
     async fn fetch_keys(&self, url: &http::Uri) -> Result<Vec<PublicKey>, String> {
-        let fetched = self.fetch(&url.to_string()).await.map_err(|error| format!("fetching keys {error}"));
+        let fetched = self.fetch(&url.to_string()).await.map_err(|error| format!("oidc: get keys failed {error}"));
         let keys = fetched.and_then(|set| {
-            let keys = parse_key_set(&set).map_err(|error| format!("oidc: failed to decode keys: {error}"))?;
+            let shown = || String::from_utf8_lossy(&set);
+            let keys =
+                parse_key_set(&set).map_err(|error| format!("oidc: failed to decode keys: {error} {}", shown()))?;
             Ok((keys, set))
         });
         if let Some(metrics) = &self.metrics {
             metrics.fetched(keys.as_ref().ok().map(|(_, set)| &set[..]));
         }
-        keys.map(|(keys, _)| keys)
+        keys.map(|(keys, _)| keys).map_err(|why| format!("fetching keys {why}"))
     }
 
     async fn fetch(&self, url: &str) -> Result<bytes::Bytes, String> {
