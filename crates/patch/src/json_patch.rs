@@ -92,8 +92,8 @@ impl Patch {
         }
         for operation in &self.operations {
             nesting.allows(operation, &document.root)?;
-            if sorts {
-                // The target of a copy is found before the value is written as JSON.
+            // The target of a copy is found before the value is written as JSON.
+            if sorts && operation.kind() == "copy" {
                 document.sort_along(operation);
             }
             operation.apply(&mut document)?;
@@ -266,9 +266,9 @@ fn failed(kind: &str, path: &str, why: &str) -> Failed {
 }
 
 impl Document {
-    /// Sorts the objects that an operation goes through.
+    /// Sorts the objects that lead to the target of an operation, which may have got members.
     fn sort_along(&mut self, operation: &Operation) {
-        for path in [&operation.from, &operation.path].into_iter().flatten() {
+        if let Some(path) = &operation.path {
             self.find(path);
         }
         sort(&mut self.root);
