@@ -56,7 +56,7 @@ impl CachedObjects {
         if let Some(known) = self.states.lock().get(&key) {
             return Ok(Some(known.clone()));
         }
-        let object = resource.collection.decode(&entry.value(), entry.revision())?;
+        let object = resource.collection.decode_entry(&entry)?;
         let deleted = Time::parse(object.str_at(&["metadata", "deletionTimestamp"])).ok();
         let state = ObjectState { uid: object::uid(&object).into(), deleted: deleted.map(|at| at.unix_seconds()) };
         let state = Arc::new(state);

@@ -51,7 +51,7 @@ impl Objects {
     }
 
     pub(crate) fn decode(&self, entry: &Entry) -> Result<Value, Status> {
-        self.resource.collection.decode(&entry.value(), entry.revision())
+        self.resource.collection.decode_entry(&entry)
     }
 
     /// Lists objects, with all writes acknowledged before.
@@ -65,7 +65,7 @@ impl Objects {
         let mut objects = Vec::new();
         while let Some(chunk) = page.next_chunk() {
             for entry in chunk {
-                objects.push(self.resource.collection.decode(&entry.value(), entry.revision())?);
+                objects.push(self.resource.collection.decode_entry(&entry)?);
             }
         }
         Ok(objects)

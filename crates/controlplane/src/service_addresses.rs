@@ -181,7 +181,7 @@ impl Known {
         {
             return Ok(spec.clone());
         }
-        let spec = Arc::new(ServiceSpec::of(&resource.collection.decode(&entry.value(), entry.revision())?));
+        let spec = Arc::new(ServiceSpec::of(&resource.collection.decode_entry(&entry)?));
         *self.service.lock() = Some((entry.revision(), spec.clone()));
         Ok(spec)
     }
@@ -253,7 +253,7 @@ async fn list(resource: &Resource, context: &Context, options: &ListOptions) -> 
     let mut slices = Vec::new();
     while let Some(chunk) = page.next_chunk() {
         for entry in chunk {
-            slices.push(Slice::of(&resource.collection.decode(&entry.value(), entry.revision())?));
+            slices.push(Slice::of(&resource.collection.decode_entry(&entry)?));
         }
     }
     Ok(slices)

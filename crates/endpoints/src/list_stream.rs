@@ -133,7 +133,7 @@ fn sorted(resource: &Resource, transform: Transform, mut page: Page) -> Result<P
     let mut objects = Vec::new();
     while let Some(chunk) = page.next_chunk() {
         for entry in chunk {
-            let object = resource.collection.decode(&entry.value(), entry.revision())?;
+            let object = resource.collection.decode_entry(&entry)?;
             objects.push((shallow(&object, 2), entry));
         }
     }

@@ -58,7 +58,7 @@ impl Resource {
     /// Returns one object, decoded, in the stored version.
     pub async fn get_object(&self, context: &Context, name: &str, version: Match) -> Result<Stored, Status> {
         let entry = self.get(context, name, version).await?;
-        let object = self.collection.decode(&entry.value(), entry.revision())?;
+        let object = self.collection.decode_entry(&entry)?;
         Ok(Stored { object, revision: entry.revision() })
     }
 }

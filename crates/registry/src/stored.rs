@@ -7,6 +7,7 @@ use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, canonical, nil};
 use binnacle_scheme::{CustomSchema, MediaType, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
+use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
 use crate::context::Context;
@@ -91,6 +92,15 @@ impl Collection {
     /// Returns the object of stored bytes, with its resourceVersion from `revision`.
     pub fn decode(&self, value: &[u8], revision: Revision) -> Result<Value, Status> {
         self.read(value, revision).map_err(|why| self.undecodable(why, revision))
+    }
+
+    /// Returns the object of an entry of the cache, with its resourceVersion.
+    pub fn decode_entry(&self, entry: &Entry) -> Result<Value, Status> {
+        let revision = entry.revision();
+        let object = self.codec().read_kept(&self.stored_kind(), &entry.value());
+        let mut object = object.map_err(|why| self.undecodable(why, revision))?;
+        self.set_version(&mut object, revision);
+        Ok(object)
     }
 
     /// Returns a message for [`Collection::part`] with the fields on these paths.

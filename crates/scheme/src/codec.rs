@@ -23,6 +23,11 @@ pub trait Codec: Send + Sync + 'static {
     /// Decodes stored bytes to an object in the storage version.
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String>;
 
+    /// Decodes bytes that the cache keeps, which [`Codec::index`] has read already.
+    fn read_kept(&self, kind: &StoredKind<'_>, kept: &[u8]) -> Result<Value, String> {
+        self.read(kind, kept)
+    }
+
     /// Narrows a kind's message to the fields on these paths.
     fn narrow(&self, message: &MessageRef, paths: &[&[&str]]) -> Message;
 

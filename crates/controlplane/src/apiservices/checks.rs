@@ -99,7 +99,7 @@ pub(super) async fn slices(slices: &Objects, namespace: &str, labels: &LabelSele
     let mut found = Vec::new();
     while let Some(chunk) = page.next_chunk() {
         for entry in chunk {
-            found.push(resource.collection.decode(&entry.value(), entry.revision())?);
+            found.push(resource.collection.decode_entry(&entry)?);
         }
     }
     Ok(found)

@@ -102,7 +102,7 @@ async fn listed(server: &Server, path: &str) -> BTreeMap<String, serde_json::Val
     let mut objects = BTreeMap::new();
     while let Some(chunk) = page.next_chunk() {
         for entry in chunk {
-            let object = resource.collection.decode(&entry.value(), entry.revision()).unwrap();
+            let object = resource.collection.decode_entry(&entry).unwrap();
             objects.insert(known(entry.path()), plain(to_json(&object)));
         }
     }

@@ -47,7 +47,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
             Encoding::Yaml | Encoding::Cbor => {}
         }
     }
-    let object = resource.collection.decode(&entry.value(), entry.revision())?;
+    let object = resource.collection.decode_entry(&entry)?;
     respond::object(&resource, output, include, 200, object)
 }
 

@@ -60,6 +60,13 @@ impl Codec for JsonText {
         Ok(object)
     }
 
+    /// The defaults of this version are not set again: an object that is stored in another one has those of that.
+    fn read_kept(&self, _: &StoredKind<'_>, kept: &[u8]) -> Result<Value, String> {
+        let mut object = Self::tree(kept, &LIMITS)?;
+        canonical::sort_free_form(&mut object);
+        Ok(object)
+    }
+
     /// Returns an empty message: objects are read whole.
     fn narrow(&self, _: &MessageRef, _: &[&[&str]]) -> Message {
         Message::new("", Vec::new())

@@ -21,7 +21,7 @@ pub(super) async fn of_pod(budgets: &Resource, pod: &Value) -> Result<Vec<Value>
     let mut found = Vec::new();
     while let Some(chunk) = page.next_chunk() {
         for entry in chunk {
-            let budget = budgets.collection.decode(&entry.value(), entry.revision())?;
+            let budget = budgets.collection.decode_entry(&entry)?;
             if selects(&budget, pod) {
                 found.push(budget);
             }
