@@ -154,7 +154,7 @@ async fn stored(
 /// Returns an object decoded in the version of its resource, for policies.
 pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
     known.object(resource, entry, || {
-        let mut object = resource.collection.decode_entry(&entry)?;
+        let mut object = resource.collection.decode_entry(entry)?;
         resource.from_stored(&mut object);
         if resource.collection.kind.custom.is_none()
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)

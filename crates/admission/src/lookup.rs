@@ -193,7 +193,7 @@ impl ResourceLookup {
     }
 
     fn tree(&self, kind: LookupKind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
-        let decode = || resource.collection.decode_entry(&entry);
+        let decode = || resource.collection.decode_entry(entry);
         match kind.is_settings() {
             true => self.known[kind as usize].decoded.object(resource, entry, decode),
             false => decode().map(Arc::new),

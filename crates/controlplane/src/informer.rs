@@ -210,7 +210,7 @@ impl<H: Handler> Informer<H> {
     /// Decodes an object; one that cannot be decoded counts as absent.
     fn decode(&self, item: &WatchItem) -> Option<Value> {
         let entry = item.entry()?;
-        match self.resource.collection.decode_entry(&entry) {
+        match self.resource.collection.decode_entry(entry) {
             Ok(object) => Some(object),
             Err(error) => {
                 tracing::error!(path = entry.path(), error = error.message(), "a stored object cannot be read");

@@ -51,7 +51,7 @@ impl Objects {
     }
 
     pub(crate) fn decode(&self, entry: &Entry) -> Result<Value, Status> {
-        self.resource.collection.decode_entry(&entry)
+        self.resource.collection.decode_entry(entry)
     }
 
     /// Lists objects, with all writes acknowledged before.

@@ -108,7 +108,7 @@ impl Items {
         let Some((version, message)) = self.partial else {
             return resource.protobuf(entry);
         };
-        let object = resource.collection.decode_entry(&entry)?;
+        let object = resource.collection.decode_entry(entry)?;
         let mut item = measure(Part::Transform, || ObjectView::of(resource).metadata(&object, version));
         canonical::canonicalize(&mut item, message);
         let mut out = Vec::with_capacity(512);

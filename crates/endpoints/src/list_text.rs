@@ -127,7 +127,7 @@ impl TextList {
 
     fn item(&self, entry: &Entry) -> Result<Value, Status> {
         let resource = &self.resource;
-        let mut object = resource.collection.decode_entry(&entry)?;
+        let mut object = resource.collection.decode_entry(entry)?;
         Ok(match self.output.transform {
             Transform::None => {
                 if resource.item_offset().is_none() {

@@ -323,7 +323,7 @@ impl Framer {
                 _ => Ok(json_frame(event_type, &resource.json_at(entry, revision)?)),
             });
         }
-        let mut object = resource.collection.decode_entry(&entry)?;
+        let mut object = resource.collection.decode_entry(entry)?;
         if revision != entry.revision() {
             object::set_metadata(&mut object, "resourceVersion", Some(revision.0.to_string().into()));
         }
