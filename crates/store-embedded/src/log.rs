@@ -62,6 +62,9 @@ pub(crate) struct Inner {
     counters: Counters,
     /// The state that was found, until the first write to the log.
     found: Mutex<Option<Pending>>,
+    /// Held by the thread that rewrites segments: the table knows of one rewriting only. Without a background thread writers and
+    /// erasures meet here.
+    rewriting: Mutex<()>,
     /// Failures of rewriting.
     trouble: BackgroundFailure,
     /// A rewritten segment whose rename is not durable yet.
@@ -119,6 +122,7 @@ impl LogDisk {
             spares: Spares::default(),
             counters: Counters::default(),
             found: Mutex::new(Some(pending)),
+            rewriting: Mutex::default(),
             trouble: BackgroundFailure::with("rewrite a segment"),
             unsettled: Mutex::default(),
             signal: Mutex::default(),
@@ -331,6 +335,7 @@ impl Inner {
 
     /// Keeps spare files ready and rewrites segments until none is worth it.
     fn look_after(&self) {
+        let _one = self.rewriting.lock();
         loop {
             self.spares.fill(self);
             let moved = mover::step(self);

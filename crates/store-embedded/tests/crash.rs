@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::Arc;
 
-use binnacle_store::{LeaseId, Op, Revision, Store, StoreError};
+use binnacle_store::{Expect, LeaseId, Op, Revision, Store, StoreError, Txn, prefix_range};
 use binnacle_store_embedded::disk::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
@@ -325,4 +325,36 @@ async fn damage_found_while_running() {
     assert!(matches!(past, Err(StoreError::Damaged(_))), "{past:?}");
     let (now, _) = store.get("/a/0".into(), None).await.expect("the present is whole");
     assert_eq!(now.map(|kv| kv.value), Some("two".into()));
+}
+
+/// Without a background thread both the writer and the erasure of a compaction rewrite segments: one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_are_rewritten_by_one_at_a_time() {
+    for round in 0..8u64 {
+        let files = SimFiles::default();
+        let store = Arc::new(open(&files).expect("it opens"));
+        let compacting = tokio::spawn({
+            let store = store.clone();
+            async move {
+                while let Ok(now) = store.current_revision().await {
+                    match store.compact(now).await {
+                        Ok(()) | Err(StoreError::Compacted { .. }) => tokio::task::yield_now().await,
+                        Err(_) => break,
+                    }
+                }
+            }
+        });
+        for n in 0..600u64 {
+            let op = Op::Put { value: Bytes::from(vec![b'-'; 600]), lease: None };
+            let key = Bytes::from(format!("/{}", (n * 7 + round) % 23));
+            let txn = Txn { key, expect: Expect::Anything, op };
+            store.txn(txn).await.expect("nothing fails");
+        }
+        compacting.abort();
+        let values = list(&*store, &prefix_range(b"/"), None).await.expect("a list");
+        assert_eq!(values.len(), 23);
+        drop(store);
+        let store = open(&files.restarted(Survives::Synced)).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert_eq!(list(&store, &prefix_range(b"/"), None).await.expect("a list"), values, "round {round}");
+    }
 }

@@ -121,6 +121,7 @@ impl Rewritten {
 
 impl Job {
     fn choose(table: &mut Table, options: &LogOptions, full: bool) -> Option<Self> {
+        debug_assert!(table.moving.is_none(), "two rewrite at a time");
         let capacity = table.capacity(options);
         let needed = table.usage().needed();
         let sealed = &table.segments[..table.segments.len().checked_sub(1)?];
