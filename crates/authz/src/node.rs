@@ -27,7 +27,7 @@ pub struct Node {
     features: NodeFeatures,
 }
 
-/// What feature gates allow nodes.
+/// The rights of nodes that depend on feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeFeatures {
     /// To request certificates for their pods (`PodCertificateRequest`).

@@ -139,7 +139,7 @@ enum How {
         ensure: Ensure,
         /// The time after which a successful step is repeated.
         every: Option<Duration>,
-        /// What makes it due before.
+        /// The event that makes it due before.
         early: Option<Early>,
         /// Undoes the step when the server stops.
         leave: Option<Ensure>,

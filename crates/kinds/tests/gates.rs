@@ -1,4 +1,4 @@
-//! What feature gates allow: one update with a gate on and off, as `--feature-gates` and `--emulated-version` have it.
+//! Updates that feature gates allow: each with its gate on and off, as `--feature-gates` and `--emulated-version` have it.
 
 use binnacle_features::{Features, Gates, Version};
 use binnacle_kinds::strategy;

@@ -12,7 +12,7 @@ use crate::netip::parse_addr;
 pub struct Url<'a> {
     /// In lower case.
     pub scheme: String,
-    /// What follows a scheme without a slash, as in `mailto:a@b`: such a URL has neither host nor path.
+    /// The rest after a scheme without a slash, as in `mailto:a@b`: such a URL has neither host nor path.
     pub opaque: &'a str,
     /// As written; Go keeps it unescaped.
     pub user: Option<&'a str>,

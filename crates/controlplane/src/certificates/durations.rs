@@ -62,7 +62,7 @@ fn seconds_valid(encoded: &str) -> Option<i64> {
     Some(validity.not_after.timestamp() - validity.not_before.timestamp())
 }
 
-/// Whether a duration is the wanted one but for what signers may add for clocks that differ, and a twentieth.
+/// Returns true if a duration is the wanted one but for what signers may add for clocks that differ, and a twentieth.
 fn is_honored(wanted: i64, valid: i64) -> bool {
     (wanted - valid).abs() < 5 * 60 + wanted / 20
 }

@@ -6,7 +6,7 @@ fn tree(text: &str) -> Value {
     json::parse(text.as_bytes(), &Limits::default()).unwrap()
 }
 
-/// What Go's library has made maps of is sorted, all else stays as it is.
+/// Objects that Go's library has made maps of are sorted, all else stays as it is.
 #[test]
 fn order_of_members() {
     for (patch, want) in [
