@@ -217,6 +217,12 @@ fn hex(digits: &[u8]) -> Option<u8> {
     Some((digit(digits[0])? * 16 + digit(digits[1])?) as u8)
 }
 
+/// Returns a part of a query without its escapes, like Go's `QueryUnescape`; `None` if one is invalid.
+pub fn unescape_query(text: &str) -> Option<String> {
+    check(text, Part::Other).ok()?;
+    Some(String::from_utf8_lossy(&unescape(&text.replace('+', " "))).into_owned())
+}
+
 /// Replaces the escapes of a text that was checked.
 fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
@@ -304,6 +310,20 @@ mod tests {
         ] {
             let want = why.map_or(Ok(()), |why| Err(format!("parse {}: {why}", go_quote(text))));
             assert_eq!(Url::parse_request(text).map(drop), want);
+        }
+    }
+
+    #[test]
+    fn parts_of_queries() {
+        for (text, want) in [
+            ("a+b%2Bc", Some("a b+c")),
+            ("%C3%A9%ff", Some("\u{e9}\u{fffd}")),
+            ("", Some("")),
+            ("%", None),
+            ("a%4", None),
+            ("%zz", None),
+        ] {
+            assert_eq!(unescape_query(text).as_deref(), want, "{text}");
         }
     }
 

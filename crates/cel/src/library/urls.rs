@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use binnacle_validation::url::Url;
+use binnacle_validation::url::{Url, unescape_query};
 
 use super::Library;
 use crate::error::Error;
@@ -114,7 +114,7 @@ fn query<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let mut values: Vec<(String, Vec<Val<'a>>)> = Vec::new();
     for pair in url.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (Some(key), Some(value)) = (unescape(key), unescape(value)) else { continue };
+        let (Some(key), Some(value)) = (unescape_query(key), unescape_query(value)) else { continue };
         meter.work(values.len() as u64)?;
         match values.iter_mut().find(|(known, _)| *known == key) {
             Some((_, known)) => known.push(Val::str(value)),
@@ -126,22 +126,4 @@ fn query<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
         entries.insert(Val::str(key), Val::list(values))?;
     }
     Ok(Val::Map(Map::Entries(Arc::new(entries))))
-}
-
-/// Unescapes a part of a query, `None` if an escape is invalid.
-fn unescape(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        match b {
-            b'+' => out.push(b' '),
-            b'%' => {
-                let (high, low) = (bytes.next()?, bytes.next()?);
-                let digit = |b: u8| (b as char).to_digit(16);
-                out.push((digit(high)? * 16 + digit(low)?) as u8);
-            }
-            b => out.push(b),
-        }
-    }
-    Some(String::from_utf8_lossy(&out).into_owned())
 }
