@@ -31,29 +31,20 @@ impl<'p> Path<'p> {
 
     /// Returns the path to a member of the value at `path`, as text: `spec.containers[0].name`.
     pub(crate) fn member(path: Option<&Path<'_>>, name: &str) -> String {
-        let mut text = String::new();
-        if let Some(path) = path {
-            path.write(&mut text);
-            text.push('.');
-        }
-        text.push_str(name);
-        text
+        Self::member_of(path, name, true)
     }
 
     /// As [`Self::member`], without the keys of maps.
-    pub(crate) fn member_without_keys(path: Option<&'p Path<'p>>, name: &str) -> String {
+    pub(crate) fn member_without_keys(path: Option<&Path<'_>>, name: &str) -> String {
+        Self::member_of(path, name, false)
+    }
+
+    fn member_of(path: Option<&Path<'_>>, name: &str, with_keys: bool) -> String {
         let mut text = String::new();
-        for step in Self::steps(path) {
-            match step {
-                Step::Field(_, field) => {
-                    text.push_str(if text.is_empty() { "" } else { "." });
-                    text.push_str(&field.name);
-                }
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
-                Step::Key(_) => {}
-            }
+        if let Some(path) = path {
+            path.write(&mut text, with_keys);
+            text.push('.');
         }
-        text.push_str(if text.is_empty() { "" } else { "." });
         text.push_str(name);
         text
     }
@@ -98,13 +89,14 @@ impl<'p> Path<'p> {
         steps
     }
 
-    fn write(&self, text: &mut String) {
+    fn write(&self, text: &mut String, with_keys: bool) {
         if let Some(parent) = self.parent {
-            parent.write(text);
+            parent.write(text, with_keys);
         }
         let name = match self.step {
             Step::Field(_, field) => field.name.as_str(),
-            Step::Key(key) => key,
+            Step::Key(key) if with_keys => key,
+            Step::Key(_) => return,
             Step::Index(index) => {
                 text.push_str(&format!("[{index}]"));
                 return;
