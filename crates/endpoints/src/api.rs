@@ -344,7 +344,7 @@ impl Link for Api {
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
-        Box::pin(binnacle_request::offloading(Box::pin(self.route(request))))
+        Box::pin(self.route(request))
     }
 
     /// Returns the present discovery paths.

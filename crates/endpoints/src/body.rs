@@ -25,7 +25,7 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
         other => Status::bad_request(other.to_string()),
     })?;
     // Called here so that no handler can forget it.
-    binnacle_request::large(body.len()).await;
+    binnacle_work::large(body.len()).await;
     Ok(body)
 }
 

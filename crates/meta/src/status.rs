@@ -314,6 +314,11 @@ impl Status {
             .with_details(StatusDetails::default())
     }
 
+    /// 422 for a request that needs more work than the server does for one request.
+    pub fn too_much_work(message: impl std::fmt::Display) -> Self {
+        Self::plain(StatusReason::Invalid, 422, message.to_string()).with_details(StatusDetails::default())
+    }
+
     /// 406 with the given message.
     pub fn not_acceptable_text(message: &str) -> Self {
         Self::plain(StatusReason::NotAcceptable, 406, message)

@@ -122,7 +122,7 @@ impl Resource {
         let mut options = options.clone();
         let mut marked = false;
         loop {
-            binnacle_request::large(kv.value.len()).await;
+            binnacle_work::large(kv.value.len()).await;
             let stored = collection.open(&kv).map_err(unread)?;
             let mut nothing = Value::Null;
             let step = self.delete_step(context, name, &mut options, &stored, marked)?;

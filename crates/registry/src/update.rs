@@ -123,7 +123,7 @@ impl Resource {
                     created => return created.map(|stored| Updated { stored, created: true }),
                 }
             };
-            binnacle_request::large(kv.value.len()).await;
+            binnacle_work::large(kv.value.len()).await;
             let old = collection.decode_kv(&kv)?;
             match self.update_once(context, name, options, change, key, &old, &kv.value).await? {
                 Outcome::Updated(stored) => return Ok(Updated { stored, created: false }),

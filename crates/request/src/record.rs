@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use binnacle_meta::Text;
+use binnacle_work::Describe;
 use http::{HeaderValue, Method};
 use parking_lot::Mutex;
 
@@ -80,6 +81,15 @@ pub struct FlowNames {
 /// Receives the records of ended requests.
 pub trait RecordSink: Send + Sync {
     fn finished(&self, record: &Record, facts: &Facts);
+}
+
+impl Describe for Record {
+    /// Returns the method, path, user and audit ID, for the log.
+    fn describe(&self) -> String {
+        let facts = self.facts.lock();
+        let user = facts.user.as_ref().map_or("nobody yet", |user| user.name.as_str());
+        format!("{} {} by {user:?}, audit ID {}", self.method, self.uri, self.audit_id)
+    }
 }
 
 impl Record {

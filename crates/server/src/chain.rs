@@ -9,7 +9,8 @@ use binnacle_authz::Authorizer;
 use binnacle_features::Features;
 use binnacle_flowcontrol::{FlowControl, Seat};
 use binnacle_request::latency;
-use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Request, Response, Shutdown, Turn, Upgrade};
+use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Request, Response, Shutdown, Upgrade};
+use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
 use http::{HeaderValue, StatusCode};
 
 use crate::answer::{Refusal, SendBy, Unaudited};
@@ -114,11 +115,12 @@ impl Chain {
         let preflight = origin.as_ref().and_then(|_| filters::cors::preflight(request.method()));
         let leaves = filters::goaway::decide(options.goaway_chance, &connection);
         let mut work = Work::default();
+        let budget = WorkBudget::of(WorkLimits::REQUEST, record.clone());
         let answer = {
             // Pinned in place, like the futures inside: futures of this size should not be moved.
             let answering =
-                pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight, &mut work));
-            filters::panics::recover(&record, answering).await
+                pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight, &mut work, &budget));
+            filters::panics::recover(&record, budget.run(answering)).await
         };
         let unsent = if is_head && trail.is_some() { answer.body().whole() } else { None };
         let mut answer = filters::headers::finish(answer, &record, is_head);
@@ -138,7 +140,10 @@ impl Chain {
             // The answer consists of its head; the upgraded connection continues.
             kept.keep(ending.take());
         }
-        let (mut answer, gzip) = if gzip_accepted { compress::begin(answer).await } else { (answer, None) };
+        let (mut answer, gzip) = match gzip_accepted {
+            true => budget.run(pin!(compress::begin(answer))).await,
+            false => (answer, None),
+        };
         if let Some(deadline) = work.send_by(answer.status(), &record, self.config.request_timeout) {
             answer.extensions_mut().insert(SendBy(deadline));
         }
@@ -146,6 +151,7 @@ impl Chain {
             // A slow reader must not keep a seat from others.
             work = Work::default();
         }
+        let streams = gzip.is_some() || !answer.body().is_made();
         let inflight = self.inflight.clone();
         answer.map(|body| Tracked {
             body,
@@ -153,7 +159,8 @@ impl Chain {
             ending,
             gzip,
             unsent: None,
-            turn: Turn::default(),
+            turn: PieceTurn::default(),
+            budget: streams.then(|| budget.streaming()),
             handed: None,
             work,
             inflight,
@@ -172,6 +179,7 @@ impl Chain {
         trail: Option<&Arc<Trail>>,
         preflight: Option<Response>,
         work: &mut Work,
+        budget: &WorkBudget,
     ) -> Response {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
@@ -199,6 +207,7 @@ impl Chain {
             Err(refusal) => return refuse(refusal),
         };
         work.deadline = deadline;
+        deadline.into_iter().for_each(|deadline| budget.set_deadline(deadline));
         if let Some(preflight) = preflight {
             return unaudited(preflight);
         }
@@ -217,6 +226,8 @@ impl Chain {
                 let caller = caller.await;
                 timings.passed(Filter::Authentication);
                 let user = caller?;
+                // Turns are shared among callers, whoever they impersonate.
+                budget.set_caller(filters::work::caller(&user));
                 let tracer = config.options.tracer.as_deref();
                 filters::traces::begin(tracer, record, &parts, &info, &user, &connection);
                 let leaves = filters::authenticate::must_leave(&user, &connection);
@@ -271,7 +282,10 @@ impl Chain {
                     deadline,
                     shutdown: config.shutdown.clone(),
                 };
-                Ok(filters::authenticate::leave(leaves, config.links.dispatch(request, config.failure).await))
+                binnacle_work::wait_behind_own_work().await;
+                let answer = config.links.dispatch(request, config.failure).await;
+                let answer = filters::work::judge(budget, &info, answer)?;
+                Ok(filters::authenticate::leave(leaves, answer))
             });
             filters::deadline::within(deadline, latency::working_for(record, granted)).await
         };

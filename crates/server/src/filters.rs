@@ -18,3 +18,4 @@ pub(crate) mod record;
 pub(crate) mod timings;
 pub(crate) mod traces;
 pub(crate) mod upgrade;
+pub(crate) mod work;

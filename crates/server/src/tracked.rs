@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use binnacle_request::latency::{self, Part};
-use binnacle_request::{Body, BoxError, Pieces, Record, Turn};
+use binnacle_request::{Body, BoxError, Pieces, Record};
+use binnacle_work::{PieceTurn, WorkBudget};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::chain::Work;
@@ -24,7 +25,9 @@ pub struct Tracked {
     pub(crate) gzip: Option<Gzip>,
     /// The frame that is to be compressed next.
     pub(crate) unsent: Option<Frame<Pieces>>,
-    pub(crate) turn: Turn,
+    pub(crate) turn: PieceTurn,
+    /// The budget of the pieces that are still to be made or compressed.
+    pub(crate) budget: Option<WorkBudget>,
     /// The time at which the piece being sent was handed over.
     pub(crate) handed: Option<Instant>,
     /// Dropped once the last piece has been made.
@@ -48,7 +51,12 @@ impl Tracked {
     /// Polls the next frame, uncompressed.
     fn poll_plain(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
         let (record, body) = (&self.record, &mut self.body);
-        let step = || latency::stepping_for(record, || Pin::new(body).poll_frame(cx));
+        let step = || {
+            latency::stepping_for(record, || match &self.budget {
+                Some(budget) => budget.enter(|| Pin::new(body).poll_frame(cx)),
+                None => Pin::new(body).poll_frame(cx),
+            })
+        };
         let polled = filters::panics::catch(record, step);
         let polled = polled.unwrap_or_else(|message| {
             // The body must not be polled again after a panic.
@@ -76,11 +84,11 @@ impl Tracked {
                 Some(frame) => Some(Ok(frame)),
                 None => std::task::ready!(self.poll_plain(cx)),
             };
-            let Some(gzip) = &mut self.gzip else { return Poll::Ready(polled) };
+            let (Some(gzip), Some(budget)) = (&mut self.gzip, &self.budget) else { return Poll::Ready(polled) };
             let sent = match polled {
                 Some(Ok(frame)) => {
                     let Some(data) = frame.data_ref() else { continue };
-                    let Poll::Ready(sent) = self.turn.poll(cx, data.len(), || gzip.pieces(data)) else {
+                    let Poll::Ready(sent) = self.turn.poll(cx, budget, data.len(), || gzip.pieces(data)) else {
                         self.unsent = Some(frame);
                         return Poll::Pending;
                     };

@@ -11,6 +11,7 @@ use self::failing::Beginnings;
 pub use self::failing::{failing, running};
 
 use binnacle_metrics::{Registry, keep};
+use binnacle_work::WorkBudget;
 use futures::FutureExt;
 use prometheus::{IntCounterVec, Opts};
 
@@ -50,7 +51,7 @@ where
     loop {
         beginnings.begin();
         // Creating the future may panic too.
-        let task = AssertUnwindSafe(async { begin().await });
+        let task = AssertUnwindSafe(WorkBudget::background(name).run(Box::pin(async { begin().await })));
         let Err(panic) = task.catch_unwind().await else { return };
         tokio::time::sleep(beginnings.failed(&*panic)).await;
     }

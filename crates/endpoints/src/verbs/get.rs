@@ -25,7 +25,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
     })?;
     let entry = resource.get(&context, call.name(), version).await?;
     let include = call.include(output)?;
-    binnacle_request::large(entry.value_len()).await;
+    binnacle_work::large(entry.value_len()).await;
     // Usually the encoded bytes are cached.
     if output.transform == Transform::None && !output.pretty {
         match output.encoding {

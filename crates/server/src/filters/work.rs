@@ -1,0 +1,67 @@
+//! The work budget of a request: for whom it is, and the answer when it is exhausted.
+
+use binnacle_meta::Status;
+use binnacle_request::{RequestInfo, Response, User};
+use binnacle_work::{Caller, WorkBudget};
+use http::StatusCode;
+
+use crate::answer::Refusal;
+
+/// Returns the caller that turns and memory are accounted to. Administrators, nodes and the cluster's own components
+/// have a part of both that users cannot take from them.
+pub(crate) fn caller(user: &User) -> Caller {
+    const GROUPS: [&str; 3] = [User::MASTERS, "system:nodes", "system:serviceaccounts:kube-system"];
+    let is_component = user.name.starts_with("system:kube-") || user.name == User::APISERVER;
+    Caller { name: user.name.clone(), is_system: is_component || GROUPS.iter().any(|group| user.is_in(group)) }
+}
+
+/// Replaces the answer of a request whose budget was exhausted by one that names the limit. What was written stays
+/// written, and its answer too.
+pub(crate) fn judge(budget: &WorkBudget, info: &RequestInfo, response: Response) -> Result<Response, Refusal> {
+    let Err(exceeded) = budget.check() else { return Ok(response) };
+    let reads = ["get", "list", "watch"].contains(&info.verb.as_str());
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS || response.status().is_success() && !reads {
+        return Ok(response);
+    }
+    Err(Status::from(exceeded).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::{Body, Query};
+    use binnacle_work::{WorkLimits, charge};
+    use http::Method;
+
+    use super::*;
+
+    #[test]
+    fn recognizes_callers_of_the_system() {
+        for (name, groups, is_system) in [
+            ("jane", &["developers"][..], false),
+            ("root", &["system:masters"], true),
+            ("system:node:a", &["system:nodes"], true),
+            ("system:kube-scheduler", &[], true),
+            ("system:serviceaccount:kube-system:job-controller", &["system:serviceaccounts:kube-system"], true),
+            ("system:serviceaccount:team:kube-", &["system:serviceaccounts:team"], false),
+        ] {
+            assert_eq!(caller(&User::new(name, groups)).is_system, is_system, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_the_limit_unless_the_write_is_done() {
+        let budget = WorkBudget::new(WorkLimits { steps: 1, memory: 1 });
+        let info = |method: Method| RequestInfo::parse(&method, "/api/v1/namespaces/a/pods/p", &Query::default(), "");
+        let (get, put) = (info(Method::GET).expect("valid"), info(Method::PUT).expect("valid"));
+        let answer = |code: u16| {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::from_u16(code).expect("valid");
+            response
+        };
+        assert!(judge(&budget, &get, answer(200)).is_ok());
+        assert!(budget.enter(|| charge(2)).is_err());
+        assert!(matches!(judge(&budget, &get, answer(200)), Err(Refusal::Status(status)) if status.code() == 422));
+        assert!(judge(&budget, &put, answer(200)).is_ok());
+        assert!(judge(&budget, &put, answer(500)).is_err());
+    }
+}

@@ -1,0 +1,269 @@
+//! The budget of one request.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use binnacle_meta::{Status, Text};
+
+use crate::memory::POOL;
+
+/// The limits of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkLimits {
+    /// The maximum number of steps. A step takes about ten nanoseconds of a release build.
+    pub steps: u64,
+    /// The maximum number of bytes that are allocated, in total.
+    pub memory: usize,
+}
+
+impl WorkLimits {
+    /// The limits of a request: about three seconds of one processor. The largest real objects need less than a tenth.
+    pub const REQUEST: Self = Self { steps: 300_000_000, memory: 96 << 20 };
+    /// The limits of work on one object that nobody waits for, such as its conversion when it is read.
+    pub const OBJECT: Self = Self { steps: 100_000_000, memory: 64 << 20 };
+    /// No limits. The work is still done in turns.
+    pub const NONE: Self = Self { steps: u64::MAX, memory: usize::MAX };
+}
+
+/// The reason why a budget is exhausted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exceeded {
+    #[error("the request needs more work than the server does for one request: the limit is {0} steps")]
+    Steps(u64),
+    #[error("the request needs more memory than the server uses for one request: the limit is {0} bytes")]
+    Memory(usize),
+    #[error("request did not complete within the allotted timeout")]
+    Deadline,
+    #[error(
+        "the memory for large requests is in use: the limit is {0} bytes for all requests of a user; please try again later"
+    )]
+    Busy(usize),
+    #[error("too much work is waiting for a processor; please try again later")]
+    Queue,
+}
+
+impl From<Exceeded> for Status {
+    /// Returns 422 for too many steps, 413 for too much memory, 504 after the deadline and 429 for what passes.
+    fn from(exceeded: Exceeded) -> Self {
+        match exceeded {
+            Exceeded::Steps(_) => Self::too_much_work(exceeded),
+            Exceeded::Memory(_) => Self::request_entity_too_large(exceeded),
+            Exceeded::Deadline => Self::timeout(exceeded, 0),
+            Exceeded::Busy(_) | Exceeded::Queue => Self::too_many_requests(exceeded.to_string(), 1),
+        }
+    }
+}
+
+/// The user for whom work is done. Turns and memory are shared fairly among callers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Caller {
+    pub name: Text,
+    /// True for administrators and components of the cluster, for which a turn and some memory are reserved.
+    pub is_system: bool,
+}
+
+impl Default for Caller {
+    /// Returns the caller of requests that are not authenticated yet.
+    fn default() -> Self {
+        Self { name: Text::new_static("system:unauthenticated"), is_system: false }
+    }
+}
+
+/// Says what a budget is for, in the log.
+pub trait Describe: Send + Sync {
+    fn describe(&self) -> String;
+}
+
+/// The budget of one request. Clones share it.
+#[derive(Clone)]
+pub struct WorkBudget(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    limits: WorkLimits,
+    steps: AtomicU64,
+    memory: AtomicUsize,
+    /// The part of `memory` that is taken from the pool.
+    pooled: AtomicUsize,
+    /// The caller for whom it is taken.
+    pooled_for: OnceLock<Caller>,
+    exceeded: OnceLock<Exceeded>,
+    deadline: OnceLock<Instant>,
+    caller: OnceLock<Caller>,
+    /// True once a poll has taken longer than the quantum: further polls wait for their turn at once.
+    is_heavy: AtomicBool,
+    /// The budget that this one is a part of.
+    parent: Option<WorkBudget>,
+    subject: Option<Arc<dyn Describe>>,
+}
+
+/// Memory that a request may use without taking it from the pool.
+const FREE: usize = 1 << 20;
+
+impl WorkBudget {
+    pub fn new(limits: WorkLimits) -> Self {
+        Self::with(limits, None, None)
+    }
+
+    /// Returns the budget of a request that the log can describe.
+    pub fn of(limits: WorkLimits, subject: Arc<dyn Describe>) -> Self {
+        Self::with(limits, None, Some(subject))
+    }
+
+    /// Returns the budget of a task of the server itself.
+    pub fn background(name: &'static str) -> Self {
+        let budget = Self::with(WorkLimits::NONE, None, Some(Arc::new(Task(name))));
+        budget.set_caller(Caller { name: Text::new_static(name), is_system: true });
+        budget
+    }
+
+    /// Returns a budget whose costs count for this one too.
+    pub(crate) fn part(&self, limits: WorkLimits) -> Self {
+        Self::with(limits, Some(self.clone()), self.0.subject.clone())
+    }
+
+    fn with(limits: WorkLimits, parent: Option<Self>, subject: Option<Arc<dyn Describe>>) -> Self {
+        Self(Arc::new(Inner {
+            limits,
+            steps: AtomicU64::new(0),
+            memory: AtomicUsize::new(0),
+            pooled: AtomicUsize::new(0),
+            pooled_for: OnceLock::new(),
+            exceeded: OnceLock::new(),
+            deadline: OnceLock::new(),
+            caller: OnceLock::new(),
+            is_heavy: AtomicBool::new(false),
+            parent,
+            subject,
+        }))
+    }
+
+    /// Sets the deadline of the work; the first call counts.
+    pub fn set_deadline(&self, deadline: Instant) {
+        let _ = self.0.deadline.set(deadline);
+    }
+
+    /// Sets the caller, once it is known; the first call counts.
+    pub fn set_caller(&self, caller: Caller) {
+        let _ = self.0.caller.set(caller);
+    }
+
+    pub fn caller(&self) -> Caller {
+        match (self.0.caller.get(), &self.0.parent) {
+            (Some(caller), _) => caller.clone(),
+            (None, Some(parent)) => parent.caller(),
+            (None, None) => Caller::default(),
+        }
+    }
+
+    /// Returns the number of steps that were charged.
+    pub fn steps(&self) -> u64 {
+        self.0.steps.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of bytes that were charged.
+    pub fn memory(&self) -> usize {
+        self.0.memory.load(Ordering::Relaxed)
+    }
+
+    /// Fails if the budget was exhausted before.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn check(&self) -> Result<(), Exceeded> {
+        match self.0.exceeded.get() {
+            Some(exceeded) => Err(*exceeded),
+            None => self.0.parent.as_ref().map_or(Ok(()), Self::check),
+        }
+    }
+
+    pub(crate) fn exceed(&self, exceeded: Exceeded) -> Exceeded {
+        *self.0.exceeded.get_or_init(|| exceeded)
+    }
+
+    pub(crate) fn spend_steps(&self, steps: u64) -> Result<(), Exceeded> {
+        if let Some(parent) = &self.0.parent {
+            parent.spend_steps(steps)?;
+        }
+        let before = self.0.steps.fetch_add(steps, Ordering::Relaxed);
+        if before.saturating_add(steps) > self.0.limits.steps {
+            return Err(self.exceed(Exceeded::Steps(self.0.limits.steps)));
+        }
+        self.check()
+    }
+
+    pub(crate) fn spend_memory(&self, bytes: usize) -> Result<(), Exceeded> {
+        if let Some(parent) = &self.0.parent {
+            parent.spend_memory(bytes)?;
+        }
+        let total = self.0.memory.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if total > self.0.limits.memory {
+            return Err(self.exceed(Exceeded::Memory(self.0.limits.memory)));
+        }
+        // Background work reads what is stored already: its memory is not a matter of requests.
+        if self.0.parent.is_none() && self.0.limits != WorkLimits::NONE && total > FREE {
+            let more = total - FREE - self.0.pooled.load(Ordering::Relaxed);
+            let caller = self.0.pooled_for.get_or_init(|| self.caller());
+            POOL.reserve(caller, more).map_err(|busy| self.exceed(busy))?;
+            self.0.pooled.fetch_add(more, Ordering::Relaxed);
+        }
+        self.check()
+    }
+
+    /// Returns true if the deadline has passed.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        let late = self.0.deadline.get().is_some_and(|deadline| now > *deadline + GRACE);
+        late || self.0.parent.as_ref().is_some_and(|parent| parent.is_late(now))
+    }
+
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.0.is_heavy.load(Ordering::Relaxed)
+    }
+
+    /// Marks the work as long. Returns true if it was not marked before.
+    pub(crate) fn becomes_heavy(&self) -> bool {
+        if let Some(parent) = &self.0.parent {
+            parent.becomes_heavy();
+        }
+        !self.0.is_heavy.swap(true, Ordering::Relaxed)
+    }
+
+    /// Work without limits goes on for as long as the server, so one long step says nothing about the next.
+    pub(crate) fn polled_in_turn(&self) {
+        if self.0.limits == WorkLimits::NONE {
+            self.0.is_heavy.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns a budget without limits for the same caller, for the body of an answer, which may be sent for hours.
+    #[must_use]
+    pub fn streaming(&self) -> Self {
+        let budget = Self::with(WorkLimits::NONE, None, self.0.subject.clone());
+        budget.set_caller(self.caller());
+        budget
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        self.0.subject.as_ref().map_or_else(|| "unnamed work".to_owned(), |subject| subject.describe())
+    }
+}
+
+/// Work that is nearly done at its deadline is ended by the deadline of the request itself, with the usual answer.
+const GRACE: Duration = Duration::from_millis(100);
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(caller) = self.pooled_for.get() {
+            POOL.release(caller, *self.pooled.get_mut());
+        }
+    }
+}
+
+/// The subject of a background task.
+struct Task(&'static str);
+
+impl Describe for Task {
+    fn describe(&self) -> String {
+        format!("task {:?}", self.0)
+    }
+}

@@ -1,0 +1,514 @@
+//! The budget of the work that a thread does at the moment.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::budget::{Exceeded, WorkBudget, WorkLimits};
+use crate::polls::{self, PollTimer};
+use crate::turns::{BLOCKED, TURNS, Turn, Waiting};
+
+/// The time that a poll may take on a worker of the runtime before it leaves it to other tasks.
+pub const QUANTUM: Duration = Duration::from_millis(1);
+
+/// The steps after which the clock is read.
+const STEPS: u64 = 4096;
+/// The steps of one millisecond.
+const STEPS_PER_MILLISECOND: u64 = 100_000;
+/// The bytes after which the memory is accounted.
+const BYTES: usize = 64 << 10;
+/// The bytes that are copied, compared or parsed in the time of a step.
+const BYTES_PER_STEP: usize = 16;
+
+thread_local! {
+    static LOCAL: Local = const { Local {
+        steps: Cell::new(0),
+        bytes: Cell::new(0),
+        current: RefCell::new(None),
+    } };
+}
+
+struct Local {
+    /// The steps and bytes that may be taken before the budget is asked again.
+    steps: Cell<u64>,
+    bytes: Cell<usize>,
+    current: RefCell<Option<Current>>,
+}
+
+/// The state of the poll that the thread is in.
+struct Current {
+    budget: WorkBudget,
+    /// The values of `Local` when they were last filled.
+    steps: u64,
+    bytes: usize,
+    /// The beginning of the poll, or the first time that it was asked for.
+    began: Option<Instant>,
+    turn: Option<Turn>,
+    timer: PollTimer,
+}
+
+/// Charges steps to the current budget, before they are taken. A step is about ten nanoseconds of work: a visited
+/// value, a compared short text, a rule that is looked at. Long computations are interrupted here, so that others get
+/// their turn.
+///
+/// # Errors
+/// The limit that is exceeded. Every further call fails too.
+#[inline]
+pub fn charge(steps: u64) -> Result<(), Exceeded> {
+    LOCAL.with(|local| match local.steps.get().checked_sub(steps) {
+        Some(left) => {
+            local.steps.set(left);
+            Ok(())
+        }
+        None => local.refill_steps(steps),
+    })
+}
+
+/// Charges the steps for bytes that are copied, compared or parsed.
+///
+/// # Errors
+/// As [`charge`].
+#[inline]
+pub fn charge_bytes(bytes: usize) -> Result<(), Exceeded> {
+    charge(1 + (bytes / BYTES_PER_STEP) as u64)
+}
+
+/// Charges bytes to the current budget, before they are allocated.
+///
+/// # Errors
+/// As [`charge`].
+#[inline]
+pub fn allocate(bytes: usize) -> Result<(), Exceeded> {
+    LOCAL.with(|local| match local.bytes.get().checked_sub(bytes) {
+        Some(left) => {
+            local.bytes.set(left);
+            Ok(())
+        }
+        None => local.refill_bytes(bytes),
+    })
+}
+
+/// Charges steps of work that is bounded otherwise and must be finished, such as encoding what was stored.
+#[inline]
+pub fn pace(steps: u64) {
+    // The failure stays in the budget.
+    let _ = charge(steps);
+}
+
+/// Fails if the current budget is exhausted. To be called where a result is used whose computation cannot fail.
+///
+/// # Errors
+/// As [`charge`].
+pub fn check() -> Result<(), Exceeded> {
+    LOCAL.with(|local| local.current.borrow().as_ref().map_or(Ok(()), |current| current.budget.check()))
+}
+
+/// Returns the budget of the work that the thread does at the moment.
+pub fn current() -> Option<WorkBudget> {
+    LOCAL.with(|local| local.current.borrow().as_ref().map(|current| current.budget.clone()))
+}
+
+/// The size from which an object is decoded, validated, patched and encoded in turns.
+const LARGE: usize = 128 << 10;
+
+/// Announces work on an object of this size. Returns when the work may begin: for a large one, when it has a turn.
+pub async fn large(bytes: usize) {
+    if bytes < LARGE || !current().is_some_and(|budget| budget.becomes_heavy()) {
+        return;
+    }
+    pause().await;
+}
+
+/// Ends this poll; the next one waits for a turn.
+async fn pause() {
+    let mut has_paused = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_paused, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Lets the next poll of the current work wait for a turn if much work of the caller waits already.
+pub async fn wait_behind_own_work() {
+    if BLOCKED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    if let Some(budget) = current()
+        && TURNS.is_crowded(&budget.caller())
+        && budget.becomes_heavy()
+    {
+        pause().await;
+    }
+}
+
+/// Runs a part of the current work with limits of its own. What it costs counts for the whole too; the end of its
+/// budget ends only the part, so the caller has to look at the result.
+///
+/// # Errors
+/// The limit that is exceeded, whatever the work returned.
+pub fn limited<T>(limits: WorkLimits, work: impl FnOnce() -> T) -> Result<T, Exceeded> {
+    let part = match current() {
+        Some(budget) => budget.part(limits),
+        None => WorkBudget::background("work outside of requests").part(limits),
+    };
+    let done = part.enter(work);
+    part.check().map(|()| done)
+}
+
+impl Local {
+    #[cold]
+    fn refill_steps(&self, steps: u64) -> Result<(), Exceeded> {
+        let Some(mut current) = self.current.take() else {
+            // Without a budget nothing is counted.
+            self.steps.set(u64::MAX);
+            return Ok(());
+        };
+        let used = current.steps - self.steps.get();
+        let allowed = current.spend(used.saturating_add(steps));
+        (current.steps, current.bytes) = match allowed {
+            Ok(()) => (STEPS, current.bytes),
+            Err(_) => {
+                self.bytes.set(0);
+                (0, 0)
+            }
+        };
+        self.steps.set(current.steps);
+        *self.current.borrow_mut() = Some(current);
+        allowed
+    }
+
+    #[cold]
+    fn refill_bytes(&self, bytes: usize) -> Result<(), Exceeded> {
+        let mut current = self.current.borrow_mut();
+        let Some(current) = current.as_mut() else {
+            self.bytes.set(usize::MAX);
+            return Ok(());
+        };
+        let used = current.bytes - self.bytes.get();
+        let allowed = current.budget.spend_memory(used.saturating_add(bytes));
+        current.bytes = if allowed.is_ok() { BYTES } else { 0 };
+        self.bytes.set(current.bytes);
+        if allowed.is_err() {
+            // Steps fail from here on, too.
+            let used = current.steps - self.steps.get();
+            let _ = current.budget.spend_steps(used);
+            current.steps = 0;
+            self.steps.set(0);
+        }
+        allowed
+    }
+
+    /// Makes a budget the current one. Returns the previous one, with what is left for its use.
+    fn install(&self, current: Option<Current>) -> (Option<Current>, u64, usize) {
+        let left = (self.steps.replace(0), self.bytes.replace(0));
+        if current.is_none() {
+            self.steps.set(u64::MAX);
+            self.bytes.set(usize::MAX);
+        }
+        (self.current.replace(current), left.0, left.1)
+    }
+}
+
+impl Current {
+    fn new(budget: WorkBudget, turn: Option<Turn>) -> Self {
+        let mut timer = PollTimer::start();
+        if turn.is_some() {
+            timer = PollTimer::none();
+        }
+        Self { budget, steps: 0, bytes: 0, began: None, turn, timer }
+    }
+
+    /// Spends steps of the budget, and leaves the worker or passes the turn on when it is time.
+    fn spend(&mut self, steps: u64) -> Result<(), Exceeded> {
+        self.budget.spend_steps(steps)?;
+        let now = Instant::now();
+        if self.budget.is_late(now) {
+            return Err(self.budget.exceed(Exceeded::Deadline));
+        }
+        match self.turn.take() {
+            // Nothing else can be done on a runtime with one thread.
+            Some(turn) if !is_on_worker() => self.turn = Some(turn),
+            Some(turn) => {
+                self.turn = away(|| turn.renew(now)).map_err(|full| self.budget.exceed(full))?;
+                self.began = Some(now);
+            }
+            None => {
+                let began = *self.began.get_or_insert(now);
+                let expected = Duration::from_millis(steps / STEPS_PER_MILLISECOND);
+                if now - began + expected >= QUANTUM && is_on_worker() {
+                    self.leave_worker()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the other tasks of this worker over to another thread, and waits for a turn.
+    fn leave_worker(&mut self) -> Result<(), Exceeded> {
+        self.timer.stop(&self.budget);
+        self.budget.becomes_heavy();
+        let caller = self.budget.caller();
+        let turn = tokio::task::block_in_place(|| {
+            let turn = TURNS.acquire_blocking(&caller);
+            // The runtime starts a thread for the worker's tasks, unless this one is back before. It takes up blocking
+            // work in the order in which it is spawned: once the second piece runs, the first has begun.
+            let (started, has_started) = std::sync::mpsc::channel();
+            drop(Handle::current().spawn_blocking(move || started.send(())));
+            let _ = has_started.recv_timeout(LONGEST_HANDOVER);
+            turn
+        });
+        self.turn = turn.map_err(|full| self.budget.exceed(full))?;
+        // Work without a turn asks for one again after some time.
+        self.began = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Accounts for the steps and bytes that were used.
+    fn settle(&mut self, steps_left: u64, bytes_left: usize) {
+        // What is exceeded stays in the budget.
+        let _ = self.budget.spend_steps(self.steps - steps_left);
+        let _ = self.budget.spend_memory(self.bytes - bytes_left);
+        self.timer.stop(&self.budget);
+    }
+}
+
+/// The longest wait until another thread serves the worker's tasks: it may be that none can be started.
+const LONGEST_HANDOVER: Duration = Duration::from_millis(100);
+
+impl WorkBudget {
+    /// Runs a task with this budget. Polls that follow a long one wait for their turn.
+    pub fn run<F: Future + Unpin>(&self, task: F) -> Budgeted<F> {
+        Budgeted { budget: self.clone(), task, waiting: None }
+    }
+
+    /// Does work with this budget.
+    pub fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.enter_with(None, work)
+    }
+
+    fn enter_with<T>(&self, turn: Option<Turn>, work: impl FnOnce() -> T) -> T {
+        let _entered = Entered::new(self, turn);
+        work()
+    }
+}
+
+/// Restores the previous budget when the work ends, also by a panic.
+struct Entered {
+    previous: Option<Current>,
+    steps: u64,
+    bytes: usize,
+    was_busy: Option<(WorkBudget, Instant)>,
+}
+
+impl Entered {
+    fn new(budget: &WorkBudget, turn: Option<Turn>) -> Self {
+        let mut current = Current::new(budget.clone(), turn);
+        let was_busy = polls::replace(Some((budget.clone(), Instant::now())));
+        LOCAL.with(|local| {
+            let (mut previous, steps, bytes) = local.install(None);
+            if let Some(outer) = &mut previous {
+                // A part of a larger piece of work shares its turn and its time.
+                if current.turn.is_none() {
+                    current.turn = outer.turn.take();
+                }
+                current.began = outer.began;
+                std::mem::swap(&mut current.timer, &mut outer.timer);
+            }
+            local.install(Some(current));
+            Self { previous, steps, bytes, was_busy }
+        })
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        polls::replace(self.was_busy.take());
+        LOCAL.with(|local| {
+            let (current, steps, bytes) = local.install(None);
+            if let Some(mut current) = current {
+                if let Some(outer) = &mut self.previous {
+                    outer.turn = current.turn.take();
+                    outer.began = current.began;
+                    std::mem::swap(&mut current.timer, &mut outer.timer);
+                }
+                current.settle(steps, bytes);
+            }
+            if let Some(previous) = self.previous.take() {
+                local.install(Some(previous));
+                local.steps.set(self.steps);
+                local.bytes.set(self.bytes);
+            }
+        });
+    }
+}
+
+/// A task with a budget.
+pub struct Budgeted<F> {
+    budget: WorkBudget,
+    task: F,
+    waiting: Option<Waiting>,
+}
+
+impl<F: Future + Unpin> Future for Budgeted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        if !this.budget.is_heavy() {
+            return this.budget.enter(|| Pin::new(&mut this.task).poll(cx));
+        }
+        let waiting = this.waiting.get_or_insert_with(|| TURNS.acquire(&this.budget.caller()));
+        let turn = ready!(Pin::new(waiting).poll(cx));
+        this.waiting = None;
+        let polled = away(|| this.budget.enter_with(turn, || Pin::new(&mut this.task).poll(cx)));
+        this.budget.polled_in_turn();
+        polled
+    }
+}
+
+/// Runs work while another thread serves this worker's tasks. A runtime with one thread has no other thread.
+pub(crate) fn away<T>(work: impl FnOnce() -> T) -> T {
+    if is_on_worker() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Returns true on a thread of a runtime with several threads.
+fn is_on_worker() -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::budget::Caller;
+
+    const FEW: WorkLimits = WorkLimits { steps: 10_000, memory: 1 << 20 };
+
+    #[test]
+    fn steps_and_memory_end_once_for_all() {
+        assert_eq!(charge(u64::MAX / 2), Ok(()), "without a budget");
+        let budget = WorkBudget::new(FEW);
+        budget.enter(|| {
+            (0..10_000).for_each(|_| assert_eq!(charge(1), Ok(())));
+            assert_eq!(allocate(100), Ok(()));
+            // Accounted in portions.
+            assert_eq!((0..STEPS).find_map(|_| charge(1).err()), Some(Exceeded::Steps(FEW.steps)));
+            assert_eq!(allocate(1), Err(Exceeded::Steps(FEW.steps)));
+            assert_eq!(check(), Err(Exceeded::Steps(FEW.steps)));
+        });
+        assert_eq!(budget.enter(|| charge(1)), Err(Exceeded::Steps(FEW.steps)));
+        let budget = WorkBudget::new(FEW);
+        budget.enter(|| {
+            assert_eq!(allocate(FEW.memory + 1), Err(Exceeded::Memory(FEW.memory)));
+            assert_eq!(charge(1), Err(Exceeded::Memory(FEW.memory)));
+        });
+        assert_eq!(charge(1), Ok(()));
+    }
+
+    #[test]
+    fn a_part_ends_alone_and_counts_for_the_whole() {
+        let budget = WorkBudget::new(WorkLimits { steps: 50_000, memory: 1 << 20 });
+        budget.enter(|| {
+            assert_eq!(charge(1), Ok(()));
+            assert_eq!(limited(FEW, || charge(20_000).is_err()), Err(Exceeded::Steps(FEW.steps)));
+            assert_eq!(charge(1), Ok(()));
+            assert_eq!(limited(FEW, || charge(9_000)), Ok(Ok(())));
+            assert_eq!(charge(30_000), Err(Exceeded::Steps(50_000)));
+        });
+    }
+
+    #[test]
+    fn a_panic_restores_the_budget() {
+        let budget = WorkBudget::new(FEW);
+        let work = std::panic::AssertUnwindSafe(|| budget.enter(|| panic!("on purpose")));
+        let panic = std::panic::catch_unwind(work);
+        assert!(panic.is_err() && current().is_none());
+        assert_eq!(charge(u64::MAX / 2), Ok(()));
+    }
+
+    #[test]
+    fn work_ends_after_its_deadline() {
+        let budget = WorkBudget::new(WorkLimits::REQUEST);
+        budget.set_deadline(Instant::now() - Duration::from_secs(1));
+        assert_eq!(budget.enter(|| charge(1)), Err(Exceeded::Deadline));
+    }
+
+    fn of_user(name: &str) -> WorkBudget {
+        let budget = WorkBudget::new(WorkLimits::NONE);
+        budget.set_caller(Caller { name: name.into(), is_system: false });
+        budget
+    }
+
+    /// Computes for about this time, in steps that are charged.
+    fn compute(time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            charge(100).expect("no limits");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn long_polls_leave_the_worker() {
+        let running = Arc::new(AtomicUsize::new(0));
+        let long: Vec<_> = (0..8)
+            .map(|n| {
+                let (budget, running) = (of_user(&format!("user {}", n % 2)), running.clone());
+                tokio::spawn(async move {
+                    let task = Box::pin(async {
+                        running.fetch_add(1, Ordering::SeqCst);
+                        compute(Duration::from_millis(30));
+                        running.fetch_sub(1, Ordering::SeqCst);
+                    });
+                    budget.run(task).await;
+                    budget.steps()
+                })
+            })
+            .collect();
+        // The only worker runs this task while others compute.
+        let mut met = 0;
+        while long.iter().any(|task| !task.is_finished()) {
+            met += usize::from(running.load(Ordering::SeqCst) > 0);
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+        for task in long {
+            assert!(task.await.expect("no panic") > 0);
+        }
+        assert!(met > 10, "the worker served others {met} times");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn large_work_waits_for_its_turn() {
+        let budget = of_user("a");
+        let task = Box::pin(async {
+            large(1).await;
+            assert!(!budget.is_heavy());
+            large(LARGE).await;
+            assert!(budget.is_heavy());
+            compute(Duration::from_millis(5));
+            tokio::task::yield_now().await;
+            large(LARGE).await;
+        });
+        budget.run(task).await;
+    }
+
+    #[tokio::test]
+    async fn a_runtime_with_one_thread_computes_in_place() {
+        let budget = of_user("a");
+        let task = Box::pin(async {
+            large(LARGE).await;
+            compute(Duration::from_millis(10));
+        });
+        budget.run(task).await;
+    }
+}
