@@ -26,6 +26,7 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
     })?;
     // Called here so that no handler can forget it.
     binnacle_work::large(body.len()).await;
+    binnacle_work::charge_bytes(4 * body.len())?;
     Ok(body)
 }
 

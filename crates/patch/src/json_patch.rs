@@ -6,6 +6,7 @@ use std::num::ParseIntError;
 
 use binnacle_meta::{Status, go_quote, int_error};
 use binnacle_schema::{Findings, Object, Value, canonical, decode, json};
+use binnacle_work::{charge, charge_bytes, pace};
 
 mod nesting;
 mod parse;
@@ -34,6 +35,14 @@ struct Operation {
 
 /// The most bytes that all `copy` steps of a patch may add.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
+
+/// The steps of an operation, without those that depend on the document.
+const OPERATION: u64 = 20;
+
+/// Returns the steps of moving the elements behind one that is put in or taken out.
+fn moved(elements: usize) -> u64 {
+    (elements * size_of::<Value>()).div_ceil(256) as u64
+}
 
 /// The document that operations are applied to.
 struct Document {
@@ -91,6 +100,7 @@ impl Patch {
             sort(&mut document.root);
         }
         for operation in &self.operations {
+            charge(OPERATION).map_err(|exceeded| Failed(exceeded.to_string()))?;
             nesting.allows(operation, &document.root)?;
             // The target of a copy is found before the value is written as JSON.
             if sorts && operation.kind() == "copy" {
@@ -167,7 +177,9 @@ impl Operation {
         let (container, key) = document.find(from).ok_or_else(absent)?;
         let found = get(container, &key).map_err(|why| Failed(format!("error in copy for from: '{from}': {why}")))?;
         let value = found.cloned().unwrap_or(Value::Null);
-        document.copied += json::to_string(&value).len();
+        let bytes = json::to_string(&value).len();
+        charge_bytes(4 * bytes).map_err(|exceeded| Failed(exceeded.to_string()))?;
+        document.copied += bytes;
         let copied = document.copied;
         let path = self.path("copy", MISSING)?;
         let (container, key) = document.find(path).ok_or_else(|| no_destination("copy", path))?;
@@ -285,6 +297,7 @@ impl Document {
         let mut container = &mut self.root;
         for token in parents.into_iter().flat_map(|parents| parents.split('/')) {
             let token = unescaped(token);
+            pace(4);
             container = get_mut(container, &token)?;
             unpack(container);
             if self.sorts {
@@ -300,6 +313,7 @@ impl Document {
 
 fn sort(value: &mut Value) {
     if let Value::Object(members) = value {
+        pace(members.len() as u64);
         members.sort_by_name();
     }
 }
@@ -323,6 +337,7 @@ fn unpack(value: &mut Value) {
 }
 
 fn same(found: &Value, value: &Value) -> bool {
+    pace(1);
     match found {
         Value::Object(object) => value.as_object().is_some_and(|other| {
             object.len() == other.len() && object.iter().all(|(k, v)| other.get(k).is_some_and(|o| same(v, o)))
@@ -365,6 +380,7 @@ fn add(container: &mut Value, key: &str, value: Value) -> Result<(), String> {
             if at > items.len() {
                 return Err(no_such_index(at));
             }
+            pace(moved(items.len() - at));
             items.insert(at, value);
         }
         _ => return Err(MISSING.to_owned()),
@@ -379,7 +395,11 @@ fn remove(container: &mut Value, key: &str) -> Result<Value, String> {
         }
         Value::List(items) => {
             let at = index(key, items.len())?;
-            if at < items.len() { Ok(items.remove(at)) } else { Err(no_such_index(at)) }
+            if at >= items.len() {
+                return Err(no_such_index(at));
+            }
+            pace(moved(items.len() - at));
+            Ok(items.remove(at))
         }
         _ => Err(MISSING.to_owned()),
     }

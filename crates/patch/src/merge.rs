@@ -1,6 +1,7 @@
 //! JSON merge patch (RFC 7386), with kube-apiserver's treatment of nulls below lists.
 
 use binnacle_schema::{Object, Value};
+use binnacle_work::pace;
 
 /// Merges `patch` into `live`: members of objects are merged, `null` removes, everything else replaces.
 pub fn apply(mut live: Value, patch: &Value) -> Value {
@@ -17,6 +18,7 @@ pub fn apply(mut live: Value, patch: &Value) -> Value {
 }
 
 fn merge(target: &mut Object, patch: &Object) {
+    pace(4 * patch.len() as u64);
     for (name, change) in patch.iter() {
         if change.is_null() {
             target.remove(name);
@@ -37,6 +39,7 @@ fn merge(target: &mut Object, patch: &Object) {
 pub fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
+            pace(8 * object.len() as u64);
             let members = object.iter().filter(|(_, member)| !member.is_null());
             let mut members: Object = members.map(|(name, member)| (name.clone(), pruned(member))).collect();
             members.sort_by_name();

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Value, json};
+use binnacle_work::pace;
 
 /// A value that is ordered by [`order`].
 #[derive(Clone, Debug)]
@@ -33,8 +34,12 @@ impl Eq for Ordered {}
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Int(a), Value::Float(b)) | (Value::Float(b), Value::Int(a)) => *a as f64 == *b,
-        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::List(a), Value::List(b)) => {
+            pace(a.len() as u64);
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
+            pace(a.len() as u64);
             // Usually both have the same members in the same order.
             a.len() == b.len()
                 && a.iter().zip(b.iter()).all(|((name, a), (other, found))| {
@@ -67,6 +72,7 @@ pub(crate) fn order(a: &Value, b: &Value) -> Ordering {
         (Value::Str(a) | Value::Raw(a), Value::Str(b) | Value::Raw(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::List(a), Value::List(b)) => {
+            pace(a.len() as u64);
             let first = a.iter().zip(b).map(|(a, b)| order(a, b)).find(|ordering| ordering.is_ne());
             first.unwrap_or_else(|| a.len().cmp(&b.len()))
         }
@@ -76,6 +82,7 @@ pub(crate) fn order(a: &Value, b: &Value) -> Ordering {
                 members.sort_by(|a, b| a.0.cmp(&b.0));
                 members
             };
+            pace(20 * (a.len() + b.len()) as u64);
             let (a, b) = (sorted(a), sorted(b));
             let first = a.iter().zip(&b).map(|(a, b)| a.0.cmp(&b.0).then_with(|| order(&a.1, &b.1)));
             first.into_iter().find(|ordering| ordering.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))

@@ -2,6 +2,7 @@
 //! in the patch override it.
 
 use binnacle_schema::{Message, Object, Value};
+use binnacle_work::pace;
 
 mod error;
 mod format;
@@ -66,6 +67,7 @@ fn merge_map(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<
             _ => Err(StrategicError::unknown_directive(directive, &patch)),
         };
     }
+    pace(8 * (original.len() + patch.len()) as u64);
     retain_keys(&mut original, &mut patch)?;
     order::merge_ordered_lists(&mut original, &mut patch, meta)?;
     for (name, change) in patch {

@@ -29,6 +29,8 @@ impl Collection {
     pub async fn encode(&self, object: &mut Value) -> Result<Bytes, Status> {
         let value = self.stored_form(object).await?;
         self.check_size(object, value.len(), Write::Content)?;
+        // Where the budget ended a loop early, the object may be incomplete.
+        binnacle_work::check()?;
         Ok(value)
     }
 
@@ -50,6 +52,7 @@ impl Collection {
     pub(crate) async fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
         let value = self.stored_form(object).await?;
         self.check_size(object, value.len(), Write::Deletion)?;
+        binnacle_work::check()?;
         Ok(value)
     }
 

@@ -1,6 +1,7 @@
 //! Limits on the cost of one document.
 
 use binnacle_meta::Text;
+use binnacle_work::{allocate, charge_bytes};
 
 use crate::Value;
 
@@ -39,13 +40,19 @@ pub struct TooManyElements {
     pub limit: usize,
 }
 
-/// The remaining memory for a tree that is being built. Texts do not count: the document has them as well.
+/// The remaining memory for a tree that is being built. Texts do not count: the document has them as well. What is used
+/// counts for the request, too.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     limit: usize,
     left: usize,
+    /// The bytes that the work budget of the request does not know of yet.
+    uncharged: usize,
     exhausted: bool,
 }
+
+/// The bytes that are charged at once.
+const PORTION: usize = 4 << 10;
 
 /// The cost of a list element.
 const ELEMENT: usize = size_of::<Value>();
@@ -56,12 +63,12 @@ const OBJECT: usize = 512;
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self { limit: limits.max_memory, left: limits.max_memory, exhausted: false }
+        Self { limit: limits.max_memory, left: limits.max_memory, uncharged: 0, exhausted: false }
     }
 
     /// Returns an unlimited budget, for texts that were limited when they were received.
     pub(crate) fn unlimited() -> Self {
-        Self { limit: usize::MAX, left: usize::MAX, exhausted: false }
+        Self { limit: usize::MAX, left: usize::MAX, uncharged: 0, exhausted: false }
     }
 
     #[inline]
@@ -89,12 +96,22 @@ impl Budget {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;
-                Ok(())
+                self.uncharged += bytes;
+                if self.uncharged >= PORTION { self.charge() } else { Ok(()) }
             }
-            None => {
-                self.exhausted = true;
-                Err(TooManyElements { limit: self.limit })
-            }
+            None => Err(self.exhaust()),
         }
+    }
+
+    #[cold]
+    fn exhaust(&mut self) -> TooManyElements {
+        self.exhausted = true;
+        TooManyElements { limit: self.limit }
+    }
+
+    fn charge(&mut self) -> Result<(), TooManyElements> {
+        let bytes = std::mem::take(&mut self.uncharged);
+        // The request ends with the limit that its work budget names.
+        charge_bytes(bytes).and_then(|()| allocate(bytes)).map_err(|_| self.exhaust())
     }
 }

@@ -202,12 +202,27 @@ impl WorkBudget {
         }
         // Background work reads what is stored already: its memory is not a matter of requests.
         if self.0.parent.is_none() && self.0.limits != WorkLimits::NONE && total > FREE {
-            let more = total - FREE - self.0.pooled.load(Ordering::Relaxed);
+            let more = (total - FREE).saturating_sub(self.0.pooled.load(Ordering::Relaxed));
+            if more == 0 {
+                return self.check();
+            }
             let caller = self.0.pooled_for.get_or_init(|| self.caller());
             POOL.reserve(caller, more).map_err(|busy| self.exceed(busy))?;
             self.0.pooled.fetch_add(more, Ordering::Relaxed);
         }
         self.check()
+    }
+
+    /// Gives back memory that was charged for a part that has ended.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        self.0.memory.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(parent) = &self.0.parent {
+            parent.give_back(bytes);
+        }
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.0.parent.is_none()
     }
 
     /// Returns true if the deadline has passed.

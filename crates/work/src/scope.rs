@@ -150,17 +150,17 @@ pub async fn wait_behind_own_work() {
     }
 }
 
-/// Runs a part of the current work with limits of its own. What it costs counts for the whole too; the end of its
-/// budget ends only the part, so the caller has to look at the result.
+/// Runs a part of the current work with limits of its own, such as the decoding of one stored object. Its steps count
+/// for the whole too, and its memory until it ends. The end of its budget ends only the part, so the caller has to look
+/// at the result.
 ///
 /// # Errors
 /// The limit that is exceeded, whatever the work returned.
 pub fn limited<T>(limits: WorkLimits, work: impl FnOnce() -> T) -> Result<T, Exceeded> {
-    let part = match current() {
-        Some(budget) => budget.part(limits),
-        None => WorkBudget::background("work outside of requests").part(limits),
-    };
+    let whole = current().unwrap_or_else(|| WorkBudget::background("work outside of requests"));
+    let part = whole.part(limits);
     let done = part.enter(work);
+    whole.give_back(part.memory());
     part.check().map(|()| done)
 }
 
@@ -306,13 +306,15 @@ struct Entered {
     previous: Option<Current>,
     steps: u64,
     bytes: usize,
-    was_busy: Option<(WorkBudget, Instant)>,
+    /// Some if the thread was said to do this work.
+    was_busy: Option<Option<(WorkBudget, Instant)>>,
 }
 
 impl Entered {
     fn new(budget: &WorkBudget, turn: Option<Turn>) -> Self {
         let mut current = Current::new(budget.clone(), turn);
-        let was_busy = polls::replace(Some((budget.clone(), Instant::now())));
+        // Parts are work of the same request.
+        let was_busy = budget.is_whole().then(|| polls::replace(Some((budget.clone(), Instant::now()))));
         LOCAL.with(|local| {
             let (mut previous, steps, bytes) = local.install(None);
             if let Some(outer) = &mut previous {
@@ -331,7 +333,9 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        polls::replace(self.was_busy.take());
+        if let Some(was_busy) = self.was_busy.take() {
+            polls::replace(was_busy);
+        }
         LOCAL.with(|local| {
             let (current, steps, bytes) = local.install(None);
             if let Some(mut current) = current {
@@ -425,6 +429,12 @@ mod tests {
             assert_eq!(charge(1), Ok(()));
             assert_eq!(limited(FEW, || charge(9_000)), Ok(Ok(())));
             assert_eq!(charge(30_000), Err(Exceeded::Steps(50_000)));
+        });
+        let budget = WorkBudget::new(FEW);
+        budget.enter(|| {
+            // Parts that follow each other need their memory one after the other.
+            (0..10).for_each(|_| assert_eq!(limited(FEW, || allocate(FEW.memory / 2)), Ok(Ok(()))));
+            assert_eq!(limited(FEW, || allocate(FEW.memory + 1).is_err()), Err(Exceeded::Memory(FEW.memory)));
         });
     }
 

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use binnacle_meta::Text;
 use binnacle_schema::{Object, Ty, Value};
+use binnacle_work::pace;
 
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
@@ -203,6 +204,7 @@ fn compare_members(
     new: Option<&Object>,
     level: Level<'_>,
 ) -> Result<Difference, SchemaErrors> {
+    pace(4 * (old.map_or(0, Object::len) + new.map_or(0, Object::len)) as u64);
     let mut difference = Difference::default();
     match (old, new) {
         (None, Some(new)) => difference.changed.children.reserve(new.len()),
@@ -307,6 +309,7 @@ fn compare_lists(
     if old.len() == new.len() && old.iter().zip(new).all(|(old, new)| same(old, new)) {
         return Ok(difference);
     }
+    pace(20 * (old.len() + new.len()) as u64);
     let mut items = Vec::with_capacity(old.len() + new.len());
     for (list, new) in [(old, false), (new, true)] {
         for (at, value) in list.iter().enumerate() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use binnacle_schema::{Object, Ty, Value};
+use binnacle_work::pace;
 
 use super::element::PathElement;
 use super::set::{Node, Set};
@@ -28,6 +29,7 @@ fn below(shape: Shape<'_>, value: &Value) -> (bool, Set) {
 
 fn members(shape: Shape<'_>, object: Option<&Object>) -> Set {
     let Some(object) = object else { return Set::default() };
+    pace(4 * object.len() as u64);
     let mut nodes = Vec::with_capacity(object.len());
     for (name, value) in object.iter() {
         let (mut member, children) = below(shape.member(name).unwrap_or(Shape::Deduced), value);
@@ -46,6 +48,7 @@ fn members(shape: Shape<'_>, object: Option<&Object>) -> Set {
 }
 
 fn elements(element: &Ty, relation: Relation<'_>, items: &[Value]) -> Set {
+    pace(20 * items.len() as u64);
     let shape = Shape::of_type(element);
     let identified: Vec<(PathElement, &Value)> =
         items.iter().filter_map(|item| Some((relation.identify(element, item).ok()?, item))).collect();

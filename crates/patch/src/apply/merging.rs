@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use binnacle_schema::{Object, Ty, Value, json};
+use binnacle_work::pace;
 
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
@@ -38,9 +39,8 @@ pub(super) fn merge(
     }
     match shape {
         Shape::List { element, relation } => {
-            let items =
-                |value: Option<&Value>| value.and_then(Value::as_list).map(<[Value]>::to_vec).unwrap_or_default();
-            let merged = merge_lists(element, relation, &items(live), &items(config))?;
+            let (live, config) = (live.and_then(Value::as_list), config.and_then(Value::as_list));
+            let merged = merge_lists(element, relation, live.unwrap_or_default(), config.unwrap_or_default())?;
             Ok((!merged.is_empty()).then_some(Value::List(merged)))
         }
         _ => {
@@ -51,6 +51,7 @@ pub(super) fn merge(
 }
 
 fn merge_members(shape: Shape<'_>, live: Option<&Object>, config: Option<&Object>) -> Result<Object, SchemaErrors> {
+    pace(8 * (live.map_or(0, Object::len) + config.map_or(0, Object::len)) as u64);
     let mut out = Object::with_capacity(live.map_or(0, Object::len).max(config.map_or(0, Object::len)));
     let member = |name: &str| shape.member(name).unwrap_or(Shape::Deduced);
     let below = |errors: SchemaErrors, name: &str| errors.below(&format!(".{name}"));
@@ -114,6 +115,7 @@ fn merge_lists(
     live: &[Value],
     config: &[Value],
 ) -> Result<Vec<Value>, SchemaErrors> {
+    pace(40 * (live.len() + config.len()) as u64);
     let theirs = Identified::of(element, relation, config, false)?;
     let ours = Identified::of(element, relation, live, true)?;
     let shape = Shape::of_type(element);

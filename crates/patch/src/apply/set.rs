@@ -2,7 +2,12 @@
 
 use std::cmp::Ordering;
 
+use binnacle_work::pace;
+
 use super::element::PathElement;
+
+/// The steps of a search in a sorted list.
+const SEARCH: u64 = 4;
 
 /// A set of paths. A path may be a member itself, have members below it, or both.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +26,7 @@ pub(super) struct Node {
 impl Set {
     /// Makes a set of nodes in any order.
     pub(super) fn from_nodes(mut nodes: Vec<Node>) -> Self {
+        pace(nodes.len() as u64);
         if nodes.is_sorted_by(|a, b| a.element < b.element) {
             return Self { nodes };
         }
@@ -136,6 +142,7 @@ impl Set {
         if other.is_empty() {
             return false;
         }
+        pace((self.nodes.len() + other.nodes.len()) as u64);
         let mut taken = false;
         let mut from = 0;
         self.nodes.retain_mut(|node| {
@@ -163,6 +170,7 @@ impl Set {
         if other.is_empty() {
             return;
         }
+        pace(SEARCH * self.nodes.len() as u64);
         self.nodes.retain_mut(|node| match other.node(&node.element) {
             Some(other) if other.member => false,
             Some(other) => {
@@ -182,6 +190,7 @@ fn push(nodes: &mut Vec<Node>, like: &Node, member: bool, children: Set) {
 
 /// Visits two ordered lists of nodes in parallel.
 fn walk<'n>(a: &'n [Node], b: &'n [Node], mut visit: impl FnMut(Option<&'n Node>, Option<&'n Node>)) {
+    pace(2 * (a.len() + b.len()) as u64);
     let (mut i, mut j) = (0, 0);
     while i < a.len() || j < b.len() {
         let ordering = match (a.get(i), b.get(j)) {

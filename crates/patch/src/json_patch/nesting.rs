@@ -2,6 +2,7 @@
 //! `move` until a walk over the tree overflows the stack; kube-apiserver relies on its decoder.
 
 use binnacle_schema::{Limits, Value};
+use binnacle_work::pace;
 
 use super::{Failed, Operation};
 
@@ -51,8 +52,14 @@ impl Nesting {
 /// Returns the depth of a value, 0 for scalars.
 fn depth(value: &Value) -> usize {
     match value {
-        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),
-        Value::List(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(object) => {
+            pace(object.len() as u64);
+            1 + object.values().map(depth).max().unwrap_or(0)
+        }
+        Value::List(items) => {
+            pace(items.len() as u64);
+            1 + items.iter().map(depth).max().unwrap_or(0)
+        }
         _ => 0,
     }
 }

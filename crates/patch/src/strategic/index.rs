@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use binnacle_schema::Value;
+use binnacle_work::pace;
 
 use crate::order::Ordered;
 
@@ -16,6 +17,7 @@ pub(super) struct Index<'k> {
 impl<'k> Index<'k> {
     /// `key` is empty for lists of scalars.
     pub(super) fn new(items: &[Value], key: &'k str) -> Self {
+        pace(20 * items.len() as u64);
         let mut index = Self { key, places: BTreeMap::new() };
         items.iter().enumerate().for_each(|(at, item)| index.push(item, at));
         index
@@ -34,6 +36,7 @@ impl<'k> Index<'k> {
 
     /// Returns the index of the element with this merge key, or of this scalar.
     pub(super) fn place_of(&self, identity: &Value) -> Option<usize> {
+        pace(8);
         self.places.get(&Ordered(identity.clone())).copied()
     }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{Text, go_quote};
+use binnacle_work::pace;
 
 use super::compose::{Document, Node, NodeContent, too_deep};
 use super::number::{format_g, format_g32};
@@ -107,6 +108,7 @@ impl Decoder<'_> {
                 self.merge(value, map, depth)?;
                 continue;
             }
+            self.budget.member()?;
             let key = match self.node(key, depth + 1)? {
                 Yaml::Scalar(key) => key,
                 other => return Err(YamlError::document(format!("invalid map key: {}", go_syntax(&other)))),
@@ -251,8 +253,12 @@ impl Yaml {
             Self::Scalar(Key::Uint(n)) => Value::Float(n as f64),
             Self::Scalar(Key::Float(bits)) => float(f64::from_bits(bits))?,
             Self::Scalar(Key::Str(text)) => Value::Str(text),
-            Self::List(items) => Value::List(items.into_iter().map(Self::into_value).collect::<Result<_, _>>()?),
+            Self::List(items) => {
+                pace(4 * items.len() as u64);
+                Value::List(items.into_iter().map(Self::into_value).collect::<Result<_, _>>()?)
+            }
             Self::Map(map) => {
+                pace(10 * map.entries.len() as u64);
                 let mut object = Object::with_capacity(map.entries.len());
                 for (key, value) in map.entries {
                     let name = match &key {
