@@ -2,7 +2,7 @@
 
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
-use binnacle_schema::decode::{Decoded, Empties};
+use binnacle_schema::decode::{DecodeError, Decoded, Empties};
 use binnacle_schema::{Finding, Findings, Limits, Value, canonical, cbor, json, yaml};
 use binnacle_scheme::CustomSchema;
 
@@ -22,11 +22,17 @@ pub(crate) fn object(
     let expected = Expected::of(resource);
     let unrecognized = |why: String| body::unrecognized(&expected, &why, body);
     let limits = Limits::default();
+    let refused = |error: DecodeError| match (error.too_many_elements(), &error) {
+        (Some(error), _) => Status::request_entity_too_large(error),
+        (None, DecodeError::Json(error)) => {
+            unrecognized(format!("couldn't get version/kind; json parse error: {error}"))
+        }
+        (None, error) => unrecognized(error.to_string()),
+    };
     let (value, findings) = match encoding {
-        Encoding::Json => json::parse_strict(body, &limits)
-            .map_err(|error| unrecognized(format!("couldn't get version/kind; json parse error: {error}")))?,
+        Encoding::Json => json::parse_strict(body, &limits).map_err(|error| refused(DecodeError::Json(error)))?,
         Encoding::Yaml => {
-            let (value, found) = yaml::parse(body, &limits).map_err(|error| unrecognized(error.to_string()))?;
+            let (value, found) = yaml::parse(body, &limits).map_err(|error| refused(DecodeError::Yaml(error)))?;
             let mut findings = Findings::default();
             findings.extend(found);
             (value, findings)

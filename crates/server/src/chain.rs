@@ -289,6 +289,7 @@ impl Chain {
             });
             filters::deadline::within(deadline, latency::working_for(record, granted)).await
         };
+        config.metrics.work().record(budget);
         let mut response = match granted {
             Some(Ok(response)) => response,
             Some(Err(refusal)) => {

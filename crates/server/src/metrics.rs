@@ -2,6 +2,7 @@
 
 mod labels;
 pub(crate) mod process;
+mod work;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use prometheus::{
 use self::labels::{
     COMPONENT, Handled, code_label, component, compressed, field_validation, names, system_client, verb_with_body,
 };
+use self::work::WorkMetrics;
 use crate::exposition::{exposition, reset};
 use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
@@ -42,6 +44,7 @@ pub struct Metrics {
     /// Only has series for used values, as in Go.
     field_validation: HistogramVec,
     terminations: IntCounterVec,
+    work: WorkMetrics,
     current_inflight: IntGaugeVec,
     long_running: IntGaugeVec,
     self_requests: IntCounterVec,
@@ -140,6 +143,7 @@ impl Metrics {
                 "[ALPHA] Number of requests which apiserver terminated in self-defense.",
                 &["verb", "group", "version", "resource", "subresource", "scope", "component", "code"],
             )?,
+            work: WorkMetrics::register(&registry)?,
             current_inflight: keep(
                 &registry,
                 IntGaugeVec::new(
@@ -293,6 +297,10 @@ impl Metrics {
         let mut verb = "";
         record.note(|facts| verb = facts.metric_verb);
         self.terminations.with_label_values(&[verb, "", "", "", "", info.scope(), COMPONENT, code]).inc();
+    }
+
+    pub(crate) fn work(&self) -> &WorkMetrics {
+        &self.work
     }
 
     /// Counts a request as long-running, if it is, until the result is dropped.

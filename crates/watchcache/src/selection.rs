@@ -133,6 +133,13 @@ impl Selection {
         self.name.as_deref()
     }
 
+    /// Returns the number of terms that are evaluated for an object.
+    pub(crate) fn terms(&self) -> usize {
+        // Many label terms are looked up by key.
+        let labels = if self.label_terms.is_some() { 0 } else { self.labels.requirements().len() };
+        labels + self.fields.len()
+    }
+
     pub(crate) fn is_nothing(&self) -> bool {
         self.nothing
     }

@@ -119,7 +119,8 @@ impl Snapshot {
             return Box::new(found.filter(|entry| selection.matches(&entry.meta)));
         }
         let range = self.inner.range(&first, &end);
-        Box::new(Scan { range, snapshot: &self.inner, selection, counted: seen, seen: 0, matched: 0 })
+        let steps = VISIT + selection.terms() as u64;
+        Box::new(Scan { range, snapshot: &self.inner, selection, counted: seen, steps, seen: 0, matched: 0 })
     }
 
     /// Returns the index used for a list of the selection: `f:` and a field, `l` for labels, empty for none.
@@ -145,22 +146,32 @@ impl Snapshot {
         if first.is_empty() && end.is_empty() {
             return self.len();
         }
-        let mut counts = self.inner.counts.lock();
-        let known = counts.iter_mut().filter(|count| count.end == end && count.from <= first);
-        if let Some(count) = known.max_by(|a, b| a.from.cmp(&b.from)) {
-            count.remaining -= self.inner.range(&count.from, &first).count();
-            count.from = first;
-            return count.remaining;
-        }
-        let remaining = if end.is_empty() && namespace.is_none() {
-            self.len() - self.inner.objects.range::<_, str>((Bound::Unbounded, Bound::Excluded(first.as_str()))).count()
-        } else {
-            self.inner.range(&first, &end).count()
+        // Objects are counted without the lock, since there may be many.
+        let known = {
+            let counts = self.inner.counts.lock();
+            let known = counts.iter().filter(|count| count.end == end && count.from <= first);
+            known.max_by(|a, b| a.from.cmp(&b.from)).map(|count| (count.from.clone(), count.remaining))
         };
-        if counts.len() >= MAX_COUNTS {
-            counts.remove(0);
+        let remaining = match &known {
+            Some((from, remaining)) => remaining - paced(self.inner.range(from, &first)),
+            None if end.is_empty() && namespace.is_none() => {
+                let before = (Bound::Unbounded, Bound::Excluded(first.as_str()));
+                self.len() - paced(self.inner.objects.range::<_, str>(before))
+            }
+            None => paced(self.inner.range(&first, &end)),
+        };
+        let mut counts = self.inner.counts.lock();
+        let replaced =
+            known.and_then(|(from, _)| counts.iter().position(|count| count.end == end && count.from == from));
+        match replaced {
+            Some(at) => counts[at] = Count { end, from: first, remaining },
+            None => {
+                if counts.len() >= MAX_COUNTS {
+                    counts.remove(0);
+                }
+                counts.push(Count { end, from: first, remaining });
+            }
         }
-        counts.push(Count { end, from: first, remaining });
         remaining
     }
 }
@@ -219,6 +230,8 @@ struct Scan<'a, I> {
     snapshot: &'a SnapshotInner,
     selection: &'a Selection,
     counted: Option<&'a Cell<usize>>,
+    /// The steps of the work budget for one object.
+    steps: u64,
     seen: usize,
     matched: usize,
 }
@@ -228,6 +241,7 @@ impl<'a, I: Iterator<Item = (&'a Meta, &'a Arc<Entry>)>> Iterator for Scan<'a, I
 
     fn next(&mut self) -> Option<Self::Item> {
         for (meta, entry) in self.range.by_ref() {
+            binnacle_work::pace(self.steps);
             self.seen += 1;
             if self.selection.matches(meta) {
                 self.matched += 1;
@@ -285,6 +299,14 @@ impl Cursor {
     pub fn seen(&self) -> usize {
         self.seen
     }
+}
+
+/// The steps of the work budget to visit an object in a map.
+const VISIT: u64 = 4;
+
+/// Counts what an iterator visits.
+fn paced<T>(visited: impl Iterator<Item = T>) -> usize {
+    visited.inspect(|_| binnacle_work::pace(VISIT)).count()
 }
 
 /// Returns the bounds of the paths from `start` on in a namespace; an empty second string means no end.

@@ -83,6 +83,8 @@ pub(crate) struct Inner {
     limits: WorkLimits,
     steps: AtomicU64,
     memory: AtomicUsize,
+    /// The largest value of `memory`.
+    most_memory: AtomicUsize,
     /// The part of `memory` that is taken from the pool.
     pooled: AtomicUsize,
     /// The caller for whom it is taken.
@@ -127,6 +129,7 @@ impl WorkBudget {
             limits,
             steps: AtomicU64::new(0),
             memory: AtomicUsize::new(0),
+            most_memory: AtomicUsize::new(0),
             pooled: AtomicUsize::new(0),
             pooled_for: OnceLock::new(),
             exceeded: OnceLock::new(),
@@ -161,7 +164,12 @@ impl WorkBudget {
         self.0.steps.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of bytes that were charged.
+    /// Returns the largest number of bytes that were charged at a time.
+    pub fn most_memory(&self) -> usize {
+        self.0.most_memory.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of bytes that are charged.
     pub fn memory(&self) -> usize {
         self.0.memory.load(Ordering::Relaxed)
     }
@@ -197,6 +205,7 @@ impl WorkBudget {
             parent.spend_memory(bytes)?;
         }
         let total = self.0.memory.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        self.0.most_memory.fetch_max(total, Ordering::Relaxed);
         if total > self.0.limits.memory {
             return Err(self.exceed(Exceeded::Memory(self.0.limits.memory)));
         }

@@ -1,0 +1,75 @@
+//! Metrics of work budgets: how close requests come to the limits, and how often they exceed them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use binnacle_metrics::{Registry, keep};
+use binnacle_work::{Exceeded, WorkBudget};
+use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+
+pub(crate) struct WorkMetrics {
+    exceeded: IntCounterVec,
+    largest: IntGaugeVec,
+    /// The values of `largest`, which most requests do not change.
+    steps: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl WorkMetrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let exceeded = Opts::new(
+            "binnacle_request_work_exceeded_total",
+            "[ALPHA] Counter of requests that exceeded a limit of their work budget, by limit.",
+        );
+        let largest = Opts::new(
+            "binnacle_request_work_largest",
+            "[ALPHA] The most work that one request has caused since the start, in steps (about 10 ns each) and in bytes of memory.",
+        );
+        Ok(Self {
+            exceeded: keep(registry, IntCounterVec::new(exceeded, &["limit"])?)?,
+            largest: keep(registry, IntGaugeVec::new(largest, &["unit"])?)?,
+            steps: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// Records the work of a request that has been answered.
+    pub(crate) fn record(&self, budget: &WorkBudget) {
+        self.raise(&self.steps, "steps", budget.steps());
+        self.raise(&self.bytes, "bytes", budget.most_memory() as u64);
+        if let Err(exceeded) = budget.check() {
+            let limit = match exceeded {
+                Exceeded::Steps(_) => "steps",
+                Exceeded::Memory(_) => "memory",
+                Exceeded::Deadline => "deadline",
+                Exceeded::Busy(_) => "pool",
+                Exceeded::Queue => "queue",
+            };
+            self.exceeded.with_label_values(&[limit]).inc();
+        }
+    }
+
+    fn raise(&self, largest: &AtomicU64, unit: &str, value: u64) {
+        if value > largest.load(Ordering::Relaxed) && value > largest.fetch_max(value, Ordering::Relaxed) {
+            self.largest.with_label_values(&[unit]).set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_work::{WorkLimits, charge};
+
+    use super::*;
+
+    #[test]
+    fn keeps_the_largest_and_counts_the_exceeded() {
+        let metrics = WorkMetrics::register(&Registry::new()).expect("valid families");
+        for steps in [5_000, 200_000, 10_000] {
+            let budget = WorkBudget::new(WorkLimits { steps: 100_000, memory: 1 });
+            let _ = budget.enter(|| charge(steps));
+            metrics.record(&budget);
+        }
+        assert_eq!(metrics.largest.with_label_values(&["steps"]).get(), 200_000);
+        assert_eq!(metrics.exceeded.with_label_values(&["steps"]).get(), 1);
+    }
+}
