@@ -66,7 +66,8 @@ impl Budget {
         Self { limit: limits.max_memory, left: limits.max_memory, uncharged: 0, exhausted: false }
     }
 
-    /// Returns an unlimited budget, for texts that were limited when they were received.
+    /// Returns an unlimited budget, for texts that were limited when they were received. It charges nothing: such texts
+    /// are also read while locks are held.
     pub(crate) fn unlimited() -> Self {
         Self { limit: usize::MAX, left: usize::MAX, uncharged: 0, exhausted: false }
     }
@@ -97,7 +98,7 @@ impl Budget {
             Some(left) => {
                 self.left = left;
                 self.uncharged += bytes;
-                if self.uncharged >= PORTION { self.charge() } else { Ok(()) }
+                if self.uncharged >= PORTION && self.limit != usize::MAX { self.charge() } else { Ok(()) }
             }
             None => Err(self.exhaust()),
         }
