@@ -187,4 +187,3 @@ impl std::fmt::Display for Subject {
         }
     }
 }
-

@@ -105,10 +105,7 @@ impl<'a> Uncovered<'a> {
     }
 
     /// Visits the missing parts, in the order of the rule's lists.
-    pub(super) fn visit(
-        &self,
-        see: &mut dyn FnMut(Part<'a>) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Exceeded> {
+    pub(super) fn visit(&self, see: &mut dyn FnMut(Part<'a>) -> ControlFlow<()>) -> Result<ControlFlow<()>, Exceeded> {
         let rule = self.rule;
         let resource = |at: &[usize]| Part::Resource {
             group: &rule.api_groups[at[0]],

@@ -260,7 +260,12 @@ impl RbacIndex {
 
     fn names(&self, kind: RbacKind) -> Vec<(Text, Text)> {
         if !kind.is_role() {
-            return self.bindings(kind).lock().iter().flat_map(|(namespace, named)| pairs(namespace, named.keys())).collect();
+            return self
+                .bindings(kind)
+                .lock()
+                .iter()
+                .flat_map(|(namespace, named)| pairs(namespace, named.keys()))
+                .collect();
         }
         let state = self.state.load();
         let of_kind = |namespace: &Text| namespace.is_empty() == (kind == RbacKind::ClusterRole);

@@ -119,7 +119,8 @@ mod tests {
     #[test]
     fn refuses_what_is_too_large_before_it_is_made() {
         let (usual, large) = (role(50), role(50_000));
-        for (roles, fits) in [(vec![usual.clone(); 200], true), (vec![large.clone(); 3], true), (vec![large; 90], false)]
+        for (roles, fits) in
+            [(vec![usual.clone(); 200], true), (vec![large.clone(); 3], true), (vec![large; 90], false)]
         {
             let budget = WorkBudget::new(WorkLimits::REQUEST);
             let rules = Rules { roles, ..Rules::default() };

@@ -22,7 +22,10 @@ enum Tree {
     /// The same for all elements of the list.
     Same(Box<Tree>),
     /// The elements of which something is missing, each with its class, and what is missing of each class.
-    Classes { of: Vec<(u32, u32)>, trees: Vec<Tree> },
+    Classes {
+        of: Vec<(u32, u32)>,
+        trees: Vec<Tree>,
+    },
 }
 
 /// What a rule covers of each list.
@@ -62,10 +65,7 @@ impl Missing {
     }
 
     /// Visits the missing combinations, as positions in the lists; the last list changes fastest.
-    pub(super) fn visit(
-        &self,
-        see: &mut dyn FnMut(&[usize]) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Exceeded> {
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&[usize]) -> ControlFlow<()>) -> Result<ControlFlow<()>, Exceeded> {
         self.tree.visit(&self.sizes, &mut Vec::with_capacity(self.sizes.len()), see)
     }
 }

@@ -26,8 +26,7 @@ fn message(held: &[Rule], wanted: &[Rule]) -> String {
 fn finds_what_is_not_held() {
     let pods = rule(value!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}));
     let all = rule(value!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-    let named =
-        rule(value!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a", "b"]}));
+    let named = rule(value!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a", "b"]}));
     let scale = rule(value!({"verbs": ["get"], "apiGroups": ["apps"], "resources": ["*/scale"]}));
     let scale_of = rule(value!({"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments/scale"]}));
     let path = |path: &str| rule(value!({"verbs": ["get"], "nonResourceURLs": [path]}));
