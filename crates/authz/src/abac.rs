@@ -4,9 +4,10 @@ use std::path::Path;
 
 use binnacle_meta::{Text, read_error};
 use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_work::charge;
 use serde::Deserialize;
 
-use crate::{Attributes, Authorizer, AuthzError, PathRule, ResourceRule, Rules};
+use crate::{Attributes, Authorizer, AuthzError, Rule, Rules};
 
 /// The policies of a file.
 #[derive(Debug)]
@@ -63,6 +64,11 @@ impl Abac {
             tracing::warn!(path, "the policy file contains unversioned rules");
         }
         Ok(Self { policies })
+    }
+
+    /// Returns the steps of comparing all policies with a user.
+    fn steps(&self, user: &User) -> u64 {
+        self.policies.len() as u64 * (1 + user.groups.len() as u64 / 8)
     }
 }
 
@@ -139,7 +145,9 @@ impl Policy {
 impl Authorizer for Abac {
     fn authorize<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
         Box::pin(async move {
-            Ok(if self.policies.iter().any(|policy| policy.allows(attributes)) {
+            // A budget that is exhausted ends the request, whatever the decision.
+            let may_compare = charge(self.steps(attributes.user)).is_ok();
+            Ok(if may_compare && self.policies.iter().any(|policy| policy.allows(attributes)) {
                 Decision::Allow(Text::default())
             } else {
                 Decision::NoOpinion(Text::new_static("No policy matched."))
@@ -149,7 +157,10 @@ impl Authorizer for Abac {
 
     fn rules_for<'a>(&'a self, user: &'a User, namespace: &'a str) -> BoxFuture<'a, Rules> {
         Box::pin(async move {
-            let mut rules = Rules::default();
+            let mut rules = Vec::new();
+            if let Err(exceeded) = charge(self.steps(user)) {
+                return Rules::unknown(exceeded.to_string());
+            }
             for policy in &self.policies {
                 if !policy.is_for(user) || (policy.namespace != ANY && policy.namespace != namespace) {
                     continue;
@@ -157,14 +168,13 @@ impl Authorizer for Abac {
                 let one = |text: &str| vec![Text::from(text)];
                 if !policy.resource.is_empty() {
                     let (api_groups, resources) = (one(&policy.api_group), one(&policy.resource));
-                    let resource_names = Vec::new();
-                    rules.resources.push(ResourceRule { verbs: policy.verbs(), api_groups, resources, resource_names });
+                    rules.push(Rule { verbs: policy.verbs(), api_groups, resources, ..Rule::default() });
                 }
                 if !policy.path.is_empty() {
-                    rules.paths.push(PathRule { verbs: policy.verbs(), paths: one(&policy.path) });
+                    rules.push(Rule { verbs: policy.verbs(), paths: one(&policy.path), ..Rule::default() });
                 }
             }
-            rules
+            Rules::of(rules)
         })
     }
 }
@@ -240,9 +250,9 @@ mod tests {
             assert_eq!(got, want, "{user:?} {verb} {path}");
         }
         let rules = abac.rules_for(&User::new("m", &["team"]), "a").await;
-        assert_eq!((rules.resources.len(), rules.paths.len(), rules.incomplete), (1, 0, false));
-        assert_eq!(rules.resources[0].verbs, ["get", "list", "watch"]);
-        assert_eq!(abac.rules_for(&User::new("old", &[]), "z").await.resources[0].verbs, ["*"]);
+        assert_eq!((rules.resources().count(), rules.paths().count(), rules.incomplete), (1, 0, false));
+        assert_eq!(rules.resources().next().unwrap().verbs, ["get", "list", "watch"]);
+        assert_eq!(abac.rules_for(&User::new("old", &[]), "z").await.resources().next().unwrap().verbs, ["*"]);
     }
 
     #[test]

@@ -39,11 +39,11 @@ pub use paths::AlwaysAllowPaths;
 pub use permits::{ask, permit_create};
 pub use privileged::PrivilegedGroups;
 pub use rbac::{
-    Escalation, NoRole, Rbac, RbacIndex, RbacKind, RoleRef, Rule, confirm_no_escalation, quoted, uncovered,
+    Escalation, NoRole, Rbac, RbacIndex, RbacKind, RoleRef, RoleRules, Rule, confirm_no_escalation, quoted, uncovered,
 };
 pub use ready::Ready;
 pub use reload::{ConfigFile, Reloading};
-pub use rules::{PathRule, ResourceRule, Rules};
+pub use rules::Rules;
 pub use signers::is_allowed_for_signer;
 pub use union::Union;
 pub use webhook::ReviewVersion;

@@ -1,7 +1,9 @@
 //! Role-based access control: bindings grant the rules of roles to users and groups.
 
+mod binding;
 mod cover;
 mod escalation;
+mod grants;
 mod index;
 mod rule;
 #[cfg(test)]
@@ -12,14 +14,15 @@ use std::sync::Arc;
 
 use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_work::charge;
 
 pub use cover::uncovered;
 pub use escalation::{Escalation, confirm_no_escalation};
 pub use index::{NoRole, RbacIndex, RbacKind, RoleRef};
-pub use rule::{Rule, quoted};
+pub use rule::{RoleRules, Rule, quoted};
 
-use crate::{Attributes, Authorizer, AuthzError, PathRule, ResourceRule, Rules};
-use index::Visit;
+use crate::{Attributes, Authorizer, AuthzError, Rules};
+use index::{UnknownRoles, Visit};
 
 /// Authorizes requests by the roles and bindings of an index.
 pub struct Rbac {
@@ -32,22 +35,24 @@ impl Rbac {
     }
 
     fn decide(&self, attributes: &Attributes<'_>) -> Decision {
-        let (mut allowed, mut unknown) = (None, Vec::new());
+        let (mut allowed, mut unknown) = (None, UnknownRoles::default());
         self.index.visit(attributes.user, attributes.namespace, |visit| {
             match visit {
-                Visit::Rule(rule, source) if rule.allows(attributes) => {
-                    allowed = Some(format!("RBAC: allowed by {source}"));
-                    return ControlFlow::Break(());
+                Visit::Role(role, binding) => {
+                    charge(role.steps()).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
+                    if role.iter().any(|rule| rule.allows(attributes)) {
+                        allowed = Some(format!("RBAC: allowed by {}", binding.granted_to(attributes.user)));
+                        return ControlFlow::Break(());
+                    }
                 }
-                Visit::Rule(..) => {}
-                Visit::Unknown(why) => unknown.push(why.to_string()),
+                Visit::Unknown(why) => unknown.add(why),
             }
             ControlFlow::Continue(())
         });
-        match allowed {
-            Some(reason) => Decision::Allow(reason.into()),
-            None if unknown.is_empty() => Decision::NoOpinion(Text::default()),
-            None => Decision::NoOpinion(format!("RBAC: {}", aggregate(&unknown)).into()),
+        match (allowed, unknown.into_list()) {
+            (Some(reason), _) => Decision::Allow(reason.into()),
+            (None, unknown) if unknown.is_empty() => Decision::NoOpinion(Text::default()),
+            (None, unknown) => Decision::NoOpinion(format!("RBAC: {}", aggregate(&unknown)).into()),
         }
     }
 }
@@ -64,25 +69,12 @@ impl Authorizer for Rbac {
 
     fn rules_for<'a>(&'a self, user: &'a User, namespace: &'a str) -> BoxFuture<'a, Rules> {
         Box::pin(async move {
-            let mut listed = Rules::default();
             if !self.index.ready.wait().await {
                 return Rules::unknown("roles and bindings have not been read yet");
             }
-            let (rules, unknown) = self.index.rules_of(user, namespace);
-            for rule in rules {
-                let Rule { verbs, api_groups, resources, resource_names, paths } = rule;
-                if !paths.is_empty() {
-                    listed.paths.push(PathRule { verbs: verbs.clone(), paths });
-                }
-                if !resources.is_empty() {
-                    listed.resources.push(ResourceRule { verbs, api_groups, resources, resource_names });
-                }
-            }
-            if !unknown.is_empty() {
-                let unknown: Vec<String> = unknown.iter().map(ToString::to_string).collect();
-                listed.errors.push(aggregate(&unknown));
-            }
-            listed
+            let (roles, unknown) = self.index.roles_of(user, namespace);
+            let errors = if unknown.is_empty() { Vec::new() } else { vec![aggregate(&unknown)] };
+            Rules { roles, errors, incomplete: false }
         })
     }
 }

@@ -1,48 +1,29 @@
 //! The rules for a user, as far as they can be listed, for SelfSubjectRulesReviews.
 
-use binnacle_meta::Text;
+use std::sync::Arc;
+
+use crate::{RoleRules, Rule};
 
 /// Rules of one or several authorizers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    pub resources: Vec<ResourceRule>,
-    pub paths: Vec<PathRule>,
+    /// Shared with the authorizer. A rule may be about resources, about paths, or about both.
+    pub roles: Vec<Arc<RoleRules>>,
     /// True if the list may be incomplete.
     pub incomplete: bool,
     /// The reasons why rules could not be listed.
     pub errors: Vec<String>,
 }
 
-/// The verbs that are allowed for resources.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResourceRule {
-    pub verbs: Vec<Text>,
-    pub api_groups: Vec<Text>,
-    pub resources: Vec<Text>,
-    pub resource_names: Vec<Text>,
-}
-
-/// The verbs that are allowed for paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PathRule {
-    pub verbs: Vec<Text>,
-    pub paths: Vec<Text>,
-}
-
 impl Rules {
+    /// Returns rules of an authorizer without roles.
+    pub fn of(rules: Vec<Rule>) -> Self {
+        Self { roles: vec![RoleRules::new(rules)], ..Self::default() }
+    }
+
     /// Returns rules that allow everything.
     pub fn all() -> Self {
-        let any = || vec![Text::new_static("*")];
-        Self {
-            resources: vec![ResourceRule {
-                verbs: any(),
-                api_groups: any(),
-                resources: any(),
-                resource_names: Vec::new(),
-            }],
-            paths: vec![PathRule { verbs: any(), paths: any() }],
-            ..Self::default()
-        }
+        Self::of(Rule::everything().into())
     }
 
     /// Returns the rules of an authorizer that cannot list them.
@@ -52,10 +33,19 @@ impl Rules {
 
     /// Adds the rules of another authorizer.
     pub fn extend(&mut self, other: Self) {
-        self.resources.extend(other.resources);
-        self.paths.extend(other.paths);
+        self.roles.extend(other.roles);
         self.incomplete |= other.incomplete;
         self.errors.extend(other.errors);
+    }
+
+    /// Returns the rules about resources.
+    pub fn resources(&self) -> impl Iterator<Item = &Rule> {
+        self.roles.iter().flat_map(|role| role.iter()).filter(|rule| !rule.resources.is_empty())
+    }
+
+    /// Returns the rules about paths.
+    pub fn paths(&self) -> impl Iterator<Item = &Rule> {
+        self.roles.iter().flat_map(|role| role.iter()).filter(|rule| !rule.paths.is_empty())
     }
 
     /// Returns the errors as one text, empty if there are none.

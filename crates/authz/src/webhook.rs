@@ -19,7 +19,8 @@ use review::Status;
 
 /// The number of cached answers, as in kube-apiserver.
 const MOST_REMEMBERED: usize = 8192;
-/// Answers to requests with longer attributes are not cached: they may be an attempt to fill the memory.
+/// Answers to requests with longer attributes, or with longer reasons, are not cached: they may be an attempt to fill
+/// the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// The options of a webhook.
@@ -59,14 +60,15 @@ impl Webhook {
             Ok(false) => return Ok(Decision::NoOpinion(Text::default())),
             Err(why) => return Err(self.failed(why)),
         }
-        let spec = review.spec(self.options.version);
-        let status = match self.answers.get(&spec) {
+        let key = review.key(self.options.version);
+        let status = match self.answers.get(&key) {
             Some(status) => status,
             None => {
                 let status = self.ask(&review).await?;
                 let ttl = if status.allowed { self.options.authorized_ttl } else { self.options.unauthorized_ttl };
-                if !ttl.is_zero() && own_words(attributes) < MAX_REMEMBERED {
-                    self.answers.put(spec, status.clone(), ttl);
+                let size = own_words(attributes).max(status.reason.len());
+                if !ttl.is_zero() && size < MAX_REMEMBERED {
+                    self.answers.put(key, status.clone(), ttl);
                 }
                 status
             }

@@ -46,7 +46,7 @@ async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> 
             None => missing.push(wanted),
             Some(there) if protected(there) => {}
             Some(there) if role_ref(there) != role_ref(&wanted) => changes.push((wanted, true)),
-            Some(there) if completed(there, &wanted).is_some() => changes.push((wanted, false)),
+            Some(there) if completed(there, &wanted)?.is_some() => changes.push((wanted, false)),
             Some(_) => {}
         }
     }
@@ -55,7 +55,8 @@ async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> 
         let (namespace, name) = key(&wanted);
         if !replace {
             let complete = |object: &mut Value| {
-                if let Some(completed) = completed(object, &wanted) {
+                // Only a budget could fail, and the work at the start has none.
+                if let Ok(Some(completed)) = completed(object, &wanted) {
                     *object = completed;
                 }
             };
@@ -87,7 +88,7 @@ fn role_ref(object: &Value) -> Option<(&str, &str, &str)> {
 }
 
 /// Returns the object with its missing parts added; `None` if no part is missing.
-fn completed(there: &Value, wanted: &Value) -> Option<Value> {
+fn completed(there: &Value, wanted: &Value) -> Result<Option<Value>, Status> {
     let mut completed = there.clone();
     let mut lacks = false;
     for member in ["labels", "annotations"] {
@@ -106,7 +107,8 @@ fn completed(there: &Value, wanted: &Value) -> Option<Value> {
     } else if wanted.get("roleRef").is_some() {
         (&["subjects"], absent(there.list_at(&["subjects"]), wanted.list_at(&["subjects"])))
     } else {
-        (&["rules"], uncovered(&Rule::read_all(there), &Rule::read_all(wanted)).iter().map(Rule::write).collect())
+        let missing = uncovered(&Rule::read_all(there), &Rule::read_all(wanted))?;
+        (&["rules"], missing.iter().map(Rule::write).collect())
     };
     if !more.is_empty()
         && let Some((last, parents)) = path.split_last()
@@ -115,7 +117,7 @@ fn completed(there: &Value, wanted: &Value) -> Option<Value> {
         completed.make_at(parents).insert(*last, all);
         lacks = true;
     }
-    lacks.then_some(completed)
+    Ok(lacks.then_some(completed))
 }
 
 fn absent(there: &[Value], wanted: &[Value]) -> Vec<Value> {
@@ -215,7 +217,7 @@ mod tests {
 
         let role = roles.get("", "system:discovery").await.unwrap().unwrap();
         assert_eq!(role.list_at(&["rules"])[0], own.list_at(&[])[0], "what was added stays");
-        assert!(uncovered(&Rule::read_all(&role), &Rule::read_all(&before.unwrap())).is_empty());
+        assert_eq!(uncovered(&Rule::read_all(&role), &Rule::read_all(&before.unwrap())), Ok(Vec::new()));
         assert_eq!(roles.get("", "system:monitoring").await.unwrap().unwrap().get("rules"), Some(&own));
         let binding = bindings.get("", "system:discovery").await.unwrap().unwrap();
         assert_eq!(binding.list_at(&["subjects"])[0].str_at(&["name"]), "system:authenticated");

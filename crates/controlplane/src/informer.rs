@@ -2,8 +2,10 @@
 //! that needs current data waits for [`Informer::catch_up`] first.
 
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context as Poller, Poll, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context as Poller, Poll};
 use std::time::Duration;
 
 use binnacle_meta::{LabelSelector, Status, Text};
@@ -20,8 +22,6 @@ use tokio::time::Instant;
 const BATCH: usize = 256;
 /// The pause before a failed watch is opened again.
 const RETRY: Duration = Duration::from_millis(250);
-/// The pause before `catch_up` tries again after the watch has ended.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// A receiver of changes. Objects are in the storage version. Methods must not block.
 pub trait Handler: Send + Sync + 'static {
@@ -40,11 +40,11 @@ pub struct Informer<H> {
     resource: Arc<Resource>,
     selected: LabelSelector,
     handler: H,
-    watcher: Mutex<Option<Watcher>>,
-    /// True while a watch is open, so that catching up is possible.
-    open: watch::Sender<bool>,
-    /// Notified when another task has emptied the watcher's mailbox, and so has replaced its waker.
-    emptied: Notify,
+    /// The number of calls of `catch_up`, and the last of them whose changes are delivered. Only the task delivers: the
+    /// objects may be large, and a reader that waits for its turn to compute must not hold up the others.
+    called: AtomicU64,
+    calls: Notify,
+    delivered: watch::Sender<u64>,
 }
 
 impl<H: Handler> Informer<H> {
@@ -55,8 +55,8 @@ impl<H: Handler> Informer<H> {
 
     /// Creates an informer for the objects with certain labels.
     pub fn selecting(resource: Arc<Resource>, selected: LabelSelector, handler: H) -> Arc<Self> {
-        let (watcher, open, emptied) = (Mutex::default(), watch::Sender::new(false), Notify::new());
-        Arc::new(Self { resource, selected, handler, watcher, open, emptied })
+        let (called, calls, delivered) = (AtomicU64::new(0), Notify::new(), watch::Sender::new(0));
+        Arc::new(Self { resource, selected, handler, called, calls, delivered })
     }
 
     /// Follows the resource until shutdown; `read` is called after all objects have been read for the first time. After
@@ -64,9 +64,6 @@ impl<H: Handler> Informer<H> {
     pub async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
         let read = Mutex::new(Some(read));
         supervise("informer", || {
-            // Items taken before a panic may not have been delivered.
-            *self.watcher.lock() = None;
-            self.open.send_replace(false);
             self.follow(&shutdown, || {
                 if let Some(read) = read.lock().take() {
                     read();
@@ -84,24 +81,21 @@ impl<H: Handler> Informer<H> {
                 opened = self.begin() => opened,
                 () = &mut fired => return,
             };
-            if opened.is_err() {
+            let Ok(mut watcher) = opened else {
                 tokio::select! {
                     () = tokio::time::sleep(RETRY) => continue,
                     () = &mut fired => return,
                 }
-            }
+            };
             read();
-            self.open.send_replace(true);
-            loop {
-                let emptied = self.emptied.notified();
+            while self.answer_calls(&mut watcher).await.is_ok() {
                 tokio::select! {
-                    taken = std::future::poll_fn(|poller| self.take(poller)) => if taken.is_err() { break },
-                    () = emptied => {}
+                    taken = poll_fn(|poller| self.take(&mut watcher, poller)) => if taken.is_err() { break },
+                    () = self.calls.notified() => {}
                     () = &mut fired => return,
                 }
             }
             // The watcher was too slow for the cache's window, or the cache was filled again.
-            self.open.send_replace(false);
         }
     }
 
@@ -109,29 +103,30 @@ impl<H: Handler> Informer<H> {
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let deadline = Instant::now() + BLOCK_TIMEOUT;
         let late = || Status::too_many_requests("storage is (re)initializing", 1);
-        let mut open = self.open.subscribe();
-        loop {
-            let opened = tokio::time::timeout_at(deadline, open.wait_for(|open| *open)).await;
-            if !opened.is_ok_and(|opened| opened.is_ok()) {
-                return Err(late());
-            }
-            // From here on all these changes are in the mailbox.
-            self.resource.collection.cache.wait_consistent(deadline).await.map_err(|_| late())?;
-            let emptied = self.empty();
-            self.emptied.notify_one();
-            if emptied.is_ok() {
-                return Ok(());
-            }
-            // The watch has ended; the task opens another one.
-            tokio::time::sleep(PAUSE).await;
-            if Instant::now() >= deadline {
-                return Err(late());
-            }
+        self.resource.collection.cache.wait_consistent(deadline).await.map_err(|_| late())?;
+        // From here on all these changes are in the mailbox, or will be read when the watch is opened.
+        let mut delivered = self.delivered.subscribe();
+        let call = self.called.fetch_add(1, Ordering::SeqCst) + 1;
+        self.calls.notify_one();
+        let reached = tokio::time::timeout_at(deadline, delivered.wait_for(|delivered| *delivered >= call)).await;
+        if reached.is_ok_and(|reached| reached.is_ok()) { Ok(()) } else { Err(late()) }
+    }
+
+    /// Delivers all items that the watch has at this moment, for those that wait for them.
+    async fn answer_calls(&self, watcher: &mut Watcher) -> Result<(), WatchError> {
+        let called = self.called.load(Ordering::SeqCst);
+        if called == *self.delivered.borrow() {
+            return Ok(());
         }
+        while let Poll::Ready(taken) = poll_fn(|poller| Poll::Ready(self.take(watcher, poller))).await {
+            taken?;
+        }
+        self.delivered.send_replace(called);
+        Ok(())
     }
 
     /// Opens a watch and reads the existing objects.
-    async fn begin(&self) -> Result<(), ()> {
+    async fn begin(&self) -> Result<Watcher, ()> {
         let context = Context::internal("");
         let options = ListOptions { labels: self.selected.clone(), ..ListOptions::default() };
         let from = WatchFrom::InitialEvents { not_older_than: None };
@@ -149,8 +144,7 @@ impl<H: Handler> Informer<H> {
                     WatchItem::InitialEventsEnd(_) => {
                         self.handler.retain(&|namespace, name| there.contains(&path(namespace, name)));
                         rest.for_each(|item| self.tell(&item));
-                        *self.watcher.lock() = Some(watcher);
-                        return Ok(());
+                        return Ok(watcher);
                     }
                     item => {
                         there.extend(item.entry().map(|entry| path(entry.namespace(), entry.name())));
@@ -161,33 +155,11 @@ impl<H: Handler> Informer<H> {
         }
     }
 
-    /// Delivers all items that the watch has at this moment.
-    fn empty(&self) -> Result<(), WatchError> {
-        let mut poller = Poller::from_waker(Waker::noop());
-        loop {
-            match self.take(&mut poller) {
-                Poll::Ready(taken) => taken?,
-                Poll::Pending => return Ok(()),
-            }
-        }
-    }
-
-    /// Delivers the items of the watch; the lock is held from taking an item until it is delivered.
-    fn take(&self, poller: &mut Poller<'_>) -> Poll<Result<(), WatchError>> {
-        let mut watcher = self.watcher.lock();
-        let Some(open) = watcher.as_mut() else { return Poll::Ready(Err(WatchError::Closed)) };
+    fn take(&self, watcher: &mut Watcher, poller: &mut Poller<'_>) -> Poll<Result<(), WatchError>> {
         let mut items = Vec::new();
-        match open.poll_batch(poller, BATCH, &mut items) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) => {
-                items.iter().for_each(|item| self.tell(item));
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Err(error)) => {
-                *watcher = None;
-                Poll::Ready(Err(error))
-            }
-        }
+        let polled = watcher.poll_batch(poller, BATCH, &mut items);
+        items.iter().for_each(|item| self.tell(item));
+        polled
     }
 
     fn tell(&self, item: &WatchItem) {

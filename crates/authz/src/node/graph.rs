@@ -1,11 +1,12 @@
 //! The graph of objects that each node needs: from the pods on a node to the objects that they refer to, and further
 //! through claims and volumes. A query costs a few look-ups, whatever the number of pods.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
+use binnacle_work::{charge, pace};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
@@ -43,6 +44,11 @@ pub(super) enum Vertex {
     PodCertificateRequest,
 }
 
+/// The number of references that are changed at once.
+const CHUNK: usize = 64;
+/// The steps of changing one.
+const CHANGE: u64 = 50;
+
 #[derive(Default)]
 struct State {
     pods: ByName<Pod>,
@@ -50,7 +56,7 @@ struct State {
     needed: [ByName<HashMap<Text, u32>>; Referent::COUNT],
     volumes: HashMap<Text, Volume>,
     /// The volumes that need a secret.
-    secret_volumes: ByName<HashSet<Text>>,
+    secret_volumes: ByName<imbl::HashSet<Text>>,
     /// The node of each attachment and slice.
     attachments: HashMap<Text, Text>,
     slices: HashMap<Text, Text>,
@@ -58,9 +64,10 @@ struct State {
     certificate_requests: ByName<Text>,
 }
 
+#[derive(Clone, PartialEq, Eq)]
 struct Pod {
     node: Text,
-    refers: Box<[(Referent, Text)]>,
+    refers: Arc<[(Referent, Text)]>,
 }
 
 struct Volume {
@@ -126,7 +133,7 @@ impl NodeGraph {
             GraphKind::Pod => {
                 let node = Text::from(object.str_at(&["spec", "nodeName"]));
                 let refers = if node.is_empty() { Vec::new() } else { of_pod(object) };
-                self.state.write().put_pod(namespace, name, node, refers)
+                self.put_pod(namespace, name, Pod { node, refers: refers.into() })
             }
             GraphKind::PersistentVolume => {
                 let claim = object.get("spec").and_then(|spec| spec.get("claimRef")).filter(|claim| !claim.is_null());
@@ -157,7 +164,7 @@ impl NodeGraph {
     /// Removes a deleted object.
     pub fn remove(&self, kind: GraphKind, namespace: &str, name: &str) {
         let began = std::time::Instant::now();
-        self.state.write().remove(kind, namespace, name);
+        self.take(kind, namespace, name);
         if let Some(metrics) = &self.metrics {
             metrics.graph_action(kind.operations().1, began.elapsed());
         }
@@ -165,11 +172,72 @@ impl NodeGraph {
 
     /// Removes the objects for which `keep`, by namespace and name, is false.
     pub fn retain(&self, kind: GraphKind, keep: impl Fn(&str, &str) -> bool) {
-        let mut state = self.state.write();
-        let gone: Vec<(Text, Text)> =
-            state.names(kind).into_iter().filter(|(namespace, name)| !keep(namespace, name)).collect();
-        for (namespace, name) in gone {
-            state.remove(kind, &namespace, &name);
+        let names = self.state.read().names(kind);
+        for (namespace, name) in names {
+            pace(10);
+            if !keep(&namespace, &name) {
+                self.take(kind, &namespace, &name);
+            }
+        }
+    }
+
+    /// Returns true if a node needs one of the volumes of a secret, which may be all volumes of a storage system.
+    fn needs_any(&self, volumes: &imbl::HashSet<Text>, node: &str) -> bool {
+        let mut volumes = volumes.iter().peekable();
+        while volumes.peek().is_some() {
+            if charge(CHANGE * CHUNK as u64).is_err() {
+                return false;
+            }
+            let state = self.state.read();
+            if volumes.by_ref().take(CHUNK).any(|volume| state.needs_volume(volume, node)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Adds a pod; returns true if the graph has changed. Pods without a node are not in it.
+    fn put_pod(&self, namespace: &str, name: &str, pod: Pod) -> bool {
+        let old = self.state.read().pods.get(namespace).and_then(|pods| pods.get(name)).cloned();
+        if old.as_ref() == Some(&pod) {
+            return false;
+        }
+        // First what is added, and last what is removed: the node keeps what it needs all the time.
+        let is_new = !pod.node.is_empty();
+        if is_new {
+            let node = &pod.node;
+            self.change_in_chunks(&pod, |state, referent, name| state.need(referent, namespace, name, node));
+            self.state.write().pods.entry(namespace.into()).or_default().insert(name.into(), pod.clone());
+        } else {
+            take(&mut self.state.write().pods, namespace, name);
+        }
+        if let Some(old) = &old {
+            self.forget(namespace, old);
+        }
+        old.is_some() || is_new
+    }
+
+    fn take(&self, kind: GraphKind, namespace: &str, name: &str) {
+        if kind != GraphKind::Pod {
+            return self.state.write().remove(kind, namespace, name);
+        }
+        let pod = take(&mut self.state.write().pods, namespace, name);
+        if let Some(pod) = pod {
+            self.forget(namespace, &pod);
+        }
+    }
+
+    /// Removes what a pod refers to.
+    fn forget(&self, namespace: &str, pod: &Pod) {
+        self.change_in_chunks(pod, |state, referent, name| state.forget(referent, namespace, name, &pod.node));
+    }
+
+    /// A pod may refer to any number of objects: between some of them others may use the graph.
+    fn change_in_chunks(&self, pod: &Pod, mut change: impl FnMut(&mut State, Referent, &Text)) {
+        for chunk in pod.refers.chunks(CHUNK) {
+            pace(CHANGE * chunk.len() as u64);
+            let mut state = self.state.write();
+            chunk.iter().for_each(|(referent, referred)| change(&mut state, *referent, referred));
         }
     }
 
@@ -181,12 +249,12 @@ impl NodeGraph {
                 state.pods.get(namespace).and_then(|pods| pods.get(name)).is_some_and(|pod| pod.node == node)
             }
             Vertex::Named(Referent::Secret) => {
-                state.needs(Referent::Secret, namespace, name, node)
-                    || state
-                        .secret_volumes
-                        .get(namespace)
-                        .and_then(|secrets| secrets.get(name))
-                        .is_some_and(|volumes| volumes.iter().any(|volume| state.needs_volume(volume, node)))
+                if state.needs(Referent::Secret, namespace, name, node) {
+                    return true;
+                }
+                let volumes = state.secret_volumes.get(namespace).and_then(|secrets| secrets.get(name)).cloned();
+                drop(state);
+                volumes.is_some_and(|volumes| self.needs_any(&volumes, node))
             }
             Vertex::Named(referent) => state.needs(referent, namespace, name, node),
             Vertex::PersistentVolume => state.needs_volume(name, node),
@@ -201,24 +269,24 @@ impl NodeGraph {
 }
 
 impl State {
-    /// Adds a pod; returns true if the graph has changed. Pods without a node are not in it.
-    fn put_pod(&mut self, namespace: &str, name: &str, node: Text, refers: Vec<(Referent, Text)>) -> bool {
-        let there = self.pods.get(namespace).and_then(|pods| pods.get(name));
-        if there.is_some_and(|pod| pod.node == node && *pod.refers == *refers) {
-            return false;
+    /// Counts a pod on a node that needs an object.
+    fn need(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
+        let needed = self.needed[referent as usize].entry(namespace.into()).or_default();
+        *needed.entry(name.clone()).or_default().entry(node.clone()).or_default() += 1;
+    }
+
+    fn forget(&mut self, referent: Referent, namespace: &str, name: &Text, node: &Text) {
+        let needed = &mut self.needed[referent as usize];
+        let Some(nodes) = needed.get_mut(namespace).and_then(|named| named.get_mut(name)) else { return };
+        if let Some(count) = nodes.get_mut(node) {
+            *count -= 1;
+            if *count == 0 {
+                nodes.remove(node);
+            }
         }
-        let had = there.is_some();
-        self.remove(GraphKind::Pod, namespace, name);
-        if node.is_empty() {
-            return had;
+        if nodes.is_empty() {
+            take(needed, namespace, name);
         }
-        for (referent, referred) in &refers {
-            let needed = self.needed[*referent as usize].entry(namespace.into()).or_default();
-            *needed.entry(referred.clone()).or_default().entry(node.clone()).or_default() += 1;
-        }
-        let pod = Pod { node, refers: refers.into() };
-        self.pods.entry(namespace.into()).or_default().insert(name.into(), pod);
-        true
     }
 
     fn put_volume(&mut self, name: &str, volume: Option<Volume>) {
@@ -234,24 +302,8 @@ impl State {
 
     fn remove(&mut self, kind: GraphKind, namespace: &str, name: &str) {
         match kind {
-            GraphKind::Pod => {
-                let Some(pod) = take(&mut self.pods, namespace, name) else { return };
-                for (referent, referred) in &pod.refers {
-                    let needed = &mut self.needed[*referent as usize];
-                    let Some(nodes) = needed.get_mut(namespace).and_then(|named| named.get_mut(referred)) else {
-                        continue;
-                    };
-                    if let Some(count) = nodes.get_mut(&pod.node) {
-                        *count -= 1;
-                        if *count == 0 {
-                            nodes.remove(&pod.node);
-                        }
-                    }
-                    if nodes.is_empty() {
-                        take(needed, namespace, referred);
-                    }
-                }
-            }
+            // Removed in chunks.
+            GraphKind::Pod => {}
             GraphKind::PersistentVolume => {
                 let Some(volume) = self.volumes.remove(name) else { return };
                 for (namespace, secret) in &volume.secrets {

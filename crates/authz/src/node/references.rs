@@ -1,7 +1,10 @@
 //! The objects that a pod or a volume refers to, which the pod's node may read.
 
+use std::collections::HashMap;
+
 use binnacle_meta::Text;
 use binnacle_schema::Value;
+use binnacle_work::pace;
 
 /// Kinds of namespaced objects that pods refer to by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,19 +74,20 @@ pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
         }
     }
     let status = pod.get("status").unwrap_or(&Value::Null);
+    let mut made: HashMap<&str, &str> = HashMap::new();
+    for claim in status.list_at(&["resourceClaimStatuses"]) {
+        made.entry(claim.str_at(&["name"])).or_insert(claim.str_at(&["resourceClaimName"]));
+    }
     for claim in spec.list_at(&["resourceClaims"]) {
         let name = match claim.str_at(&["resourceClaimName"]) {
             // Made from a template, with its name in the status.
-            "" => {
-                let made = status.list_at(&["resourceClaimStatuses"]).iter();
-                let made = made.filter(|made| made.str_at(&["name"]) == claim.str_at(&["name"]));
-                made.map(|made| made.str_at(&["resourceClaimName"])).next().unwrap_or_default()
-            }
+            "" => made.get(claim.str_at(&["name"])).copied().unwrap_or_default(),
             name => name,
         };
         add(Referent::ResourceClaim, name);
     }
     add(Referent::ResourceClaim, status.str_at(&["extendedResourceClaimStatus", "resourceClaimName"]));
+    pace(20 * found.len() as u64);
     found.sort_unstable();
     found.dedup();
     found

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use binnacle_request::User;
 use binnacle_schema::{Value, value};
+use binnacle_work::{WorkBudget, WorkLimits};
 
+use super::graph::Vertex;
+use super::references::Referent;
 use super::{GraphKind, Node, NodeFeatures, NodeGraph};
 use crate::{Attributes, Authorizer, Rule};
 
@@ -297,4 +300,55 @@ async fn made_when_needed() {
     graph.put(GraphKind::Pod, &pod("a", "n1", with_secret("s1")));
     graph.ready.all();
     assert_eq!(asked.await.unwrap(), Ok(()));
+}
+
+/// A pod that refers to many objects changes in pieces; what it needs before and after is needed all the time.
+#[test]
+fn what_a_pod_still_needs_is_never_missing() {
+    let graph = NodeGraph::new(None);
+    let large = |prefix: &str| {
+        let secret = |number: usize| value!({"name": (format!("{prefix}{number:04}"))});
+        let mut secrets: Vec<Value> = (0..1_000).map(secret).collect();
+        secrets.push(value!({"name": "m"}));
+        pod("large", "n1", value!({"imagePullSecrets": secrets}))
+    };
+    let (one, other) = (large("a"), large("z"));
+    let needs = |name: &str| graph.relates("n1", Vertex::Named(Referent::Secret), "ns", name);
+    graph.put(GraphKind::Pod, &one);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 0..20 {
+                graph.put(GraphKind::Pod, if round % 2 == 0 { &other } else { &one });
+            }
+        });
+        while !writer.is_finished() {
+            assert!(needs("m") && graph.relates("n1", Vertex::Pod, "ns", "large"));
+        }
+    });
+    assert!(needs("a0000") && needs("a0999") && !needs("z0000"));
+    let budget = WorkBudget::new(WorkLimits::NONE);
+    budget.enter(|| graph.remove(GraphKind::Pod, "ns", "large"));
+    assert!(budget.steps() > 10_000, "the work is charged");
+    assert!(!needs("a0000") && !needs("m") && !graph.relates("n1", Vertex::Pod, "ns", "large"));
+}
+
+/// All volumes of a storage system may have the same secret.
+#[test]
+fn the_volumes_of_a_secret_are_searched_in_steps() {
+    let graph = NodeGraph::new(None);
+    for number in 0..2_000 {
+        let volume = value!({"metadata": {"name": (format!("pv-{number}"))}, "spec": {
+            "claimRef": {"namespace": "ns", "name": (format!("claim-{number}"))},
+            "csi": {"nodeStageSecretRef": {"namespace": "csi", "name": "key"}}}});
+        graph.put(GraphKind::PersistentVolume, &volume);
+    }
+    let budget = WorkBudget::new(WorkLimits::REQUEST);
+    let needs = || budget.enter(|| graph.relates("n1", Vertex::Named(Referent::Secret), "csi", "key"));
+    assert!(!needs() && budget.steps() > 50_000, "{}", budget.steps());
+    graph.put(GraphKind::Pod, &pod("a", "n1", claiming("claim-77")));
+    assert!(needs());
+    graph.remove(GraphKind::PersistentVolume, "", "pv-77");
+    assert!(!needs());
+    let few = WorkBudget::new(WorkLimits { steps: 1_000, memory: 1 << 20 });
+    assert!(!few.enter(|| graph.relates("n1", Vertex::Named(Referent::Secret), "csi", "key")) && few.check().is_err());
 }

@@ -1,139 +1,137 @@
 //! Coverage of rules by other rules: limits the rights that a user may grant, and finds the rules that bootstrap roles
 //! lack.
+//!
+//! A rule stands for the product of its verbs, groups, resources and names. The product is never built: each held rule
+//! covers a part of every list, so a list falls into few classes of elements that the same held rules cover.
 
-use std::collections::{BTreeSet, HashMap};
+mod elements;
+mod lines;
+mod missing;
+#[cfg(test)]
+mod tests;
+
+use std::ops::ControlFlow;
 
 use binnacle_meta::Text;
+use binnacle_work::Exceeded;
 
-use super::rule::{Rule, path_matches};
+use super::rule::Rule;
+use elements::{Cover, Elements};
+pub(super) use lines::Lines;
+use missing::Missing;
+
+/// The smallest part of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    Resource { group: &'a Text, resource: &'a Text, verb: &'a Text, name: Option<&'a Text> },
+    Path { path: &'a Text, verb: &'a Text },
+}
+
+/// The parts of a rule that nobody holds.
+pub(super) struct Uncovered<'a> {
+    rule: &'a Rule,
+    resources: Missing,
+    paths: Missing,
+}
 
 /// Returns the parts of `wanted` that no single rule of `held` allows, each with one verb, group, resource and name, or
 /// one verb and path.
-pub fn uncovered(held: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
-    wanted.iter().flat_map(parts).filter(|part| !held.iter().any(|rule| covers(rule, part))).collect()
-}
-
-/// Formats rules as sorted lines for a message; those that differ only in verbs become one.
-pub(super) fn compact_lines(rules: Vec<Rule>) -> BTreeSet<String> {
-    let mut simple: HashMap<(Text, Text, Option<Text>), Rule> = HashMap::new();
-    let mut lines = BTreeSet::new();
-    for rule in rules {
-        let ([group], [resource], [] | [_]) = (&rule.api_groups[..], &rule.resources[..], &rule.resource_names[..])
-        else {
-            lines.insert(rule.compact());
-            continue;
-        };
-        let key = (group.clone(), resource.clone(), rule.resource_names.first().cloned());
-        match simple.get_mut(&key) {
-            Some(same) => same.verbs.extend(rule.verbs),
-            None => drop(simple.insert(key, rule)),
-        }
-    }
-    lines.extend(simple.values().map(Rule::compact));
-    lines
-}
-
-fn parts(rule: &Rule) -> Vec<Rule> {
-    let one = |text: &Text| vec![text.clone()];
+///
+/// # Errors
+/// The limit of the current work budget that is exceeded.
+pub fn uncovered(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, Exceeded> {
     let mut parts = Vec::new();
-    for group in &rule.api_groups {
-        for resource in &rule.resources {
-            for verb in &rule.verbs {
-                let part =
-                    Rule { verbs: one(verb), api_groups: one(group), resources: one(resource), ..Rule::default() };
-                if rule.resource_names.is_empty() {
-                    parts.push(part);
-                    continue;
-                }
-                let named = rule.resource_names.iter().map(|name| Rule { resource_names: one(name), ..part.clone() });
-                parts.extend(named);
-            }
+    for uncovered in uncovered_by(held.iter(), wanted)? {
+        let _ = uncovered.visit(&mut |part| {
+            parts.push(part.rule());
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(parts)
+}
+
+/// Returns what is missing of each rule of `wanted` of which something is missing.
+pub(super) fn uncovered_by<'a, 'h>(
+    held: impl Iterator<Item = &'h Rule> + Clone,
+    wanted: &'a [Rule],
+) -> Result<Vec<Uncovered<'a>>, Exceeded> {
+    let mut uncovered = Vec::new();
+    for rule in wanted {
+        let of = Uncovered { rule, resources: resources(held.clone(), rule)?, paths: paths(held.clone(), rule)? };
+        if of.count() > 0 {
+            uncovered.push(of);
         }
     }
-    for path in &rule.paths {
-        parts.extend(rule.verbs.iter().map(|verb| Rule { verbs: one(verb), paths: one(path), ..Rule::default() }));
+    Ok(uncovered)
+}
+
+/// Returns what is missing by group, resource, verb and name.
+fn resources<'h>(held: impl Iterator<Item = &'h Rule>, wanted: &Rule) -> Result<Missing, Exceeded> {
+    if wanted.api_groups.is_empty() || wanted.resources.is_empty() || wanted.verbs.is_empty() {
+        return Ok(Missing::NOTHING);
     }
-    parts
-}
-
-/// Returns true if a rule allows a part. Fields that are empty in the part are allowed by every rule.
-fn covers(rule: &Rule, part: &Rule) -> bool {
-    let all = |held: &[Text], wanted: &[Text]| wanted.iter().all(|text| held.iter().any(|h| h == text || h == "*"));
-    let exactly = |held: &[Text], wanted: &[Text]| wanted.iter().all(|text| held.contains(text));
-    let names = rule.resource_names.is_empty()
-        || (!part.resource_names.is_empty() && exactly(&rule.resource_names, &part.resource_names));
-    all(&rule.verbs, &part.verbs)
-        && all(&rule.api_groups, &part.api_groups)
-        && part.resources.iter().all(|resource| covers_resource(&rule.resources, resource))
-        && names
-        && part.paths.iter().all(|path| rule.paths.iter().any(|pattern| path_matches(pattern, path)))
-}
-
-fn covers_resource(held: &[Text], wanted: &str) -> bool {
-    let subresource = wanted.split_once('/').map(|(_, subresource)| subresource);
-    held.iter().any(|resource| {
-        resource == "*"
-            || resource == wanted
-            // `*/scale` means that subresource of all resources.
-            || subresource.is_some_and(|subresource| resource.strip_prefix("*/") == Some(subresource))
+    let groups = Elements::new(&wanted.api_groups)?;
+    let resources = Elements::of_resources(&wanted.resources)?;
+    let verbs = Elements::new(&wanted.verbs)?;
+    let names = Elements::new(&wanted.resource_names)?;
+    let sizes = [groups.len(), resources.len(), verbs.len(), names.len().max(1)];
+    Missing::of(&sizes, held, |rule, dimension| match dimension {
+        0 => groups.covered(&rule.api_groups),
+        1 => resources.covered_resources(&rule.resources),
+        2 => verbs.covered(&rule.verbs),
+        // A rule without names is for all names; one with names is not for all.
+        _ if rule.resource_names.is_empty() => Ok(Cover::All),
+        _ => names.covered_exactly(&rule.resource_names),
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use binnacle_schema::{Value, value};
+/// Returns what is missing by path and verb.
+fn paths<'h>(held: impl Iterator<Item = &'h Rule>, wanted: &Rule) -> Result<Missing, Exceeded> {
+    if wanted.paths.is_empty() || wanted.verbs.is_empty() {
+        return Ok(Missing::NOTHING);
+    }
+    let (paths, verbs) = (Elements::new(&wanted.paths)?, Elements::new(&wanted.verbs)?);
+    Missing::of(&[paths.len(), verbs.len()], held, |rule, dimension| match dimension {
+        0 if !rule.resource_names.is_empty() => Ok(Cover::Nothing),
+        0 => paths.covered_paths(&rule.paths),
+        _ => verbs.covered(&rule.verbs),
+    })
+}
 
-    use super::*;
-
-    #[test]
-    fn what_is_held_already() {
-        let rule = |rule: Value| Rule::read(&rule);
-        let pods = rule(value!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}));
-        let all = rule(value!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-        let named =
-            rule(value!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a", "b"]}));
-        let scale = rule(value!({"verbs": ["get"], "apiGroups": ["apps"], "resources": ["*/scale"]}));
-        let scale_of = rule(value!({"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments/scale"]}));
-        let path = |path: &str| rule(value!({"verbs": ["get"], "nonResourceURLs": [path]}));
-        for (held, wanted, lacking) in [
-            (vec![], &pods, 2),
-            (vec![pods.clone()], &pods, 0),
-            (vec![all.clone()], &named, 0),
-            (vec![pods.clone()], &all, 1),
-            (vec![named.clone()], &pods, 2),
-            (vec![pods.clone()], &named, 0),
-            (vec![named.clone()], &named, 0),
-            (vec![scale.clone()], &scale_of, 0),
-            (vec![scale_of.clone()], &scale, 1),
-            (vec![path("/api/*")], &path("/api/v1"), 0),
-            (vec![path("/api/*")], &path("/api/*"), 0),
-            (vec![path("/api")], &path("/api/*"), 1),
-            (vec![path("*")], &path("/api/*"), 0),
-            (vec![all.clone()], &path("/api"), 1),
-        ] {
-            assert_eq!(uncovered(&held, std::slice::from_ref(wanted)).len(), lacking, "{held:?} {wanted:?}");
-        }
+impl<'a> Uncovered<'a> {
+    /// Returns the number of missing parts.
+    pub(super) fn count(&self) -> u64 {
+        self.resources.count().saturating_add(self.paths.count())
     }
 
-    #[test]
-    fn lines() {
-        let wanted = [
-            Rule::read(
-                &value!({"verbs": ["get", "delete"], "apiGroups": [""], "resources": ["secrets", "configmaps"]}),
-            ),
-            Rule::read(&value!({"verbs": ["get"], "apiGroups": ["a"], "resources": ["x"], "resourceNames": ["n"]})),
-            Rule::read(&value!({"verbs": ["get", "put"], "nonResourceURLs": ["/x"]})),
-        ];
-        let lines: Vec<_> = compact_lines(uncovered(&[], &wanted)).into_iter().collect();
-        assert_eq!(
-            lines,
-            [
-                r#"{APIGroups:[""], Resources:["configmaps"], Verbs:["get" "delete"]}"#,
-                r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get" "delete"]}"#,
-                r#"{APIGroups:["a"], Resources:["x"], ResourceNames:["n"], Verbs:["get"]}"#,
-                r#"{NonResourceURLs:["/x"], Verbs:["get"]}"#,
-                r#"{NonResourceURLs:["/x"], Verbs:["put"]}"#,
-            ]
-        );
+    /// Visits the missing parts, in the order of the rule's lists.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(Part<'a>) -> ControlFlow<()>) -> Result<ControlFlow<()>, Exceeded> {
+        let rule = self.rule;
+        let resource = |at: &[usize]| Part::Resource {
+            group: &rule.api_groups[at[0]],
+            resource: &rule.resources[at[1]],
+            verb: &rule.verbs[at[2]],
+            name: rule.resource_names.get(at[3]),
+        };
+        if self.resources.visit(&mut |at| see(resource(at)))?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.paths.visit(&mut |at| see(Part::Path { path: &rule.paths[at[0]], verb: &rule.verbs[at[1]] }))
+    }
+}
+
+impl Part<'_> {
+    fn rule(self) -> Rule {
+        let one = |text: &Text| vec![text.clone()];
+        match self {
+            Self::Resource { group, resource, verb, name } => Rule {
+                verbs: one(verb),
+                api_groups: one(group),
+                resources: one(resource),
+                resource_names: name.map(one).unwrap_or_default(),
+                ..Rule::default()
+            },
+            Self::Path { path, verb } => Rule { verbs: one(verb), paths: one(path), ..Rule::default() },
+        }
     }
 }

@@ -1,34 +1,42 @@
 //! Prevention of privilege escalation: users may not write roles and bindings that grant rights that they do not have.
 
+use std::sync::Arc;
+
 use binnacle_meta::{aggregate, go_quote};
 use binnacle_request::User;
+use binnacle_work::Exceeded;
 
-use super::cover::{compact_lines, uncovered};
-use super::rule::{Rule, quoted};
+use super::cover::{Lines, uncovered_by};
+use super::rule::{RoleRules, Rule, quoted};
 
-/// The error for rights that the user does not hold.
+/// The reason why a user may not grant rights.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Escalation(String);
+pub enum Escalation {
+    /// The user does not hold them.
+    #[error("{0}")]
+    NotHeld(String),
+    #[error(transparent)]
+    TooMuchWork(#[from] Exceeded),
+}
 
-/// Checks that `held`, the rules of `user` in the scope of the grant, cover `granted`. `unknown` are errors about roles
+/// Checks that `held`, the roles of `user` in the scope of the grant, cover `granted`. `unknown` are errors about roles
 /// of the user that could not be read.
 pub fn confirm_no_escalation(
     user: &User,
-    held: &[Rule],
+    held: &[Arc<RoleRules>],
     unknown: &[String],
     granted: &[Rule],
 ) -> Result<(), Escalation> {
-    let missing = uncovered(held, granted);
+    let missing = uncovered_by(held.iter().flat_map(|role| role.iter()), granted)?;
     if missing.is_empty() {
         return Ok(());
     }
-    let lines = compact_lines(missing).into_iter().collect::<Vec<_>>().join("\n");
+    let lines = Lines::of(&missing)?;
     let (name, groups) = (go_quote(&user.name), quoted(&user.groups));
     let mut message =
         format!("user {name} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{lines}");
     if !unknown.is_empty() {
         message.push_str(&format!("; resolution errors: [{}]", aggregate(unknown)));
     }
-    Err(Escalation(message))
+    Err(Escalation::NotHeld(message))
 }

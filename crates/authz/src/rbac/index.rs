@@ -1,23 +1,31 @@
-//! An index of roles and bindings by subject, updated one by one from the store. A decision visits only the bindings of
-//! the caller's name and groups.
+//! An index of roles and bindings by subject, updated one by one from the store. A decision looks up the name and the
+//! groups of the caller, in a snapshot that never changes: it holds up no update, and no update holds it up.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use binnacle_meta::{Text, go_quote};
 use binnacle_request::User;
 use binnacle_schema::Value;
-use parking_lot::RwLock;
+use binnacle_work::{charge, pace};
+use imbl::HashMap;
+use parking_lot::Mutex;
 
-use super::rule::Rule;
+use super::binding::{Binding, RoleKey, Subject, Subjects};
+use super::grants::Grants;
+use super::rule::RoleRules;
 use crate::Ready;
 use crate::by_name::{ByName, take};
 
 /// The roles and bindings of a cluster.
 pub struct RbacIndex {
-    state: RwLock<State>,
+    state: ArcSwap<State>,
+    /// Held while a new state is made from the current one, which takes microseconds.
+    publishing: Mutex<()>,
+    /// The cluster role bindings and the role bindings. Each is held while one of them changes; nothing else needs it.
+    bindings: [Mutex<ByName<Arc<Binding>>>; 2],
     /// Ready when each of the four kinds has been read once.
     pub ready: Ready,
 }
@@ -48,46 +56,18 @@ impl RbacKind {
     }
 }
 
-/// The roles of a user or group: by namespace and role, each with the bindings that grant it, by name. The rules of a
-/// role are visited once, however many bindings grant it.
-type Grants = HashMap<Text, BTreeMap<RoleKey, BTreeMap<Text, Arc<Binding>>>>;
+/// The number of subjects for which grants are changed at once.
+const CHUNK: usize = 64;
+/// The steps of changing the grants of one subject.
+const CHANGE: u64 = 200;
 
-#[derive(Default)]
+/// A snapshot. A copy shares nearly everything.
+#[derive(Clone, Default)]
 struct State {
-    roles: ByName<Arc<[Rule]>>,
-    bindings: ByName<Arc<Binding>>,
+    /// By namespace and name; cluster roles are under the empty namespace.
+    roles: HashMap<Text, HashMap<Text, Arc<RoleRules>>>,
     users: HashMap<Text, Grants>,
     groups: HashMap<Text, Grants>,
-}
-
-/// The role of a binding, in the binding's namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RoleKey {
-    kind: Text,
-    name: Text,
-}
-
-/// A binding, as decisions use it.
-#[derive(Debug, PartialEq, Eq)]
-struct Binding {
-    /// Empty for a ClusterRoleBinding.
-    namespace: Text,
-    name: Text,
-    role: RoleKey,
-    subjects: Vec<Subject>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Subject {
-    whom: Whom,
-    /// `Group "x"`.
-    shown: String,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Whom {
-    User(Text),
-    Group(Text),
 }
 
 /// A reference to a role.
@@ -106,158 +86,213 @@ pub enum NoRole {
         name: Text,
     },
     Unsupported(Text),
+    /// There are more such roles than are named.
+    More(usize),
 }
 
 /// A step of a visit.
 pub(super) enum Visit<'a> {
-    Rule(&'a Rule, Source<'a>),
+    /// A role, and the first binding that grants it to the user or to one group.
+    Role(&'a Arc<RoleRules>, &'a Binding),
     Unknown(NoRole),
-}
-
-/// The binding and the subject of a rule; displayed as in reasons.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    binding: &'a Binding,
-    subject: &'a Subject,
 }
 
 impl Default for RbacIndex {
     fn default() -> Self {
-        Self { state: RwLock::default(), ready: Ready::new(RbacKind::ALL.len()) }
+        let ready = Ready::new(RbacKind::ALL.len());
+        Self { state: ArcSwap::default(), publishing: Mutex::default(), bindings: Default::default(), ready }
     }
 }
 
 impl RbacIndex {
     /// Adds or replaces an object, in version `v1`.
     pub fn put(&self, kind: RbacKind, object: &Value) {
-        self.state.write().put(kind, object);
+        let namespace = Text::from(object.str_at(&["metadata", "namespace"]));
+        let name = Text::from(object.str_at(&["metadata", "name"]));
+        if !kind.is_role() {
+            return self.put_binding(kind, namespace, name, object);
+        }
+        let rules = RoleRules::read(object);
+        drop(self.change(|state| state.roles.entry(namespace).or_default().insert(name, rules)));
     }
 
     /// Removes a deleted object.
     pub fn remove(&self, kind: RbacKind, namespace: &str, name: &str) {
-        self.state.write().remove(kind, namespace, name);
+        if kind.is_role() {
+            drop(self.change(|state| state.remove_role(namespace, name)));
+            return;
+        }
+        let mut bindings = self.bindings(kind).lock();
+        if let Some(binding) = take(&mut bindings, namespace, name) {
+            self.revoke(&binding);
+        }
     }
 
     /// Removes the objects for which `keep`, by namespace and name, is false.
     pub fn retain(&self, kind: RbacKind, keep: impl Fn(&str, &str) -> bool) {
-        let mut state = self.state.write();
-        for (namespace, name) in state.names(kind) {
+        for (namespace, name) in self.names(kind) {
+            pace(10);
             if !keep(&namespace, &name) {
-                state.remove(kind, &namespace, &name);
+                self.remove(kind, &namespace, &name);
             }
         }
     }
 
     /// Returns the rules of a role; `namespace` is that of the binding, which a `Role` must be in.
-    pub fn role_rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<Arc<[Rule]>, NoRole> {
-        self.state.read().rules(role, namespace).cloned()
+    pub fn role_rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<Arc<RoleRules>, NoRole> {
+        self.state.load().rules(role, namespace).cloned()
     }
 
-    /// Returns all rules for a user in a namespace, and the roles whose rules are unknown.
-    pub fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<NoRole>) {
-        let (mut rules, mut unknown) = (Vec::new(), Vec::new());
+    /// Returns the roles of a user in a namespace, and the reasons why others are unknown.
+    pub fn roles_of(&self, user: &User, namespace: &str) -> (Vec<Arc<RoleRules>>, Vec<NoRole>) {
+        let (mut roles, mut unknown) = (Vec::new(), UnknownRoles::default());
         self.visit(user, namespace, |visit| {
             match visit {
-                Visit::Rule(rule, _) => rules.push(rule.clone()),
-                Visit::Unknown(why) => unknown.push(why),
+                Visit::Role(rules, _) => roles.push(rules.clone()),
+                Visit::Unknown(why) => unknown.add(why),
             }
             ControlFlow::Continue(())
         });
-        (rules, unknown)
+        (roles, unknown.into_list())
     }
 
-    /// Visits the rules for a user: those of cluster role bindings, then those of the namespace.
+    /// Visits the roles of a user: those of cluster role bindings, then those of the namespace; ends early if the
+    /// current work budget is exhausted. A role is visited once for each of the two, however many bindings grant it.
     pub(super) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
-        let state = self.state.read();
-        let found = || {
-            let user_grants = state.users.get(&user.name).into_iter();
-            user_grants.chain(user.groups.iter().filter_map(|group| state.groups.get(group)))
-        };
+        if charge(1 + 8 * user.groups.len() as u64).is_err() {
+            return;
+        }
+        let state = self.state.load();
+        let mut found: Vec<&Grants> = Vec::new();
+        found.extend(state.users.get(&user.name));
+        found.extend(user.groups.iter().filter_map(|group| state.groups.get(group)));
         let scopes: &[&str] = if namespace.is_empty() { &[""] } else { &["", namespace] };
         for scope in scopes {
-            for (at, grants) in found().enumerate() {
-                let Some(roles) = grants.get(*scope) else { continue };
-                for (role, bindings) in roles {
-                    // A role that was visited for the user or an earlier group is skipped.
-                    let mut earlier = found().take(at).filter_map(|grants| grants.get(*scope));
-                    if earlier.any(|roles| roles.contains_key(role)) {
-                        continue;
+            let mut seen = Seen::default();
+            for grants in &found {
+                let visited = grants.visit(scope, |binding| {
+                    charge(10).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
+                    if found.len() > 1 && !seen.insert(&binding.role) {
+                        return ControlFlow::Continue(());
                     }
-                    let source = || bindings.values().find_map(|binding| Some((binding, binding.subject(user)?)));
-                    let Some((binding, subject)) = source() else { continue };
-                    let rules = match state.rules(role.as_ref(), scope) {
-                        Ok(rules) => rules,
-                        Err(why) => match see(Visit::Unknown(why)) {
-                            ControlFlow::Continue(()) => continue,
-                            ControlFlow::Break(()) => return,
-                        },
-                    };
-                    for rule in rules.iter() {
-                        if see(Visit::Rule(rule, Source { binding, subject })).is_break() {
-                            return;
-                        }
+                    match state.rules(binding.role.as_ref(), scope) {
+                        Ok(rules) => see(Visit::Role(rules, binding)),
+                        Err(why) => see(Visit::Unknown(why)),
                     }
+                });
+                if visited.is_break() {
+                    return;
                 }
             }
         }
     }
-}
 
-impl State {
-    fn put(&mut self, kind: RbacKind, object: &Value) {
-        let namespace = Text::from(object.str_at(&["metadata", "namespace"]));
-        let name = Text::from(object.str_at(&["metadata", "name"]));
-        if kind.is_role() {
-            let rules = Rule::read_all(object).into();
-            self.roles.entry(namespace).or_default().insert(name, rules);
+    fn put_binding(&self, kind: RbacKind, namespace: Text, name: Text, object: &Value) {
+        let (role, subjects) = (RoleKey::read(object), Subjects::read(object, &namespace));
+        let mut bindings = self.bindings(kind).lock();
+        let in_namespace = bindings.entry(namespace.clone()).or_default();
+        let before = in_namespace.get(&name).cloned();
+        if let Some(binding) = before.as_ref().filter(|before| before.role == role) {
+            // First what is added: whoever is in both versions keeps the grant all the time.
+            let old = binding.subjects.load_full();
+            self.grant(binding, &subjects.without(&old));
+            let gone = old.without(&subjects);
+            binding.subjects.store(Arc::new(subjects));
+            self.revoke_from(binding, &gone);
             return;
         }
-        self.remove(kind, &namespace, &name);
-        let binding = Arc::new(Binding::read(namespace.clone(), name.clone(), object));
-        for subject in &binding.subjects {
-            let (map, key) = self.of(&subject.whom);
-            let roles = map.entry(key.clone()).or_default().entry(namespace.clone()).or_default();
-            roles.entry(binding.role.clone()).or_default().insert(name.clone(), binding.clone());
+        let all: Vec<Subject> = subjects.iter().cloned().collect();
+        let binding =
+            Arc::new(Binding { namespace, name: name.clone(), role, subjects: ArcSwap::from_pointee(subjects) });
+        in_namespace.insert(name, binding.clone());
+        self.grant(&binding, &all);
+        if let Some(before) = before {
+            self.revoke(&before);
         }
-        self.bindings.entry(namespace).or_default().insert(name, binding);
     }
 
-    fn remove(&mut self, kind: RbacKind, namespace: &str, name: &str) {
-        if kind.is_role() {
-            take(&mut self.roles, namespace, name);
-            return;
-        }
-        let Some(binding) = take(&mut self.bindings, namespace, name) else { return };
-        for subject in &binding.subjects {
-            let (map, key) = self.of(&subject.whom);
-            if let Some(grants) = map.get_mut(key) {
-                take_back(grants, &binding);
-                if grants.is_empty() {
-                    map.remove(key);
-                }
+    fn revoke(&self, binding: &Binding) {
+        let subjects: Vec<Subject> = binding.subjects.load().iter().cloned().collect();
+        self.revoke_from(binding, &subjects);
+    }
+
+    fn grant(&self, binding: &Arc<Binding>, subjects: &[Subject]) {
+        self.change_in_chunks(subjects, |state, subject| {
+            let grants = state.grants(subject);
+            match grants.get_mut(subject.identity()) {
+                Some(grants) => grants.insert(binding.clone()),
+                None => drop(grants.insert(subject.identity().clone(), Grants::one(binding.clone()))),
             }
+        });
+    }
+
+    fn revoke_from(&self, binding: &Binding, subjects: &[Subject]) {
+        self.change_in_chunks(subjects, |state, subject| {
+            let grants = state.grants(subject);
+            if grants.get_mut(subject.identity()).is_some_and(|of_subject| of_subject.remove(binding)) {
+                grants.remove(subject.identity());
+            }
+        });
+    }
+
+    fn change_in_chunks(&self, subjects: &[Subject], change: impl Fn(&mut State, &Subject)) {
+        for chunk in subjects.chunks(CHUNK) {
+            pace(CHANGE * chunk.len() as u64);
+            self.change(|state| chunk.iter().for_each(|subject| change(state, subject)));
         }
+    }
+
+    /// Publishes a changed state. Charges nothing, as others may wait for the lock.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let publishing = self.publishing.lock();
+        let mut state = State::clone(&self.state.load());
+        let result = change(&mut state);
+        let before = self.state.swap(Arc::new(state));
+        drop(publishing);
+        // Only now is what it had alone freed.
+        drop(before);
+        result
+    }
+
+    fn bindings(&self, kind: RbacKind) -> &Mutex<ByName<Arc<Binding>>> {
+        &self.bindings[usize::from(kind == RbacKind::RoleBinding)]
     }
 
     fn names(&self, kind: RbacKind) -> Vec<(Text, Text)> {
-        fn all<T>(map: &ByName<T>, cluster: bool) -> Vec<(Text, Text)> {
-            let there = map.iter().filter(|(namespace, _)| namespace.is_empty() == cluster);
-            there.flat_map(|(namespace, named)| named.keys().map(|name| (namespace.clone(), name.clone()))).collect()
+        if !kind.is_role() {
+            return self
+                .bindings(kind)
+                .lock()
+                .iter()
+                .flat_map(|(namespace, named)| pairs(namespace, named.keys()))
+                .collect();
         }
-        match kind {
-            RbacKind::ClusterRole | RbacKind::Role => all(&self.roles, kind == RbacKind::ClusterRole),
-            _ => all(&self.bindings, kind == RbacKind::ClusterRoleBinding),
+        let state = self.state.load();
+        let of_kind = |namespace: &Text| namespace.is_empty() == (kind == RbacKind::ClusterRole);
+        let roles = state.roles.iter().filter(|(namespace, _)| of_kind(namespace));
+        roles.flat_map(|(namespace, named)| pairs(namespace, named.keys())).collect()
+    }
+}
+
+fn pairs<'a>(namespace: &Text, names: impl Iterator<Item = &'a Text>) -> Vec<(Text, Text)> {
+    names.map(|name| (namespace.clone(), name.clone())).collect()
+}
+
+impl State {
+    fn remove_role(&mut self, namespace: &str, name: &str) -> Option<Arc<RoleRules>> {
+        let named = self.roles.get_mut(namespace)?;
+        let removed = named.remove(name);
+        if named.is_empty() {
+            self.roles.remove(namespace);
         }
+        removed
     }
 
-    fn of<'a>(&mut self, whom: &'a Whom) -> (&mut HashMap<Text, Grants>, &'a Text) {
-        match whom {
-            Whom::User(name) => (&mut self.users, name),
-            Whom::Group(name) => (&mut self.groups, name),
-        }
+    fn grants(&mut self, subject: &Subject) -> &mut HashMap<Text, Grants> {
+        if subject.is_group() { &mut self.groups } else { &mut self.users }
     }
 
-    fn rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<&Arc<[Rule]>, NoRole> {
+    fn rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<&Arc<RoleRules>, NoRole> {
         let (cluster, place) = match role.kind {
             "ClusterRole" => (true, ""),
             "Role" => (false, namespace),
@@ -269,75 +304,57 @@ impl State {
     }
 }
 
-/// Removes the grants of a binding, and maps that become empty.
-fn take_back(grants: &mut Grants, binding: &Binding) {
-    let Some(roles) = grants.get_mut(&binding.namespace) else { return };
-    if let Entry::Occupied(mut role) = roles.entry(binding.role.clone()) {
-        role.get_mut().remove(&binding.name);
-        if role.get().is_empty() {
-            role.remove();
+/// Roles that were visited. A set is only made for many.
+#[derive(Default)]
+struct Seen<'a> {
+    few: Vec<&'a RoleKey>,
+    many: HashSet<&'a RoleKey>,
+}
+
+impl<'a> Seen<'a> {
+    /// Adds a role; returns false if it was there already.
+    fn insert(&mut self, role: &'a RoleKey) -> bool {
+        const FEW: usize = 16;
+        if self.few.contains(&role) || self.many.contains(role) {
+            return false;
         }
-    }
-    if roles.is_empty() {
-        grants.remove(&binding.namespace);
-    }
-}
-
-impl RoleKey {
-    fn as_ref(&self) -> RoleRef<'_> {
-        RoleRef { kind: &self.kind, name: &self.name }
-    }
-}
-
-impl Binding {
-    fn read(namespace: Text, name: Text, object: &Value) -> Self {
-        let subjects = object.list_at(&["subjects"]).iter();
-        let subjects = subjects.filter_map(|subject| Subject::read(subject, &namespace)).collect();
-        let role = object.get("roleRef").unwrap_or(&Value::Null);
-        let role = RoleKey { kind: role.str_at(&["kind"]).into(), name: role.str_at(&["name"]).into() };
-        Self { namespace, name, role, subjects }
-    }
-
-    /// Returns the first subject that matches a user.
-    fn subject(&self, user: &User) -> Option<&Subject> {
-        self.subjects.iter().find(|subject| match &subject.whom {
-            Whom::User(name) => *name == user.name,
-            Whom::Group(name) => user.groups.contains(name),
-        })
-    }
-}
-
-impl Subject {
-    /// Returns `None` for an invalid subject, which matches no user.
-    fn read(subject: &Value, binding_namespace: &str) -> Option<Self> {
-        let (kind, name) = (subject.str_at(&["kind"]), subject.str_at(&["name"]));
-        let whom = match kind {
-            "User" => Whom::User(name.into()),
-            "Group" => Whom::Group(name.into()),
-            "ServiceAccount" => {
-                let own = subject.str_at(&["namespace"]);
-                let namespace = if own.is_empty() { binding_namespace } else { own };
-                if namespace.is_empty() {
-                    return None;
-                }
-                let shown = format!("{kind} {}", go_quote(&format!("{name}/{namespace}")));
-                return Some(Self { whom: Whom::User(User::service_account_name(namespace, name)), shown });
-            }
-            _ => return None,
-        };
-        Some(Self { whom, shown: format!("{kind} {}", go_quote(name)) })
-    }
-}
-
-impl std::fmt::Display for Source<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let binding = self.binding;
-        if binding.namespace.is_empty() {
-            write!(f, "ClusterRoleBinding {}", go_quote(&binding.name))?;
+        if self.few.len() < FEW {
+            self.few.push(role);
         } else {
-            write!(f, "RoleBinding {}", go_quote(&format!("{}/{}", binding.name, binding.namespace)))?;
+            self.many.insert(role);
         }
-        write!(f, " of {} {} to {}", binding.role.kind, go_quote(&binding.role.name), self.subject.shown)
+        true
+    }
+}
+
+/// The reasons why roles are unknown, up to a number that a message can name.
+#[derive(Default)]
+pub(super) struct UnknownRoles {
+    named: Vec<NoRole>,
+    more: usize,
+}
+
+impl UnknownRoles {
+    const MAX: usize = 100;
+
+    pub(super) fn add(&mut self, why: NoRole) {
+        pace(10);
+        // A missing cluster role may be bound in both scopes.
+        if self.named.contains(&why) {
+            return;
+        }
+        if self.named.len() < Self::MAX {
+            self.named.push(why);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn into_list(mut self) -> Vec<NoRole> {
+        if self.more > 0 {
+            self.named.push(NoRole::More(self.more));
+        }
+        self.named
     }
 }
 
@@ -350,6 +367,7 @@ impl std::fmt::Display for NoRole {
                 write!(f, "{kind}.rbac.authorization.k8s.io {} not found", go_quote(name))
             }
             Self::Unsupported(kind) => write!(f, "unsupported role reference kind: {}", go_quote(kind)),
+            Self::More(count) => write!(f, "{count} more"),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The rules of roles: verbs on resources or paths.
 
 use std::fmt::Write;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use binnacle_meta::{Text, go_quote};
 use binnacle_schema::{Object, Value};
+use binnacle_work::pace;
 
 use crate::Attributes;
 
@@ -19,12 +22,61 @@ pub struct Rule {
     pub paths: Vec<Text>,
 }
 
-const ANY: &str = "*";
+pub(super) const ANY: &str = "*";
+
+/// The rules of a role, shared by all that use them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RoleRules {
+    rules: Box<[Rule]>,
+    steps: u64,
+    bytes: usize,
+}
+
+impl RoleRules {
+    pub fn new(rules: Vec<Rule>) -> Arc<Self> {
+        let (mut texts, mut bytes) = (0, 0);
+        for list in rules.iter().flat_map(Rule::lists) {
+            texts += list.len();
+            bytes += list.iter().map(|text| text.len()).sum::<usize>();
+        }
+        bytes += texts * size_of::<Value>() + rules.len() * size_of::<Rule>();
+        // Some texts are compared in one step.
+        let steps = 1 + (rules.len() + texts) as u64 / 4;
+        Arc::new(Self { rules: rules.into(), steps, bytes })
+    }
+
+    /// Reads the rules of a role.
+    pub fn read(role: &Value) -> Arc<Self> {
+        Self::new(Rule::read_all(role))
+    }
+
+    /// Returns the steps of comparing a request with all rules.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Returns the memory that copies of the rules need, as values of an object.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Deref for RoleRules {
+    type Target = [Rule];
+
+    fn deref(&self) -> &[Rule] {
+        &self.rules
+    }
+}
 
 impl Rule {
     /// Reads a rule of an object.
     pub fn read(rule: &Value) -> Self {
-        let texts = |member: &str| rule.list_at(&[member]).iter().filter_map(Value::as_str).map(Text::from).collect();
+        let texts = |member: &str| {
+            let list = rule.list_at(&[member]);
+            pace(1 + 3 * list.len() as u64);
+            list.iter().filter_map(text).collect()
+        };
         Self {
             verbs: texts("verbs"),
             api_groups: texts("apiGroups"),
@@ -37,6 +89,10 @@ impl Rule {
     /// Reads the rules of a role.
     pub fn read_all(role: &Value) -> Vec<Self> {
         role.list_at(&["rules"]).iter().map(Self::read).collect()
+    }
+
+    fn lists(&self) -> [&[Text]; 5] {
+        [&self.verbs, &self.api_groups, &self.resources, &self.resource_names, &self.paths]
     }
 
     /// Returns the rule as in an object.
@@ -102,6 +158,11 @@ impl Rule {
 /// Formats a list of strings as Go's `%q`.
 pub fn quoted(texts: &[Text]) -> String {
     format!("[{}]", texts.iter().map(|text| go_quote(text)).collect::<Vec<_>>().join(" "))
+}
+
+/// Returns a string, which is shared with the object if it is long.
+pub(super) fn text(value: &Value) -> Option<Text> {
+    if let Value::Str(text) = value { Some(text.clone()) } else { None }
 }
 
 fn has(list: &[Text], wanted: &str) -> bool {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_request::{Decision, User};
 use binnacle_schema::{Value, value};
+use binnacle_work::{WorkBudget, WorkLimits};
 
 use super::{Rbac, RbacIndex, RbacKind, RoleRef, Rule, confirm_no_escalation};
 use crate::{Attributes, Authorizer};
@@ -157,11 +158,11 @@ async fn lists() {
     // With both subjects of a binding, its rules are listed once.
     let both = User::new("alice", &["ops"]);
     let listed = Rbac::new(index.clone()).rules_for(&both, "a").await;
-    let verbs: Vec<&str> = listed.resources.iter().map(|rule| rule.verbs[0].as_str()).collect();
+    let verbs: Vec<&str> = listed.resources().map(|rule| rule.verbs[0].as_str()).collect();
     assert_eq!((verbs, listed.incomplete, listed.error().as_str()), (vec!["get", "create"], false, ""));
     let bob = User::new("bob", &[]);
     let listed = Rbac::new(index).rules_for(&bob, "c").await;
-    assert!(listed.resources.is_empty() && !listed.incomplete);
+    assert!(listed.roles.is_empty() && !listed.incomplete);
     assert!(listed.error().contains("\"gone\" not found"));
 }
 
@@ -169,7 +170,7 @@ async fn lists() {
 fn escalation() {
     let index = index();
     let alice = User::new("alice", &["g", "system:authenticated"]);
-    let (held, unknown) = index.rules_of(&alice, "a");
+    let (held, unknown) = index.roles_of(&alice, "a");
     let unknown: Vec<String> = unknown.iter().map(ToString::to_string).collect();
     let check = |rules: &[Rule]| confirm_no_escalation(&alice, &held, &unknown, rules).map_err(|e| e.to_string());
     let rules = |role: RoleRef<'_>, namespace: &str| index.role_rules(role, namespace).unwrap();
@@ -186,4 +187,163 @@ fn escalation() {
         "{APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}\n{NonResourceURLs:[\"*\"], Verbs:[\"*\"]}; resolution \
          errors: [x not found]"
     ));
+}
+
+fn numbered(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number}")).collect()
+}
+
+fn group_binding(name: &str, role: &str, groups: &[String]) -> Value {
+    let groups: Vec<String> = groups.iter().map(|group| format!("Group:{group}")).collect();
+    let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+    binding("n", name, "Role", role, &groups)
+}
+
+/// Returns the decision, its reason, and the steps that it took.
+fn decide(index: &Arc<RbacIndex>, user: &User, verb: &str) -> (bool, String, u64) {
+    let attributes =
+        Attributes { verb, is_resource_request: true, resource: "pods", namespace: "n", ..Attributes::nothing(user) };
+    let budget = WorkBudget::new(WorkLimits::REQUEST);
+    let decision = budget.enter(|| Rbac::new(index.clone()).decide(&attributes));
+    (decision.is_allow(), decision.reason().to_owned(), budget.steps())
+}
+
+/// Bindings of many groups, and callers in many groups: the work is that of looking up the groups of the caller.
+#[test]
+fn many_subjects_and_many_groups_do_not_multiply() {
+    let index = RbacIndex::default();
+    index.put(RbacKind::Role, &role("n", "reader", &["get"], "pods"));
+    let groups = numbered("group-with-a-long-name-", 18_000);
+    for number in 0..5 {
+        index.put(RbacKind::RoleBinding, &group_binding(&format!("b{number}"), "reader", &groups));
+    }
+    let index = Arc::new(index);
+    let (strange, own) = (numbered("other-", 11_499), &groups[17_000]);
+    let names = |last: &str| strange.iter().map(String::as_str).chain([last]).map(Into::into).collect();
+    let stranger = User { groups: names("x"), ..User::new("s", &[]) };
+    let (allowed, reason, steps) = decide(&index, &stranger, "get");
+    assert!(!allowed && reason.is_empty() && steps < 200_000, "{steps}");
+    let member = User { groups: names(own), ..User::new("m", &[]) };
+    let (allowed, reason, steps) = decide(&index, &member, "get");
+    let want = format!("RBAC: allowed by RoleBinding \"b0/n\" of Role \"reader\" to Group \"{own}\"");
+    assert!(allowed && steps < 200_000, "{steps}");
+    assert_eq!(reason, want);
+    // In all groups: the first subject of the first binding is named, and the role is visited once.
+    let everywhere = User { groups: groups.iter().map(Into::into).collect(), ..User::new("e", &[]) };
+    let (allowed, reason, steps) = decide(&index, &everywhere, "get");
+    assert!(allowed && reason.ends_with(&format!("Group \"{}\"", groups[0])) && steps < 500_000, "{reason} {steps}");
+    let (allowed, _, steps) = decide(&index, &everywhere, "delete");
+    assert!(!allowed && steps < 500_000, "{steps}");
+    assert_eq!(index.roles_of(&everywhere, "n").0.len(), 1);
+}
+
+/// A role for each group: each is visited once, and compared with those before by its hash.
+#[test]
+fn many_roles_of_many_groups_do_not_multiply() {
+    let index = RbacIndex::default();
+    let groups = numbered("g", 5_000);
+    for group in &groups {
+        index.put(RbacKind::Role, &role("n", group, &["get"], "secrets"));
+        index.put(RbacKind::RoleBinding, &group_binding(group, group, std::slice::from_ref(group)));
+    }
+    let user = User { groups: groups.iter().map(Into::into).collect(), ..User::new("u", &[]) };
+    let (allowed, _, steps) = decide(&Arc::new(index), &user, "get");
+    assert!(!allowed && steps < 200_000, "{steps}");
+}
+
+/// The change of one subject of many changes the grants of that subject only.
+#[test]
+fn an_update_costs_what_changes() {
+    let index = RbacIndex::default();
+    index.put(RbacKind::Role, &role("n", "reader", &["get"], "pods"));
+    let mut groups = numbered("g", 18_000);
+    let put = |groups: &[String]| {
+        let object = group_binding("b", "reader", groups);
+        let budget = WorkBudget::new(WorkLimits::NONE);
+        budget.enter(|| index.put(RbacKind::RoleBinding, &object));
+        budget.steps()
+    };
+    let first = put(&groups);
+    groups[9_000] = "new".to_owned();
+    let second = put(&groups);
+    assert!(second * 2 < first, "{first} {second}");
+    let may = |group: &str| !index.roles_of(&User::new("u", &[group]), "n").0.is_empty();
+    assert!(may("new") && may("g0") && may("g17999") && !may("g9000"));
+    // The order of subjects has no effect but on reasons, and a repeated one counts once.
+    groups.reverse();
+    groups.push("new".to_owned());
+    put(&groups);
+    assert!(may("new") && may("g0"));
+    put(&groups[..9_000]);
+    assert!(may("g17999") && !may("g0"));
+    index.remove(RbacKind::RoleBinding, "n", "b");
+    assert!(!may("g17999") && !may("new"));
+}
+
+/// Readers are not held up by a change, and see all of it or nothing of it: those who keep the grant keep it.
+#[test]
+fn grants_that_stay_are_never_missing() {
+    let index = RbacIndex::default();
+    index.put(RbacKind::Role, &role("n", "reader", &["get"], "pods"));
+    let stays = "stays".to_owned();
+    let with = |prefix: &str| {
+        let mut groups = numbered(prefix, 300);
+        groups.insert(150, stays.clone());
+        group_binding("b", "reader", &groups)
+    };
+    let (one, other) = (with("a"), with("b"));
+    index.put(RbacKind::RoleBinding, &one);
+    let user = User::new("u", &[&stays]);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 0..50 {
+                index.put(RbacKind::RoleBinding, if round % 2 == 0 { &other } else { &one });
+            }
+        });
+        while !writer.is_finished() {
+            assert_eq!(index.roles_of(&user, "n").0.len(), 1);
+        }
+    });
+}
+
+#[test]
+fn a_reason_names_a_limited_number_of_unknown_roles() {
+    let index = RbacIndex::default();
+    for name in numbered("r", 10_000) {
+        index.put(RbacKind::RoleBinding, &binding("n", &name, "Role", &name, &["User:u"]));
+    }
+    let (allowed, reason, _) = decide(&Arc::new(index), &User::new("u", &[]), "get");
+    assert!(!allowed && reason.len() < 10_000 && reason.ends_with(" not found, 9900 more]"), "{reason}");
+}
+
+/// Large roles are compared in steps that are charged, and never copied.
+#[test]
+fn large_roles_are_shared() {
+    let index = RbacIndex::default();
+    let verbs = numbered("verb-with-a-long-name-", 20_000);
+    let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
+    for number in 0..20 {
+        let name = number.to_string();
+        index.put(RbacKind::Role, &role("n", &name, &verbs, "pods"));
+        index.put(RbacKind::RoleBinding, &binding("n", &name, "Role", &name, &["User:u"]));
+    }
+    let user = User::new("u", &[]);
+    let held = index.role_rules(RoleRef { kind: "Role", name: "0" }, "n").unwrap();
+    let (roles, _) = index.roles_of(&user, "n");
+    assert!(roles.len() == 20 && roles.iter().any(|role| Arc::ptr_eq(role, &held)));
+    let index = Arc::new(index);
+    let (allowed, _, steps) = decide(&index, &user, "none");
+    assert!(!allowed && (50_000..1_000_000).contains(&steps), "{steps}");
+    // An exhausted budget allows nothing.
+    let few = WorkBudget::new(WorkLimits { steps: 1_000, memory: 1 << 20 });
+    let attributes = Attributes {
+        verb: "verb-with-a-long-name-7",
+        is_resource_request: true,
+        resource: "pods",
+        namespace: "n",
+        ..Attributes::nothing(&user)
+    };
+    let rbac = Rbac::new(index);
+    assert!(!few.enter(|| rbac.decide(&attributes)).is_allow() && few.check().is_err());
+    assert!(rbac.decide(&attributes).is_allow());
 }

@@ -3,8 +3,10 @@
 use binnacle_meta::{FieldSelector, LabelSelector, Operator, Text};
 use binnacle_schema::{Object, Value, json, value};
 use binnacle_webhook::WebhookError;
+use binnacle_work::pace;
 use bytes::Bytes;
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use crate::Attributes;
 
@@ -50,6 +52,7 @@ impl Review {
             spec.insert("nonResourceAttributes", path);
         }
         let user = attributes.user;
+        pace(10 * (user.groups.len() + user.extra.values().map(Vec::len).sum::<usize>()) as u64);
         put(&mut spec, "user", &user.name);
         if !user.groups.is_empty() {
             spec.insert("groups", user.groups.clone());
@@ -62,9 +65,11 @@ impl Review {
         Self { spec }
     }
 
-    /// Returns the spec as JSON, which is the key of the cached answer.
-    pub(super) fn spec(&self, version: ReviewVersion) -> Bytes {
-        Bytes::from(json::to_string(&self.value(version)))
+    /// Returns the key of the cached answer. It is hashed, because a review may name any number of groups.
+    pub(super) fn key(&self, version: ReviewVersion) -> Bytes {
+        let spec = json::to_string(&self.value(version));
+        pace(spec.len() as u64);
+        Bytes::copy_from_slice(&Sha256::digest(spec))
     }
 
     /// Returns the body of the request.

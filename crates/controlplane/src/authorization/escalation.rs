@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use binnacle_authz::{Attributes, Authorizer, NoRole, RbacKind, RoleRef, Rule, confirm_no_escalation};
+use binnacle_authz::{Attributes, Authorizer, Escalation, NoRole, RbacKind, RoleRef, Rule, confirm_no_escalation};
 use binnacle_meta::{GroupResource, Status};
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Context, object};
@@ -80,8 +80,10 @@ impl EscalationHooks {
         let aggregates = |role: &Value| !role.list_at(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
         if self.kind == RbacKind::ClusterRole && (aggregates(object) || old.is_some_and(aggregates)) {
             // The rules of an aggregated role can become anything.
-            let all = self.confirm(context, name, &Rule::everything());
-            return all.map_err(|_| Status::forbidden(&self.resource(), name, AGGREGATION));
+            return self.compare(context, &Rule::everything()).map_err(|why| match why {
+                Escalation::NotHeld(_) => Status::forbidden(&self.resource(), name, AGGREGATION),
+                Escalation::TooMuchWork(exceeded) => exceeded.into(),
+            });
         }
         Ok(())
     }
@@ -113,7 +115,7 @@ impl EscalationHooks {
         let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
             // kube-apiserver names the resource of the request here, not the missing role's.
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
-            NoRole::Unsupported(_) => Status::unknown(500, &why.to_string()),
+            NoRole::Unsupported(_) | NoRole::More(_) => Status::unknown(500, &why.to_string()),
         })?;
         self.confirm(context, object::name(object), &rules)
     }
@@ -141,14 +143,20 @@ impl EscalationHooks {
 
     /// Checks that the requesting user holds all granted rules.
     fn confirm(&self, context: &Context, name: &str, granted: &[Rule]) -> Result<(), Status> {
-        let (held, unknown) = self.feed.index().rules_of(&context.user, &context.namespace);
+        self.compare(context, granted).map_err(|why| match why {
+            Escalation::NotHeld(_) => Status::forbidden(&self.resource(), name, why),
+            Escalation::TooMuchWork(exceeded) => exceeded.into(),
+        })
+    }
+
+    fn compare(&self, context: &Context, granted: &[Rule]) -> Result<(), Escalation> {
+        let (held, unknown) = self.feed.index().roles_of(&context.user, &context.namespace);
         let shown = |why: &NoRole| match why {
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), name).message().to_owned(),
-            NoRole::Unsupported(_) => why.to_string(),
+            NoRole::Unsupported(_) | NoRole::More(_) => why.to_string(),
         };
         let unknown: Vec<String> = unknown.iter().map(shown).collect();
         confirm_no_escalation(&context.user, &held, &unknown, granted)
-            .map_err(|escalation| Status::forbidden(&self.resource(), name, escalation))
     }
 
     fn resource(&self) -> GroupResource {

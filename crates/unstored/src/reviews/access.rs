@@ -50,7 +50,7 @@ impl AccessReview {
     }
 
     async fn review(&self, call: UnstoredCall) -> Answer {
-        let posted = PostedObject::read(call, &self.kind(), &self.admission).await?;
+        let mut posted = PostedObject::read(call, &self.kind(), &self.admission).await?;
         let errors = validate(self.subject, &posted.object, posted.message);
         if !errors.is_empty() {
             // kube-apiserver reads the kind from the object, where it is already empty.
@@ -68,8 +68,9 @@ impl AccessReview {
             Subject::Caller => posted.context.user.clone(),
             Subject::Named | Subject::NamedIn => user::named(spec),
         };
-        let mut review = posted.object.clone();
-        review.make_object().insert("status", self.status(spec, &subject).await);
+        let status = self.status(spec, &subject).await;
+        let mut review = std::mem::take(&mut posted.object);
+        review.make_object().insert("status", status);
         posted.respond(review)
     }
 
@@ -167,9 +168,11 @@ fn shown_path(attributes: Option<&Value>) -> ErrorValue {
 }
 
 fn shown_metadata(review: &Value, message: &binnacle_schema::Message) -> ErrorValue {
-    let mut review = review.clone();
-    canonical::canonicalize(&mut review, message);
-    ErrorValue::raw(json::to_string(object::metadata(&review)))
+    let mut shown = Object::new();
+    shown.insert("metadata", object::metadata(review).clone());
+    let mut shown = Value::Object(shown);
+    canonical::canonicalize(&mut shown, message);
+    ErrorValue::raw(json::to_string(object::metadata(&shown)))
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use binnacle_authz::{Authorizer, PathRule, ResourceRule, Rules};
+use binnacle_authz::{Authorizer, Rule, Rules};
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::admission::Admission;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value, value};
+use binnacle_work::{Exceeded, allocate, charge, pace};
 
 use crate::posted::{ExpectedKind, PostedObject};
 
@@ -33,7 +34,7 @@ impl RulesReview {
         let rules = self.authorizer.rules_for(&posted.context.user, namespace).await;
         posted.respond(value!({
             "kind": (KIND.kind), "apiVersion": "authorization.k8s.io/v1",
-            "metadata": {}, "spec": {}, "status": (status(&rules))
+            "metadata": {}, "spec": {}, "status": (status(&rules)?)
         }))
     }
 }
@@ -44,19 +45,25 @@ impl UnstoredHandler for RulesReview {
     }
 }
 
-fn status(rules: &Rules) -> Object {
+/// Roles are limited one by one, and a user may have any number of them: the answer is limited by the work budget.
+fn status(rules: &Rules) -> Result<Object, Exceeded> {
+    for role in &rules.roles {
+        // The values, and their encoding.
+        charge(role.steps())?;
+        allocate(2 * role.bytes())?;
+    }
     let mut status = Object::new();
-    status.insert("resourceRules", Value::List(rules.resources.iter().map(resource_rule).collect()));
-    status.insert("nonResourceRules", Value::List(rules.paths.iter().map(path_rule).collect()));
+    status.insert("resourceRules", Value::List(rules.resources().map(resource_rule).collect()));
+    status.insert("nonResourceRules", Value::List(rules.paths().map(path_rule).collect()));
     status.insert("incomplete", rules.incomplete);
     let error = rules.error();
     if !error.is_empty() {
         status.insert("evaluationError", error);
     }
-    status
+    Ok(status)
 }
 
-fn resource_rule(rule: &ResourceRule) -> Value {
+fn resource_rule(rule: &Rule) -> Value {
     let mut shown = Object::new();
     put(&mut shown, "verbs", &rule.verbs);
     put(&mut shown, "apiGroups", &rule.api_groups);
@@ -65,7 +72,7 @@ fn resource_rule(rule: &ResourceRule) -> Value {
     Value::Object(shown)
 }
 
-fn path_rule(rule: &PathRule) -> Value {
+fn path_rule(rule: &Rule) -> Value {
     let mut shown = Object::new();
     put(&mut shown, "verbs", &rule.verbs);
     put(&mut shown, "nonResourceURLs", &rule.paths);
@@ -74,6 +81,55 @@ fn path_rule(rule: &PathRule) -> Value {
 
 fn put(rule: &mut Object, member: &str, texts: &[Text]) {
     if !texts.is_empty() {
+        pace(texts.len() as u64);
         rule.insert(member, texts.to_vec());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_authz::RoleRules;
+    use binnacle_work::{WorkBudget, WorkLimits};
+
+    use super::*;
+
+    fn role(texts: usize) -> Arc<RoleRules> {
+        let list = |prefix: &str| (0..texts).map(|number| format!("{prefix}{number}").into()).collect();
+        let (verbs, resources) = (list("verb"), list("resource"));
+        RoleRules::new(vec![Rule { verbs, resources, ..Rule::default() }])
+    }
+
+    #[test]
+    fn shows_rules_of_resources_and_paths() {
+        let rule = |rule: Value| Rule::read(&rule);
+        let all = vec![
+            rule(value!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]})),
+            rule(value!({"verbs": ["get"], "nonResourceURLs": ["/x"]})),
+        ];
+        let rules = Rules { roles: vec![RoleRules::new(all)], incomplete: true, errors: vec!["why".to_owned()] };
+        let want = value!({
+            "resourceRules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}],
+            "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}],
+            "incomplete": true, "evaluationError": "why"
+        });
+        assert_eq!(Value::Object(status(&rules).unwrap()), want);
+    }
+
+    /// Each role has about 1.4 MB as JSON. The same role may be bound many times; here all are different.
+    #[test]
+    fn refuses_what_is_too_large_before_it_is_made() {
+        let (usual, large) = (role(50), role(50_000));
+        for (roles, fits) in
+            [(vec![usual.clone(); 200], true), (vec![large.clone(); 3], true), (vec![large; 90], false)]
+        {
+            let budget = WorkBudget::new(WorkLimits::REQUEST);
+            let rules = Rules { roles, ..Rules::default() };
+            let shown = budget.enter(|| status(&rules));
+            assert_eq!(shown.is_ok(), fits, "{shown:?}");
+            if let Err(exceeded) = shown {
+                assert_eq!(Status::from(exceeded).code(), 413);
+                assert!(budget.steps() < 20_000_000, "{}", budget.steps());
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ use binnacle_meta::{
 };
 use binnacle_schema::Value;
 use binnacle_validation::names;
+use binnacle_work::pace;
 
 /// The text of a selector, without requirements that could not be parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub(super) fn validate(resource: &Value, path: &FieldPath, errors: &mut FieldErr
 /// Validates an operator. Unknown ones, perhaps of newer servers, are allowed: their requirements are ignored.
 fn operator(requirement: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let values = requirement.list_at(&["values"]);
+    pace(steps(requirement));
     match requirement.str_at(&["operator"]) {
         "In" | "NotIn" if values.is_empty() => {
             let detail = "must be specified when `operator` is 'In' or 'NotIn'";
@@ -69,12 +71,18 @@ fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
     operator(requirement, path, errors);
 }
 
+/// Returns the steps of reading a requirement and its values.
+fn steps(requirement: &Value) -> u64 {
+    10 + 10 * requirement.list_at(&["values"]).len() as u64
+}
+
 /// Returns the text of `labelSelector`.
 pub(super) fn labels(resource: &Value) -> Selected {
     let selector = resource.get("labelSelector").unwrap_or(&Value::Null);
     let requirements = selector.list_at(&["requirements"]);
     if requirements.is_empty() {
         let raw = selector.str_at(&["rawSelector"]);
+        pace(raw.len() as u64);
         return match LabelSelector::parse(raw) {
             Ok(parsed) => Selected { text: parsed.to_string(), failed: false },
             Err(_) => Selected { failed: true, ..Selected::default() },
@@ -82,6 +90,7 @@ pub(super) fn labels(resource: &Value) -> Selected {
     }
     let (mut good, mut failed) = (Vec::new(), false);
     for requirement in requirements {
+        pace(steps(requirement));
         let operator = match requirement.str_at(&["operator"]) {
             "In" => Some(Operator::In),
             "NotIn" => Some(Operator::NotIn),
@@ -105,6 +114,7 @@ pub(super) fn fields(resource: &Value) -> Selected {
     let requirements = selector.list_at(&["requirements"]);
     if requirements.is_empty() {
         let raw = selector.str_at(&["rawSelector"]);
+        pace(raw.len() as u64);
         return match FieldSelector::parse(raw) {
             Ok(parsed) => Selected { text: parsed.to_string(), failed: false },
             Err(_) => Selected { failed: true, ..Selected::default() },
@@ -112,6 +122,7 @@ pub(super) fn fields(resource: &Value) -> Selected {
     }
     let (mut good, mut failed) = (Vec::new(), false);
     for requirement in requirements {
+        pace(steps(requirement));
         let negated = match requirement.str_at(&["operator"]) {
             "In" => Some(false),
             "NotIn" => Some(true),

@@ -3,6 +3,7 @@
 use binnacle_meta::Text;
 use binnacle_request::User;
 use binnacle_schema::{Object, Value};
+use binnacle_work::pace;
 
 /// Returns the UserInfo of `authentication.k8s.io`.
 pub(super) fn info(user: &User) -> Value {
@@ -24,8 +25,11 @@ pub(super) fn info(user: &User) -> Value {
 
 /// Returns the user of a spec.
 pub(super) fn named(spec: &Value) -> User {
+    let text = |value: &Value| if let Value::Str(text) = value { Some(text.clone()) } else { None };
     let texts = |value: &Value| -> Vec<Text> {
-        value.as_list().unwrap_or(&[]).iter().filter_map(Value::as_str).map(Text::from).collect()
+        let list = value.as_list().unwrap_or(&[]);
+        pace(list.len() as u64);
+        list.iter().filter_map(text).collect()
     };
     let extra = spec.object_at(&["extra"]).into_iter().flat_map(|extra| extra.iter());
     User {

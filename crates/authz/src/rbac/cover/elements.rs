@@ -1,0 +1,138 @@
+//! One list of a wanted rule, and which of its elements a held rule covers.
+
+use binnacle_meta::Text;
+use binnacle_work::{Exceeded, allocate, charge};
+
+use super::super::rule::ANY;
+
+/// The elements of a list that a rule covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cover {
+    Nothing,
+    All,
+    /// Positions, ascending and without repetition.
+    Some(Vec<u32>),
+}
+
+/// The elements of a list, in their order and sorted, so that a held element finds what it covers at once.
+pub(super) struct Elements<'a> {
+    texts: &'a [Text],
+    /// Positions, by text.
+    sorted: Vec<u32>,
+    /// The positions of texts with a slash, by what follows it.
+    by_subresource: Vec<u32>,
+}
+
+impl<'a> Elements<'a> {
+    pub(super) fn new(texts: &'a [Text]) -> Result<Self, Exceeded> {
+        allocate(size_of_val(texts))?;
+        let mut sorted: Vec<u32> = (0u32..).zip(texts).map(|(at, _)| at).collect();
+        charge(steps_of_sort(sorted.len()))?;
+        sorted.sort_by(|a, b| texts[*a as usize].cmp(&texts[*b as usize]));
+        Ok(Self { texts, sorted, by_subresource: Vec::new() })
+    }
+
+    /// Takes a list of resources, some of which may be subresources.
+    pub(super) fn of_resources(texts: &'a [Text]) -> Result<Self, Exceeded> {
+        let mut elements = Self::new(texts)?;
+        let key = |at: &u32| subresource(&texts[*at as usize]);
+        let mut sorted: Vec<u32> = elements.sorted.iter().copied().filter(|at| key(at).is_some()).collect();
+        charge(steps_of_sort(sorted.len()))?;
+        sorted.sort_by_key(key);
+        elements.by_subresource = sorted;
+        Ok(elements)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Returns what a list covers in which `*` means everything.
+    pub(super) fn covered(&self, held: &[Text]) -> Result<Cover, Exceeded> {
+        if has_any(held)? { Ok(Cover::All) } else { self.covered_exactly(held) }
+    }
+
+    /// Returns what a list covers that has no wildcards.
+    pub(super) fn covered_exactly(&self, held: &[Text]) -> Result<Cover, Exceeded> {
+        let mut found = Vec::new();
+        for text in held {
+            add(&mut found, self.equal(text))?;
+        }
+        self.cover(found)
+    }
+
+    /// Returns what a list of resources covers: `*/scale` means that subresource of all resources.
+    pub(super) fn covered_resources(&self, held: &[Text]) -> Result<Cover, Exceeded> {
+        if has_any(held)? {
+            return Ok(Cover::All);
+        }
+        let mut found = Vec::new();
+        for text in held {
+            add(&mut found, self.equal(text))?;
+            if let Some(wanted) = text.strip_prefix("*/") {
+                let key = |at: &u32| subresource(&self.texts[*at as usize]).unwrap_or_default();
+                add(&mut found, range(&self.by_subresource, |at| key(at) < wanted, |at| key(at) == wanted))?;
+            }
+        }
+        self.cover(found)
+    }
+
+    /// Returns what a list of paths covers: several stars at the end count as one.
+    pub(super) fn covered_paths(&self, held: &[Text]) -> Result<Cover, Exceeded> {
+        let mut found = Vec::new();
+        for pattern in held {
+            let path = |at: &u32| self.texts[*at as usize].as_str();
+            let covered = if pattern.ends_with('*') {
+                let prefix = pattern.trim_end_matches('*');
+                range(&self.sorted, |at| path(at) < prefix, |at| path(at).starts_with(prefix))
+            } else {
+                self.equal(pattern)
+            };
+            add(&mut found, covered)?;
+        }
+        self.cover(found)
+    }
+
+    fn equal(&self, wanted: &Text) -> &[u32] {
+        let text = |at: &u32| &self.texts[*at as usize];
+        range(&self.sorted, |at| text(at) < wanted, |at| text(at) == wanted)
+    }
+
+    fn cover(&self, mut found: Vec<u32>) -> Result<Cover, Exceeded> {
+        charge(steps_of_sort(found.len()))?;
+        found.sort_unstable();
+        found.dedup();
+        Ok(match found.len() {
+            0 => Cover::Nothing,
+            all if all == self.len() => Cover::All,
+            _ => Cover::Some(found),
+        })
+    }
+}
+
+/// Returns the sorted positions after those that are `before`, as long as they are `within`.
+fn range(sorted: &[u32], before: impl Fn(&u32) -> bool, within: impl Fn(&u32) -> bool) -> &[u32] {
+    let rest = &sorted[sorted.partition_point(before)..];
+    &rest[..rest.partition_point(within)]
+}
+
+fn add(found: &mut Vec<u32>, more: &[u32]) -> Result<(), Exceeded> {
+    // A binary search.
+    charge(3 + more.len() as u64)?;
+    allocate(size_of_val(more))?;
+    found.extend_from_slice(more);
+    Ok(())
+}
+
+fn has_any(held: &[Text]) -> Result<bool, Exceeded> {
+    charge(1 + held.len() as u64 / 8)?;
+    Ok(held.iter().any(|text| text == ANY))
+}
+
+fn steps_of_sort(len: usize) -> u64 {
+    len as u64 * u64::from(1 + len.checked_ilog2().unwrap_or(0))
+}
+
+fn subresource(resource: &str) -> Option<&str> {
+    resource.split_once('/').map(|(_, subresource)| subresource)
+}

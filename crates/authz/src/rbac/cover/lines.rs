@@ -1,0 +1,80 @@
+//! The lines of a message about missing parts.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
+
+use binnacle_meta::Text;
+use binnacle_work::{Exceeded, allocate};
+
+use super::super::rule::Rule;
+use super::{Part, Uncovered};
+
+/// The bytes of texts that a message names.
+const MAX_BYTES: usize = 128 << 10;
+/// The bytes of a line besides its texts.
+const LINE: usize = 56;
+
+/// Lines that name missing parts, up to a limit. Those that differ only in verbs become one.
+#[derive(Default)]
+pub(in super::super) struct Lines<'a> {
+    verbs: HashMap<(&'a Text, &'a Text, Option<&'a Text>), Vec<Text>>,
+    paths: BTreeSet<String>,
+    bytes: usize,
+    named: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// Formats missing parts as sorted lines. The last line says how many are not named.
+    pub(in super::super) fn of(missing: &[Uncovered<'a>]) -> Result<String, Exceeded> {
+        allocate(MAX_BYTES.min(64 * missing.len()))?;
+        let mut lines = Self::default();
+        for uncovered in missing {
+            if uncovered.visit(&mut |part| lines.add(part))?.is_break() {
+                break;
+            }
+        }
+        let all = missing.iter().fold(0u64, |all, uncovered| all.saturating_add(uncovered.count()));
+        allocate(2 * lines.bytes)?;
+        Ok(lines.into_text(all))
+    }
+
+    fn add(&mut self, part: Part<'a>) -> ControlFlow<()> {
+        let more = match part {
+            Part::Resource { group, resource, verb, name } => {
+                let texts = group.len() + resource.len() + name.map_or(0, |name| name.len());
+                // A further verb of a line has only a space and quotes.
+                let is_new = !self.verbs.contains_key(&(group, resource, name));
+                verb.len() + if is_new { LINE + texts } else { 3 }
+            }
+            Part::Path { path, verb } => LINE + path.len() + verb.len(),
+        };
+        if self.bytes + more > MAX_BYTES {
+            return ControlFlow::Break(());
+        }
+        self.bytes += more;
+        self.named += 1;
+        match part {
+            Part::Resource { group, resource, verb, name } => match self.verbs.entry((group, resource, name)) {
+                Entry::Occupied(mut line) => line.get_mut().push(verb.clone()),
+                Entry::Vacant(line) => drop(line.insert(vec![verb.clone()])),
+            },
+            Part::Path { .. } => drop(self.paths.insert(part.rule().compact())),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn into_text(self, all: u64) -> String {
+        let mut lines = self.paths;
+        lines.extend(self.verbs.into_iter().map(|((group, resource, name), verbs)| {
+            let (api_groups, resources) = (vec![group.clone()], vec![resource.clone()]);
+            let resource_names = name.into_iter().cloned().collect();
+            Rule { verbs, api_groups, resources, resource_names, paths: Vec::new() }.compact()
+        }));
+        let mut lines: Vec<String> = lines.into_iter().collect();
+        if all > self.named {
+            lines.push(format!("and {} more permissions", all - self.named));
+        }
+        lines.join("\n")
+    }
+}
