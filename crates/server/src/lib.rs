@@ -25,6 +25,7 @@ mod links;
 mod listener;
 mod meter;
 mod metrics;
+mod seats;
 mod server;
 mod slis;
 mod slow;
