@@ -71,7 +71,7 @@ use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::system_clock;
 use crate::renewal::Users;
 use crate::running::{Assembled, Ending, Front};
-use crate::server::About;
+use crate::server::{About, Progress};
 use crate::settings::Settings;
 use crate::signing::{External, Signing};
 use crate::stand_in::{self};
@@ -95,6 +95,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     stand_in::settle(&mut config.storage).await?;
     let front = Front::start().map_err(StartFailure::Runtime)?;
+    let canary = front.watch_workers();
     let features = Arc::new(config.features());
     let metrics =
         Metrics::of(&build(config.generic.reported_version.as_deref()), &features.gates).map_err(not_registered)?;
@@ -254,6 +255,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
     let lost = Lost::default();
     let checked = Checked {
+        canary: &canary,
         features: &features,
         stores: &stores,
         storage: &config.storage,
@@ -382,7 +384,8 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         Some(data) if !config.storage.ephemeral => data.path().display().to_string(),
         _ => "memory only, gone at the end".to_owned(),
     };
-    let about = About { address: port_address, url, place, kubeconfig, kubectl, controllers };
+    let progress = Progress(canary);
+    let about = About { address: port_address, url, place, kubeconfig, kubectl, controllers, progress };
     let assembled = Assembled {
         server,
         resources,

@@ -49,5 +49,5 @@ mod upkeep;
 
 pub use assemble::build;
 pub use binnacle_features::{GateError, Gates, Version};
-pub use server::{Ended, Handle, Server, StartError};
+pub use server::{Ended, Handle, Progress, Server, StartError};
 pub use settings::Settings;

@@ -6,7 +6,7 @@ use binnacle_audit::Auditor;
 use binnacle_controlplane::ControlPlane;
 use binnacle_registry::Catalog;
 use binnacle_request::ShutdownTrigger;
-use binnacle_server::Server;
+use binnacle_server::{Canary, CanaryTimes, Server};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -95,6 +95,12 @@ impl Front {
         // At least two threads, so that one handshake does not delay the next.
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("front").enable_all().build()?;
         Ok(Self(Some(runtime)))
+    }
+
+    /// Supervises the workers of the current runtime.
+    pub(crate) fn watch_workers(&self) -> Arc<Canary> {
+        let workers = Handle::current();
+        Canary::start(&workers, &self.handle().unwrap_or_else(|| workers.clone()), CanaryTimes::default())
     }
 
     /// Returns `None` after the runtime has ended.

@@ -1,9 +1,11 @@
 //! The public interface of a server: start, addresses, stop.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
 
+use binnacle_server::Canary;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -36,6 +38,23 @@ pub struct StartError(#[from] StartFailure);
 #[error("the server has ended")]
 pub struct Ended;
 
+/// Reports whether a server makes progress, also while that is being stopped.
+#[derive(Clone)]
+pub struct Progress(pub(crate) Arc<Canary>);
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Progress").field(&self.is_made()).finish()
+    }
+}
+
+impl Progress {
+    /// Returns false while `/livez` fails because the threads that serve requests are stuck: a restart is needed.
+    pub fn is_made(&self) -> bool {
+        self.0.is_alive()
+    }
+}
+
 /// The addresses, files and commands of a server.
 #[derive(Debug)]
 pub(crate) struct About {
@@ -49,6 +68,7 @@ pub(crate) struct About {
     pub(crate) kubectl: String,
     /// The command that starts controllers.
     pub(crate) controllers: String,
+    pub(crate) progress: Progress,
 }
 
 // === impl Server ===
@@ -111,6 +131,11 @@ impl Handle {
     pub async fn stop(mut self) {
         self.begin_stop();
         self.ended().await;
+    }
+
+    /// Returns a view of its progress.
+    pub fn progress(&self) -> Progress {
+        self.about.progress.clone()
     }
 
     /// Returns the address that it listens on.

@@ -22,7 +22,8 @@ const SUMMARY: usize = 30;
 pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
     let body = request.read_body(MAX).await.map_err(|error| match error {
         BodyError::TooLarge { .. } => Status::request_entity_too_large(format_args!("limit is {MAX}")),
-        other => Status::bad_request(other.to_string()),
+        BodyError::Unwaited(error) => Status::from(error),
+        BodyError::Broken(error) => Status::bad_request(error.to_string()),
     })?;
     // Called here so that no handler can forget it.
     binnacle_work::large(body.len()).await;

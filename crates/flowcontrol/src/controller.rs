@@ -17,6 +17,7 @@ use crate::current::{RequestKind, RequestLimits};
 use crate::level::{Applicant, Level, Limits, Seat};
 use crate::metrics::{FlowMetrics, Metrics};
 use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
+use crate::waiters::Waiters;
 use crate::width::{Counts, Watchers, seats};
 
 /// The interval at which seats move between levels.
@@ -29,6 +30,8 @@ pub struct FlowControl {
     counts: Counts,
     watchers: Watchers,
     metrics: Metrics,
+    /// The requests that have given their seat back for a while.
+    waiters: Arc<Waiters>,
     /// Has random keys, so that no client can choose names that share all queues with others.
     hasher: RandomState,
     current: ArcSwap<Current>,
@@ -84,6 +87,7 @@ impl FlowControl {
             counts,
             watchers,
             metrics,
+            waiters: Arc::default(),
             hasher,
             current,
             changing: Mutex::new(()),
@@ -194,6 +198,11 @@ impl FlowControl {
             Ok(seat) => Ok(Admitted { seat, flow }),
             Err(none) => Err(Rejected { flow, retry_after: none.retry_after, reason: none.reason }),
         }
+    }
+
+    /// Returns the requests that have given their seat back for a while.
+    pub fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
     }
 
     /// Returns true once seats move between levels.
@@ -350,6 +359,24 @@ mod tests {
         let held = ask(&control, &jane, SHORT).await.ok().unwrap();
         assert!(tokio::time::timeout(SHORT, ask(&control, &jane, Duration::from_secs(30))).await.is_err());
         drop(held);
+        assert!(level.is_idle());
+    }
+
+    #[tokio::test]
+    async fn a_seat_is_given_back_and_taken_again() {
+        let control = control(2, &[LEVEL], &[SCHEMA]);
+        let jane = User::new("jane", &["system:authenticated"]);
+        let first = ask(&control, &jane, SHORT).await.ok().unwrap();
+        assert!(!first.seat.is_exempt());
+        let paused = first.seat.pause();
+        let second = ask(&control, &jane, SHORT).await.ok().unwrap();
+        let late = paused.resume(Instant::now() + SHORT).await.err().unwrap();
+        assert_eq!((late.reason, late.retry_after), ("time-out", 1));
+        let paused = second.seat.pause();
+        let seat = paused.resume(Instant::now() + SHORT).await.ok().unwrap();
+        let level = control.levels().into_iter().find(|level| level.name == "l").unwrap();
+        assert!(!level.is_idle());
+        drop(seat);
         assert!(level.is_idle());
     }
 

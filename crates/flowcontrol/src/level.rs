@@ -57,21 +57,48 @@ impl Turn for Sender {
 /// The right to be served, which ends when it is dropped.
 pub struct Seat {
     level: Arc<Level>,
-    metrics: Arc<FlowMetrics>,
-    kind: RequestKind,
-    seats: usize,
+    applicant: Applicant,
     began: Instant,
     running: Option<Running>,
 }
 
+/// A request that has given its seat back for a while.
+pub struct Paused {
+    level: Arc<Level>,
+    applicant: Applicant,
+}
+
+impl Seat {
+    /// Returns true if its level has no limit, so that the seat is missed by nobody.
+    pub fn is_exempt(&self) -> bool {
+        self.level.with(|state| state.spec.exempt)
+    }
+
+    /// Gives the seat back until [`Paused::resume`].
+    pub fn pause(self) -> Paused {
+        Paused { level: self.level.clone(), applicant: self.applicant.clone() }
+    }
+}
+
+impl Paused {
+    /// Waits for a seat of the same level again, at most until the deadline.
+    ///
+    /// # Errors
+    /// There is none in time.
+    pub async fn resume(self, deadline: Instant) -> Result<Seat, NoSeat> {
+        self.level.seat(self.applicant, deadline).await
+    }
+}
+
 /// The reason for a refused seat.
-pub(crate) struct NoSeat {
+pub struct NoSeat {
     pub(crate) reason: &'static str,
     /// Seconds.
-    pub(crate) retry_after: u64,
+    pub retry_after: u64,
 }
 
 /// A request for a seat of a level.
+#[derive(Clone)]
 pub(crate) struct Applicant {
     pub(crate) seats: usize,
     pub(crate) schema: Text,
@@ -133,7 +160,8 @@ impl Level {
     pub(crate) async fn seat(self: &Arc<Self>, applicant: Applicant, deadline: Instant) -> Result<Seat, NoSeat> {
         let began = Instant::now();
         let (sender, receiver) = oneshot::channel();
-        let Applicant { seats, schema, flow, hash, metrics, kind } = applicant;
+        let Applicant { seats, hash, kind, .. } = applicant;
+        let (schema, flow, metrics) = (applicant.schema.clone(), applicant.flow.clone(), applicant.metrics.clone());
         let arrival = Arrival { seats, schema, flow, hash, turn: Sender(sender) };
         let (waits, outcome) = self.change(began, |state| {
             let outcome = state.queues.arrive(began, arrival);
@@ -153,7 +181,7 @@ impl Level {
             let began = Instant::now();
             waited(began, true);
             metrics.begun(began, seats, kind);
-            Seat { level: self.clone(), metrics: metrics.clone(), kind, seats, began, running: Some(running) }
+            Seat { level: self.clone(), applicant: applicant.clone(), began, running: Some(running) }
         };
         let id = match outcome {
             Outcome::Served(running) => return Ok(seat(running)),
@@ -231,7 +259,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             let now = Instant::now();
-            self.metrics.ended(now, self.seats, now.saturating_duration_since(self.began), self.kind);
+            let Applicant { metrics, seats, kind, .. } = &self.applicant;
+            metrics.ended(now, *seats, now.saturating_duration_since(self.began), *kind);
             self.level.finish(now, running);
         }
     }

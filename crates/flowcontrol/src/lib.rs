@@ -17,11 +17,13 @@ mod ratios;
 mod report;
 mod schema;
 mod spec;
+mod waiters;
 mod width;
 
 pub use controller::{Admitted, FlowControl, Rejected};
 pub use current::RequestLimits;
-pub use level::Seat;
+pub use level::{NoSeat, Paused, Seat};
 pub use report::LevelReport;
 pub use spec::{FlowSchema, LevelSpec, PriorityLevel, Queuing};
+pub use waiters::{Entry, Waiter, Waiters};
 pub use width::{Counts, ListSize, Watchers, seats};

@@ -103,11 +103,10 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     };
     // At least two: one long computation must not block all requests.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(threads).enable_all();
+    scheduling(&mut builder);
+    let runtime = builder.build().map_err(|error| format!("cannot start the runtime: {error}"))?;
     if let Some(file) = file {
         let set = logging.setter();
         let set = std::sync::Arc::new(set);
@@ -122,6 +121,20 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     result
 }
 
+/// The number of tasks that a worker polls before it looks at its sockets and timers again. This is tokio's default.
+const EVENT_INTERVAL: u32 = 61;
+
+/// Sets how often workers look at sockets and at the queue of all workers. `BINNACLE_EVENT_INTERVAL` and
+/// `BINNACLE_GLOBAL_QUEUE_INTERVAL` set other values, for measurements.
+fn scheduling(builder: &mut tokio::runtime::Builder) {
+    let asked = |name| std::env::var(name).ok().and_then(|text| text.parse().ok()).filter(|count| *count > 0);
+    builder.event_interval(asked("BINNACLE_EVENT_INTERVAL").unwrap_or(EVENT_INTERVAL));
+    // Without a value, tokio adjusts it to the time that polls take.
+    if let Some(count) = asked("BINNACLE_GLOBAL_QUEUE_INTERVAL") {
+        builder.global_queue_interval(count);
+    }
+}
+
 /// Serves until a signal. The greeting is printed once the default objects of the cluster exist, so that its reader can
 /// rely on `/readyz` and on the permissions of all users.
 async fn run(settings: Settings) -> Result<(), String> {
@@ -129,10 +142,10 @@ async fn run(settings: Settings) -> Result<(), String> {
     let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
     tokio::pin!(stop);
     let server = Server::start(settings).await.map_err(|error| error.to_string())?;
-    let notify = Notify::of_environment();
+    let (notify, progress) = (Notify::of_environment(), server.progress());
     let alive = async {
         match &notify {
-            Some(notify) => notify.keep_alive().await,
+            Some(notify) => notify.keep_alive(|| progress.is_made()).await,
             None => std::future::pending().await,
         }
     };

@@ -50,11 +50,13 @@ impl Notify {
         self.tell("STOPPING=1\n");
     }
 
-    /// Sends watchdog notifications as long as the server runs, two per timeout.
-    pub(crate) async fn keep_alive(&self) {
+    /// Sends watchdog notifications as long as the server makes progress, two per timeout.
+    pub(crate) async fn keep_alive(&self, makes_progress: impl Fn() -> bool) {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
         loop {
-            self.tell("WATCHDOG=1\n");
+            if makes_progress() {
+                self.tell("WATCHDOG=1\n");
+            }
             tokio::time::sleep(watchdog / 2).await;
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
+use binnacle_request::waiting;
 use binnacle_watchcache::Entry;
 
 use crate::context::Context;
@@ -17,7 +18,7 @@ impl Resource {
         // `Match::Any` only if an unreadable object has done so for long.
         let from_store = !self.collection.cached
             || version != Match::Any && self.collection.waits_for_conversions()
-            || self.collection.is_unreadable().await && (version != Match::Any || self.collection.cache.is_lost());
+            || self.collection.is_unreadable().await? && (version != Match::Any || self.collection.cache.is_lost());
         if from_store {
             return self.get_stored(context, name, version).await;
         }
@@ -26,14 +27,14 @@ impl Resource {
         let failed = |error| self.collection.cache_failure(error);
         let path = self.collection.path(&context.namespace, name);
         let found = match version {
-            Match::Consistent => match cache.get_consistent(&path, deadline()).await {
+            Match::Consistent => match waiting(cache.get_consistent(&path, deadline())).await? {
                 Ok((found, _)) => found,
                 // The cache has become unreadable meanwhile.
                 Err(_) if cache.is_unreadable() => return self.get_stored(context, name, version).await,
                 Err(error) => return Err(failed(error)),
             },
             Match::Any => {
-                cache.ready(deadline()).await.map_err(failed)?;
+                waiting(cache.ready(deadline())).await?.map_err(failed)?;
                 cache.get(&path)
             }
             Match::NotOlderThan(revision) | Match::Exact(revision) => {

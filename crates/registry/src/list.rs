@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use binnacle_meta::{FieldSelector, GroupResource, LabelSelector, ShardSelector, Status, Text};
 use binnacle_request::latency::{Part, measure, measured};
+use binnacle_request::{WaitError, waiting, waiting_unless_failed};
 use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
 use binnacle_watchcache::{BLOCK_TIMEOUT, CacheError, Cursor, Entry, Interest, Selection, Snapshot};
 use bytes::Bytes;
@@ -125,13 +126,13 @@ impl Resource {
         let lost = || options.limit > 0 && plain && collection.cache.is_lost();
         let waits = version == Match::Consistent && !collection.cache.is_lost();
         let filling = options.limit > 0 && plain && collection.waits_for_conversions();
-        if filling || collection.is_unreadable().await && (lost() || waits) {
+        if filling || collection.is_unreadable().await? && (lost() || waits) {
             return self.list_stored(&selection, &scope, &start, version, options).await;
         }
         let failed = |error| collection.cache_failure(error);
         let snapshot = match version {
             Match::Consistent => {
-                let waited = measured(Part::Storage, collection.cache.wait_consistent(deadline())).await;
+                let waited = waiting(measured(Part::Storage, collection.cache.wait_consistent(deadline()))).await?;
                 collection.counts.add_consistent(waited.is_ok());
                 match waited {
                     Ok(snapshot) => snapshot,
@@ -141,7 +142,7 @@ impl Resource {
                     Err(error) => return Err(failed(error)),
                 }
             }
-            Match::Any => collection.cache.snapshot(deadline()).await.map_err(failed)?,
+            Match::Any => waiting(collection.cache.snapshot(deadline())).await?.map_err(failed)?,
             Match::NotOlderThan(revision) => collection.not_older_than(revision).await?,
             Match::Exact(revision) => match collection.exact(revision).await? {
                 Some(snapshot) => snapshot,
@@ -317,17 +318,27 @@ impl Collection {
 
     /// Returns a snapshot at or after a revision, which another server may have written.
     pub(crate) async fn not_older_than(&self, revision: u64) -> Result<Snapshot, Status> {
-        self.cache.wait_for(Revision(revision), deadline()).await.map_err(|error| self.cache_failure(error))
+        self.wait_for(Revision(revision)).await?.map_err(|error| self.cache_failure(error))
+    }
+
+    /// Waits for a revision. A request of a caller that has too many waiting ones fails at once, as if it had waited.
+    pub(crate) async fn wait_for(&self, revision: Revision) -> Result<Result<Snapshot, CacheError>, WaitError> {
+        match waiting_unless_failed(self.cache.wait_for(revision, deadline())).await {
+            Err(WaitError::Crowded) => {
+                Ok(Err(CacheError::TooLargeRevision { requested: revision, current: self.cache.progress() }))
+            }
+            waited => waited,
+        }
     }
 
     /// Returns true if an unreadable value keeps the cache from being filled.
-    pub(crate) async fn is_unreadable(&self) -> bool {
+    pub(crate) async fn is_unreadable(&self) -> Result<bool, WaitError> {
         if self.cache.is_ready() {
-            return false;
+            return Ok(false);
         }
         // This starts the cache if it is not used yet.
-        let _ = self.cache.ready(deadline()).await;
-        self.cache.is_unreadable()
+        let _ = waiting(self.cache.ready(deadline())).await?;
+        Ok(self.cache.is_unreadable())
     }
 
     /// Returns true while the cache is filled through a conversion webhook, which may take long: then cheap reads use

@@ -1,6 +1,7 @@
 //! Watches of a resource.
 
 use binnacle_meta::Status;
+use binnacle_request::waiting;
 use binnacle_store::Revision;
 use binnacle_watchcache::{CacheError, Start, WatchError, Watcher};
 
@@ -51,21 +52,22 @@ impl Resource {
                 Ok(Start::After(Revision(revision)))
             }
             WatchFrom::Now | WatchFrom::InitialEvents { not_older_than: None } => {
-                cache.wait_consistent(deadline()).await.map(begin)
+                waiting(cache.wait_consistent(deadline())).await?.map(begin)
             }
             WatchFrom::ChangesOnly => {
-                cache.wait_consistent(deadline()).await.map(|snapshot| Start::After(snapshot.revision()))
+                let waited = waiting(cache.wait_consistent(deadline())).await?;
+                waited.map(|snapshot| Start::After(snapshot.revision()))
             }
-            WatchFrom::Any => cache.snapshot(deadline()).await.map(begin),
+            WatchFrom::Any => waiting(cache.snapshot(deadline())).await?.map(begin),
             WatchFrom::InitialEvents { not_older_than: Some(revision) } => {
-                cache.wait_for(Revision(revision), deadline()).await.map(begin)
+                collection.wait_for(Revision(revision)).await?.map(begin)
             }
         };
         let start = match waited {
             Ok(start) => start,
             Err(error) => return failed(error),
         };
-        match cache.subscribe(selection, start, deadline()).await {
+        match waiting(cache.subscribe(selection, start, deadline())).await? {
             Ok(watcher) => Ok(Ok(watcher)),
             Err(WatchError::NotReady | WatchError::Dismissed | WatchError::Closed) => failed(cache.not_ready()),
             Err(expired) => Ok(Err(expired)),

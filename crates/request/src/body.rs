@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-use crate::Pieces;
+use crate::{Pieces, WaitError};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -38,6 +38,8 @@ pub enum BodyError {
     TooLarge(usize),
     #[error("{0}")]
     Broken(BoxError),
+    #[error("{0}")]
+    Unwaited(#[from] WaitError),
 }
 
 impl From<&BodyError> for Status {
@@ -45,6 +47,7 @@ impl From<&BodyError> for Status {
         match error {
             BodyError::TooLarge(_) => Status::request_entity_too_large(error),
             BodyError::Broken(_) => Status::internal(error),
+            BodyError::Unwaited(error) => Status::from(*error),
         }
     }
 }

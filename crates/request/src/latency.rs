@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::Record;
 use crate::trace::Trace;
+use crate::{Record, RequestSeat};
 
 tokio::task_local! {
     static CURRENT: Arc<Record>;
@@ -130,6 +130,11 @@ pub fn took(part: Part, time: Duration) {
 /// Returns the trace of the task's request, if it has one.
 pub(crate) fn current_trace() -> Option<Arc<Trace>> {
     CURRENT.try_with(|record| record.trace().cloned()).ok().flatten()
+}
+
+/// Returns the seat of the task's request, if it has one.
+pub(crate) fn current_seat() -> Option<Arc<dyn RequestSeat>> {
+    CURRENT.try_with(|record| record.seat().cloned()).ok().flatten()
 }
 
 #[cfg(test)]

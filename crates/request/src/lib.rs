@@ -17,6 +17,7 @@ mod shutdown;
 pub mod trace;
 mod upgrade;
 mod user;
+mod waiting;
 
 pub use audit::{AuditLevel, AuditNotes, Impersonated, Noted, ObjectNotes};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
@@ -31,3 +32,4 @@ pub use record::{Facts, FlowNames, Record, RecordSink};
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use upgrade::{ByteStream, Upgrade};
 pub use user::User;
+pub use waiting::{RequestSeat, WaitError, waiting, waiting_unless_failed};

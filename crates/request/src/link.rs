@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, Uri};
 
 use crate::{
     Body, BodyError, ConnectionInfo, IncomingBody, Permit, Query, Record, RequestInfo, Shutdown, Upgrade, User,
+    waiting_unless_failed,
 };
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -39,12 +40,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Takes the whole body out of the request, at most `limit` bytes of it (see [`MAX_REQUEST_BODY`]).
+    /// Takes the whole body out of the request, at most `limit` bytes of it (see [`MAX_REQUEST_BODY`]). The request has
+    /// no seat while it waits for a slow client.
     ///
     /// [`MAX_REQUEST_BODY`]: crate::MAX_REQUEST_BODY
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, BodyError> {
         let body = std::mem::take(&mut self.body);
-        let bytes = body.read(limit).await?;
+        let bytes = waiting_unless_failed(body.read(limit)).await??;
         self.record.add_request_bytes(bytes.len() as u64);
         Ok(bytes)
     }

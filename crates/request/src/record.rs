@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::latency::{Latencies, Part};
 use crate::trace::Trace;
-use crate::{AuditLevel, AuditNotes, Decision, RequestInfo, User};
+use crate::{AuditLevel, AuditNotes, Decision, RequestInfo, RequestSeat, User};
 
 /// The data about one request, shared by the filters, the handler and the response body; when the last of them drops
 /// it, the request has ended and the sink is called.
@@ -31,6 +31,8 @@ pub struct Record {
     audit: OnceLock<AuditNotes>,
     /// Empty without tracing.
     trace: OnceLock<Arc<Trace>>,
+    /// Empty until the request has a seat, and for those that need none.
+    seat: OnceLock<Arc<dyn RequestSeat>>,
     sink: Option<Arc<dyn RecordSink>>,
     /// A value that lives as long as the request, and is dropped after the call of the sink.
     held: Mutex<Option<Box<dyn Any + Send>>>,
@@ -111,6 +113,7 @@ impl Record {
             facts: Mutex::new(Facts::default()),
             audit: OnceLock::new(),
             trace: OnceLock::new(),
+            seat: OnceLock::new(),
             sink,
             held: Mutex::new(None),
         })
@@ -202,6 +205,16 @@ impl Record {
     /// Returns the trace of the request, if it has one.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         self.trace.get()
+    }
+
+    /// Sets the seat of the request.
+    pub fn seat_with(&self, seat: Arc<dyn RequestSeat>) {
+        let _ = self.seat.set(seat);
+    }
+
+    /// Returns the seat of the request, if it needs one.
+    pub(crate) fn seat(&self) -> Option<&Arc<dyn RequestSeat>> {
+        self.seat.get()
     }
 
     /// Adds data to the record.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use binnacle_audit::{Auditor, Trail};
 use binnacle_authz::Authorizer;
 use binnacle_features::Features;
-use binnacle_flowcontrol::{FlowControl, Seat};
+use binnacle_flowcontrol::FlowControl;
 use binnacle_request::latency;
 use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Request, Response, Shutdown, Upgrade};
 use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
@@ -24,8 +24,9 @@ use crate::filters::traces::Tracer;
 use crate::health::HasBeenReady;
 use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, Making};
+use crate::seats::HeldSeat;
 use crate::tracked::Tracked;
-use crate::{FailureWriter, Links, Metrics, filters};
+use crate::{FailureWriter, Links, Metrics, filters, health};
 
 /// The configuration of a chain.
 pub struct ChainConfig {
@@ -152,6 +153,7 @@ impl Chain {
             work = Work::default();
         }
         let streams = gzip.is_some() || !answer.body().is_made();
+        work.seat.iter().for_each(HeldSeat::watch_reader);
         let inflight = self.inflight.clone();
         answer.map(|body| Tracked {
             body,
@@ -241,10 +243,14 @@ impl Chain {
                 filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
                 let fairness = config.options.fairness.as_ref();
                 let longest = config.request_timeout;
-                let seat = filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs);
+                let seat =
+                    filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, budget, &mut belongs);
                 let seat = seat.await;
                 belongs.note(record);
                 let seat = seat?;
+                if let Some(seat) = &seat {
+                    record.seat_with(seat.shared());
+                }
                 if fairness.is_some() {
                     timings.passed(Filter::PriorityAndFairness);
                 }
@@ -282,7 +288,9 @@ impl Chain {
                     deadline,
                     shutdown: config.shutdown.clone(),
                 };
-                binnacle_work::wait_behind_own_work().await;
+                if !health::is_path(&info.path) {
+                    binnacle_work::wait_behind_own_work().await;
+                }
                 let answer = config.links.dispatch(request, config.failure).await;
                 let answer = filters::work::judge(budget, &info, answer)?;
                 Ok(filters::authenticate::leave(leaves, answer))
@@ -311,7 +319,7 @@ impl Chain {
 /// The resources that a request holds while its answer is made.
 #[derive(Default)]
 pub(crate) struct Work {
-    seat: Option<Seat>,
+    pub(crate) seat: Option<HeldSeat>,
     making: Option<Making>,
     deadline: Option<Instant>,
     /// True for a long-running request.

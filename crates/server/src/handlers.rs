@@ -76,7 +76,7 @@ async fn relay(
 ) -> http::Response<Outgoing> {
     let (begun, begins) = tokio::sync::oneshot::channel();
     let (sender, frames) = mpsc::channel(1);
-    let task = Ending(workers.spawn(async move {
+    let task = async move {
         let (head, mut body) = chain.serve(request, connection).await.into_parts();
         let size = body.size_hint();
         if begun.send((head, size)).is_err() {
@@ -87,7 +87,8 @@ async fn relay(
                 return;
             }
         }
-    }));
+    };
+    let task = Ending(binnacle_work::spawn_on(workers, "relayed request", task));
     match begins.await {
         Ok((head, left)) => {
             http::Response::from_parts(head, Outgoing::Relayed(Relayed { frames, left, held: None, _task: task }))

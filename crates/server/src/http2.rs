@@ -80,7 +80,7 @@ where
             let (request, reply) = accepted?;
             let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
             let taken = connection.take();
-            tokio::spawn(answer(request, reply, handlers, info, connection, taken));
+            binnacle_work::spawn("HTTP/2 request", answer(request, reply, handlers, info, connection, taken));
         }
         Poll::Ready(Ok(()))
     }));

@@ -2,6 +2,7 @@
 //! serves the links that it is given.
 
 mod answer;
+mod canary;
 mod chain;
 mod compress;
 mod connections;
@@ -25,6 +26,7 @@ mod links;
 mod listener;
 mod meter;
 mod metrics;
+mod seats;
 mod server;
 mod slis;
 mod slow;
@@ -35,6 +37,7 @@ mod tracked;
 mod version;
 
 pub use answer::{FailureWriter, json_failure, plain_text};
+pub use canary::{Canary, CanaryTimes};
 pub use chain::{Chain, ChainConfig, ChainOptions};
 pub use connections::ConnectionLimits;
 pub use debug::{

@@ -206,7 +206,7 @@ async fn accept_all(tcp: &TcpListener, shared: &Arc<Shared>, connections: &Arc<C
             Ok((tcp, peer)) => {
                 rest = REST;
                 if let Some(slot) = connections.admit(origin(peer.ip())) {
-                    tokio::spawn(connection(shared.clone(), tcp, peer, slot));
+                    binnacle_work::spawn("new connection", connection(shared.clone(), tcp, peer, slot));
                 }
             }
             Err(error) => {
@@ -254,11 +254,12 @@ async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot:
     }
     // The socket moves from this runtime to the workers'.
     let Some(Ok(tcp)) = stream.get_mut().0.take().map(TcpStream::into_std) else { return };
-    workers.spawn(async move {
+    let served = async move {
         let Ok(tcp) = TcpStream::from_std(tcp) else { return };
         stream.get_mut().0.put(tcp);
         serve(shared, stream, ahead, peer, slot, None).await;
-    });
+    };
+    binnacle_work::spawn_on(&workers, "connection", served);
 }
 
 /// A connection after its handshake.

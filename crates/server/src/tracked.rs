@@ -15,6 +15,7 @@ use crate::compress::Gzip;
 use crate::filters;
 use crate::filters::audit::Ending;
 use crate::inflight::InFlight;
+use crate::seats::HeldSeat;
 
 /// It counts sent bytes, keeps the request's record open until all is sent, audits its end, and
 /// turns a panic while sending into the end of that one stream.
@@ -46,6 +47,7 @@ impl Tracked {
         if let Some(at) = self.handed.take() {
             self.record.took(Part::Write, at.elapsed());
         }
+        self.work.seat.iter().for_each(HeldSeat::taken);
     }
 
     /// Polls the next frame, uncompressed.
@@ -125,6 +127,7 @@ impl HttpBody for Tracked {
             this.record.add_response_bytes(data.len() as u64);
             this.inflight.sends(data.len() as u64);
             this.handed = Some(Instant::now());
+            this.work.seat.iter().for_each(HeldSeat::handed);
         }
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             this.work = Work::default();

@@ -11,7 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::https::{Client, Handshake};
 use crate::{FaultyDisk, PATIENCE, ShiftedClock, TempDir, program};
 
-/// A running server. Dropping it kills it and removes its files.
+/// The message of `binnacle_work` about a poll that took too long.
+const LONG_POLL: &str = "a worker was kept from other requests";
+
+/// A running server. Dropping it kills it and removes its files, and fails the test if its log has [`LONG_POLL`].
 pub struct Server {
     child: Child,
     arguments: Vec<String>,
@@ -120,6 +123,19 @@ impl Server {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         self.child.wait().unwrap();
+        self.assert_short_polls();
+    }
+
+    /// Fails if a poll kept one of the threads that serve requests from others for too long, which builds for tests
+    /// report in the log.
+    fn assert_short_polls(&self) {
+        let log = std::fs::read_to_string(self.temp.path().join("stderr")).unwrap_or_default();
+        let long: Vec<&str> = log.lines().filter(|line| line.contains(LONG_POLL)).take(20).collect();
+        if std::env::var_os("BINNACLE_ALLOW_LONG_POLLS").is_some() {
+            long.iter().for_each(|line| println!("{line}"));
+        } else if !std::thread::panicking() {
+            assert!(long.is_empty(), "work without charges in the budget:\n{}", long.join("\n"));
+        }
     }
 
     /// Sends SIGTERM, and returns the time until it ended successfully.
@@ -222,6 +238,7 @@ impl Drop for Server {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.assert_short_polls();
     }
 }
 

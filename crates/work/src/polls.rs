@@ -2,18 +2,29 @@
 //! when a worker is kept from other tasks for too long.
 
 use std::cell::OnceCell;
-use std::sync::Arc;
+use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::budget::WorkBudget;
 
 /// The work that a thread does at the moment.
-type Slot = Arc<Mutex<Option<(WorkBudget, Instant)>>>;
+#[derive(Clone)]
+pub(crate) struct Doing {
+    budget: WorkBudget,
+    since: Instant,
+    /// The time of the last charge that was accounted for.
+    charged: Instant,
+}
 
-static SLOTS: Mutex<Vec<std::sync::Weak<Mutex<Option<(WorkBudget, Instant)>>>>> = Mutex::new(Vec::new());
+type Slot = Arc<Mutex<Option<Doing>>>;
+
+static SLOTS: Mutex<Vec<Weak<Mutex<Option<Doing>>>>> = Mutex::new(Vec::new());
 
 thread_local! {
     static OWN: OnceCell<Slot> = const { OnceCell::new() };
@@ -23,6 +34,8 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct Busy {
     pub since: Instant,
+    /// The time of its last charge: a computation that is long, but not stuck, charges every few milliseconds.
+    pub charged: Instant,
     pub subject: String,
 }
 
@@ -31,46 +44,94 @@ pub fn busy() -> Vec<Busy> {
     let slots: Vec<Slot> = {
         let mut slots = SLOTS.lock();
         slots.retain(|slot| slot.strong_count() > 0);
-        slots.iter().filter_map(std::sync::Weak::upgrade).collect()
+        slots.iter().filter_map(Weak::upgrade).collect()
     };
-    let mut busy: Vec<Busy> = slots
-        .iter()
-        .filter_map(|slot| slot.lock().clone())
-        .map(|(budget, since)| Busy { since, subject: budget.describe() })
-        .collect();
+    let doing = slots.iter().filter_map(|slot| slot.lock().clone());
+    let mut busy: Vec<Busy> =
+        doing.map(|Doing { budget, since, charged }| Busy { since, charged, subject: budget.describe() }).collect();
     busy.sort_by_key(|busy| busy.since);
     busy
 }
 
-/// Replaces what this thread does, for [`busy`]. Returns what it did before.
-pub(crate) fn replace(work: Option<(WorkBudget, Instant)>) -> Option<(WorkBudget, Instant)> {
-    // A thread that ends has no slot any more, and does no work.
-    OWN.try_with(|own| {
+/// Notes that this thread begins work, for [`busy`]. Returns what it did before.
+pub(crate) fn begin(budget: &WorkBudget) -> Option<Doing> {
+    let now = Instant::now();
+    with_slot(|slot| slot.replace(Doing { budget: budget.clone(), since: now, charged: now })).flatten()
+}
+
+/// Notes that the work of this thread has ended and what it did before goes on.
+pub(crate) fn end(before: Option<Doing>) {
+    let before = before.map(|doing| Doing { charged: Instant::now(), ..doing });
+    with_slot(|slot| *slot = before);
+}
+
+/// Notes that the work of this thread was charged.
+pub(crate) fn charged(now: Instant) {
+    with_slot(|slot| {
+        if let Some(doing) = slot {
+            doing.charged = now;
+        }
+    });
+}
+
+/// A thread that ends has no slot any more, and does no work.
+fn with_slot<T>(change: impl FnOnce(&mut Option<Doing>) -> T) -> Option<T> {
+    let changed = OWN.try_with(|own| {
         let slot = own.get_or_init(|| {
             let slot = Slot::default();
             SLOTS.lock().push(Arc::downgrade(&slot));
             slot
         });
-        std::mem::replace(&mut *slot.lock(), work)
-    })
-    .ok()
-    .flatten()
+        change(&mut slot.lock())
+    });
+    changed.ok()
+}
+
+/// Spawns a task that has no budget of its own, such as a connection. Where polls are measured, its polls are, too;
+/// otherwise it is the same as [`tokio::spawn`].
+pub fn spawn<F>(name: &'static str, task: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    spawn_on(&Handle::current(), name, task)
+}
+
+/// As [`spawn`], on another runtime.
+pub fn spawn_on<F>(runtime: &Handle, name: &'static str, task: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    if is_measured() { runtime.spawn(observed(name, task)) } else { runtime.spawn(task) }
+}
+
+/// Runs a task without limits. The work of requests inside it counts for their budgets.
+fn observed<F: Future>(name: &'static str, task: F) -> impl Future<Output = F::Output> {
+    let (budget, mut task) = (WorkBudget::background(name), Box::pin(task));
+    poll_fn(move |cx| budget.enter(|| task.as_mut().poll(cx)))
 }
 
 /// The longest processor time of one poll on a worker, in nanoseconds.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 
-/// The processor time of a poll on a worker from which it is an error of the program. Code that is not optimized takes
-/// ten times longer or more.
-const MAX_POLL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 100 } else { 10 });
+/// The environment variable with the limit on the processor time of a poll, in milliseconds. It makes release builds
+/// measure polls, too.
+const VARIABLE: &str = "BINNACLE_MEASURE_POLLS";
+
+/// The processor time of a poll on a worker from which it is an error of the program; `None` if polls are not measured.
+/// Code that is not optimized takes ten times longer or more than 10 ms.
+static MAX_POLL: LazyLock<Option<Duration>> = LazyLock::new(|| {
+    let default = cfg!(debug_assertions).then_some(Duration::from_millis(100));
+    let asked = std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok());
+    asked.map(Duration::from_millis).or(default)
+});
 
 /// Returns the longest processor time that a poll has taken on a worker; zero unless polls are measured.
 pub fn longest_poll() -> Duration {
     Duration::from_nanos(LONGEST.load(Ordering::Relaxed))
 }
 
-/// Measures the processor time of a poll until it leaves the worker. Only in test builds, or where the environment
-/// asks for it: two system calls for each poll.
+/// Measures the processor time of a poll until it leaves the worker. Only in builds for tests, or where the environment
+/// asks for it: it takes two system calls for each poll.
 pub(crate) struct PollTimer(Option<Duration>);
 
 impl PollTimer {
@@ -87,7 +148,7 @@ impl PollTimer {
         let Some(began) = self.0.take() else { return };
         let used = processor_time().saturating_sub(began);
         LONGEST.fetch_max(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        if used > MAX_POLL {
+        if MAX_POLL.is_some_and(|most| used > most) {
             tracing::error!(
                 milliseconds = used.as_millis(),
                 subject = budget.describe(),
@@ -98,10 +159,7 @@ impl PollTimer {
 }
 
 fn is_measured() -> bool {
-    static ASKED: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
-        cfg!(debug_assertions) || std::env::var_os("BINNACLE_MEASURE_POLLS").is_some_and(|value| !value.is_empty())
-    });
-    *ASKED
+    MAX_POLL.is_some()
 }
 
 /// Returns the processor time of this thread: unlike the clock, it does not go on while the machine does other work.
@@ -113,4 +171,44 @@ fn processor_time() -> Duration {
     }
     #[cfg(not(unix))]
     Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scope::charge;
+
+    fn doing(subject: &str) -> Option<Busy> {
+        busy().into_iter().find(|busy| busy.subject.contains(subject))
+    }
+
+    #[test]
+    fn busy_work_is_named_until_it_ends() {
+        let (outer, inner) = (WorkBudget::background("outer of a test"), WorkBudget::background("inner of a test"));
+        outer.enter(|| {
+            let began = doing("outer of a test").expect("it is busy");
+            assert_eq!(began.since, began.charged);
+            inner.enter(|| {
+                assert!(doing("inner of a test").is_some() && doing("outer of a test").is_none());
+            });
+            let ended = doing("outer of a test").expect("it goes on");
+            assert!(ended.since == began.since && ended.charged > began.charged);
+            charge(1 << 20).expect("no limits");
+            assert!(doing("outer of a test").is_some_and(|busy| busy.charged > ended.charged));
+        });
+        assert!(doing("of a test").is_none());
+    }
+
+    #[tokio::test]
+    async fn polls_of_spawned_tasks_are_measured() {
+        let task = spawn("spawned by a test", async {
+            assert!(doing("spawned by a test").is_some());
+            let began = processor_time();
+            while processor_time() - began < Duration::from_millis(2) {
+                std::hint::spin_loop();
+            }
+        });
+        task.await.expect("no panic");
+        assert!(longest_poll() >= Duration::from_millis(2));
+    }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::budget::{Exceeded, WorkBudget, WorkLimits};
-use crate::polls::{self, PollTimer};
+use crate::polls::{self, Doing, PollTimer};
 use crate::turns::{BLOCKED, TURNS, Turn, Waiting};
 
 /// The time that a poll may take on a worker of the runtime before it leaves it to other tasks.
@@ -231,6 +231,7 @@ impl Current {
     fn spend(&mut self, steps: u64) -> Result<(), Exceeded> {
         self.budget.spend_steps(steps)?;
         let now = Instant::now();
+        polls::charged(now);
         if self.budget.is_late(now) {
             return Err(self.budget.exceed(Exceeded::Deadline));
         }
@@ -307,14 +308,14 @@ struct Entered {
     steps: u64,
     bytes: usize,
     /// Some if the thread was said to do this work.
-    was_busy: Option<Option<(WorkBudget, Instant)>>,
+    was_busy: Option<Option<Doing>>,
 }
 
 impl Entered {
     fn new(budget: &WorkBudget, turn: Option<Turn>) -> Self {
         let mut current = Current::new(budget.clone(), turn);
         // Parts are work of the same request.
-        let was_busy = budget.is_whole().then(|| polls::replace(Some((budget.clone(), Instant::now()))));
+        let was_busy = budget.is_whole().then(|| polls::begin(budget));
         LOCAL.with(|local| {
             let (mut previous, steps, bytes) = local.install(None);
             if let Some(outer) = &mut previous {
@@ -334,7 +335,7 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(was_busy) = self.was_busy.take() {
-            polls::replace(was_busy);
+            polls::end(was_busy);
         }
         LOCAL.with(|local| {
             let (current, steps, bytes) = local.install(None);

@@ -7,7 +7,7 @@ use binnacle_controlplane::Step;
 use binnacle_features::Features;
 use binnacle_flowcontrol::FlowControl;
 use binnacle_request::Shutdown;
-use binnacle_server::{Health, HealthMetrics, LogCheck, PingCheck, ShutdownCheck};
+use binnacle_server::{Canary, Health, HealthMetrics, LogCheck, ShutdownCheck};
 
 use super::apis::Access;
 use crate::encryption::AtRest;
@@ -19,6 +19,7 @@ use crate::upkeep::Upkeep;
 
 /// The components with health checks.
 pub(super) struct Checked<'a> {
+    pub(super) canary: &'a Arc<Canary>,
     pub(super) features: &'a Features,
     pub(super) stores: &'a Stores,
     pub(super) storage: &'a Storage,
@@ -37,7 +38,8 @@ pub(super) struct Checked<'a> {
 
 impl Checked<'_> {
     pub(super) fn health(self, metrics: Arc<HealthMetrics>) -> Health {
-        let health = Health::new(metrics).everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
+        let health = Health::new(metrics).alive(self.canary.alive()).ready(self.canary.ready());
+        let health = health.everywhere(Arc::new(LogCheck::default()));
         let health = health.alive(Arc::new(CertificateCheck(self.own_certificate.clone())));
         let mut health = self.stores.add_checks(health, self.storage);
         if let Some(at_rest) = self.at_rest {

@@ -1,7 +1,14 @@
 //! List: selectors, pages, versions.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use binnacle_meta::{FieldSelector, LabelSelector};
 use binnacle_registry::{ListOptions, Match};
+use binnacle_request::latency::working_for;
+use binnacle_request::{BoxFuture, Record, RequestSeat, WaitError};
+use binnacle_watchcache::BLOCK_TIMEOUT;
+use http::Method;
 
 use crate::support::{Cluster, context};
 
@@ -92,6 +99,43 @@ async fn tokens_and_versions() {
         match page(&cluster, &options).await {
             Ok((names, ..)) => assert_eq!(names.join(" "), want, "{about}"),
             Err(failure) => assert!(failure.starts_with(want), "{about}: {failure}"),
+        }
+    }
+}
+
+/// The seat of a caller that has too many waiting requests.
+struct Crowded;
+
+impl RequestSeat for Crowded {
+    fn pause(&self) -> Result<Option<Box<dyn Any + Send>>, WaitError> {
+        Err(WaitError::Crowded)
+    }
+
+    fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Such a caller gets the answer at once that others get after a wait.
+#[tokio::test(start_paused = true)]
+async fn versions_of_the_future_are_not_waited_for_without_end() {
+    let cluster = cluster().await;
+    let resource = cluster.resource(CONFIG_MAPS);
+    let future = 1000;
+    for (is_crowded, waits) in [(false, true), (true, false)] {
+        for version in [Match::NotOlderThan(future), Match::Exact(future)] {
+            let record = Record::open(Method::GET, "/".into(), None, None);
+            if is_crowded {
+                record.seat_with(Arc::new(Crowded));
+            }
+            let began = tokio::time::Instant::now();
+            let options = ListOptions { version, ..ListOptions::default() };
+            let listed = working_for(&record, page(&cluster, &options)).await;
+            let got = working_for(&record, resource.get(&context(), "a", version)).await.err().unwrap();
+            for message in [listed.unwrap_err(), format!("{} {}", got.code(), got.message())] {
+                assert!(message.starts_with("504 Timeout: Too large resource version: 1000, current: "), "{message}");
+            }
+            assert_eq!(began.elapsed() >= 2 * BLOCK_TIMEOUT, waits, "{version:?}");
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_flowcontrol::{FlowControl, Seat};
+use binnacle_flowcontrol::FlowControl;
 use binnacle_request::{FlowNames, Query, Record, RequestInfo, Response, User};
+use binnacle_work::WorkBudget;
 use http::StatusCode;
 use http::{HeaderName, HeaderValue};
 
 use crate::answer::Refusal;
+use crate::seats::HeldSeat;
 
 const SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
@@ -25,6 +27,7 @@ impl Belongs {
 }
 
 /// Waits for a seat, if the request needs one: streams to pods and nodes do not.
+#[expect(clippy::too_many_arguments, reason = "what the chain has found out, and the bounds of the wait")]
 pub(crate) async fn seat(
     control: Option<&Arc<FlowControl>>,
     info: &RequestInfo,
@@ -32,18 +35,20 @@ pub(crate) async fn seat(
     user: &User,
     deadline: Option<Instant>,
     longest: Duration,
+    budget: &WorkBudget,
     belongs: &mut Belongs,
-) -> Result<Option<Seat>, Refusal> {
+) -> Result<Option<HeldSeat>, Refusal> {
     let Some(control) = control else { return Ok(None) };
     if info.is_long_running() && info.verb != "watch" {
         return Ok(None);
     }
-    let patience = Instant::now() + longest / 4;
-    let patience = deadline.map_or(patience, |deadline| deadline.min(patience));
-    match control.admit(info, query, user, patience).await {
+    let until = Instant::now() + longest / 4;
+    let until = deadline.map_or(until, |deadline| deadline.min(until));
+    match control.admit(info, query, user, until).await {
         Ok(admitted) => {
             belongs.0 = Some(admitted.flow);
-            Ok(Some(admitted.seat))
+            let waiters = control.waiters().clone();
+            Ok(Some(HeldSeat::new(admitted.seat, waiters, budget.clone(), deadline, longest / 4)))
         }
         Err(rejected) => {
             belongs.0 = Some(rejected.flow);

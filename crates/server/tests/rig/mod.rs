@@ -8,15 +8,19 @@
 )]
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use binnacle_authn::{Anonymous, Authorities, FailFast, Union, X509};
 use binnacle_authz::AlwaysAllow;
-use binnacle_request::{Body, BoxError, BoxFuture, Link, Preferences, Request, RequestInfo, Response, ShutdownTrigger};
+use binnacle_flowcontrol::FlowControl;
+use binnacle_request::{
+    Body, BoxError, BoxFuture, Link, Preferences, Request, RequestInfo, Response, ShutdownTrigger, waiting,
+};
 use binnacle_server::{
-    Authentication, BoundPort, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, Health,
-    HealthMetrics, Links, Metrics, PingCheck, PortSharing, Server, Tls, TlsFiles, TlsSettings, json_failure,
+    Authentication, BoundPort, Canary, CanaryTimes, Chain, ChainConfig, ChainOptions, ConnectionLimits,
+    DefaultCertificate, Health, HealthMetrics, Links, Metrics, PingCheck, PortSharing, Server, Tls, TlsFiles,
+    TlsSettings, json_failure,
 };
 use binnacle_testkit::https::{Client, Handshake};
 use bytes::Bytes;
@@ -33,11 +37,15 @@ pub(crate) struct Options {
     pub request_timeout: Duration,
     /// A separate runtime for the listener.
     pub front: Option<Handle>,
+    /// The times of the supervision of the workers, which needs a separate runtime.
+    pub canary: Option<CanaryTimes>,
+    pub fairness: Option<Arc<FlowControl>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { limits: ConnectionLimits::default(), request_timeout: Duration::from_secs(60), front: None }
+        let (limits, request_timeout) = (ConnectionLimits::default(), Duration::from_secs(60));
+        Self { limits, request_timeout, front: None, canary: None, fairness: None }
     }
 }
 
@@ -45,6 +53,30 @@ impl Default for Options {
 pub(crate) struct TestLink {
     /// Notified when the slow request is being handled.
     pub slow: Arc<Notify>,
+    /// Ends requests that wait for it.
+    pub waited: Arc<Notify>,
+    pub freezer: Arc<Freezer>,
+}
+
+/// Blocks workers, as no handler should, until they are released.
+#[derive(Default)]
+pub(crate) struct Freezer {
+    released: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Freezer {
+    fn block(&self) {
+        let mut released = self.released.lock().unwrap();
+        while !*released {
+            released = self.changed.wait(released).unwrap();
+        }
+    }
+
+    pub(crate) fn release(&self) {
+        *self.released.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
 }
 
 impl Link for TestLink {
@@ -72,6 +104,14 @@ impl Link for TestLink {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     Response::new(Body::from("slow"))
                 }
+                _ if request.info.path == "/freeze" => {
+                    self.freezer.block();
+                    Response::new(Body::from("released"))
+                }
+                _ if request.info.path == "/wait" => match waiting(self.waited.notified()).await {
+                    Ok(()) => Response::new(Body::from("waited")),
+                    Err(error) => json_failure(&error.into(), &Preferences::default()),
+                },
                 // Blocks a worker, as no handler should.
                 _ if request.info.path == "/block" => {
                     std::thread::sleep(Duration::from_secs(3));
@@ -91,6 +131,10 @@ pub(crate) struct Running {
     pub stop: oneshot::Sender<()>,
     pub done: JoinHandle<()>,
     pub slow: Arc<Notify>,
+    /// Ends requests that wait for it.
+    pub waited: Arc<Notify>,
+    pub freezer: Arc<Freezer>,
+    pub canary: Option<Arc<Canary>>,
 }
 
 impl Running {
@@ -117,30 +161,38 @@ impl Running {
                 .unwrap(),
         );
         listener = listener.limits(options.limits);
-        if let Some(front) = options.front {
-            listener = listener.front(front);
+        if let Some(front) = &options.front {
+            listener = listener.front(front.clone());
         }
+        let front = options.front.as_ref();
+        let canary = options.canary.map(|times| Canary::start(&Handle::current(), front.unwrap(), times));
         let (trigger, shutdown) = ShutdownTrigger::new();
-        let health = Health::new(HealthMetrics::new().unwrap()).everywhere(Arc::new(PingCheck));
-        let slow = Arc::new(Notify::new());
+        let health = Health::new(HealthMetrics::new().unwrap());
+        let health = match &canary {
+            Some(canary) => health.alive(canary.alive()).ready(canary.ready()),
+            None => health.everywhere(Arc::new(PingCheck)),
+        };
+        let (slow, freezer) = (Arc::new(Notify::new()), Arc::new(Freezer::default()));
+        let waited = Arc::new(Notify::new());
+        let link = TestLink { slow: slow.clone(), waited: waited.clone(), freezer: freezer.clone() };
         let chain = Chain::new(ChainConfig {
             authentication: Authentication::by(Arc::new(FailFast(
                 Union::new(vec![Box::new(X509::new(authorities))]),
                 Anonymous::new(),
             ))),
             authorizer: Arc::new(AlwaysAllow),
-            links: Links::new(vec![Arc::new(health), Arc::new(TestLink { slow: slow.clone() })]),
+            links: Links::new(vec![Arc::new(health), Arc::new(link)]),
             failure: json_failure,
             metrics: Metrics::new().unwrap(),
             features: Arc::default(),
             shutdown,
             request_timeout: options.request_timeout,
-            options: ChainOptions::default(),
+            options: ChainOptions { fairness: options.fairness, ..ChainOptions::default() },
         });
         let (stop, stopped) = oneshot::channel::<()>();
         let server = Server::new(listener, Arc::new(chain), trigger);
         let done = tokio::spawn(server.run(async { drop(stopped.await) }));
-        Self { address, authority, issuer, stop, done, slow }
+        Self { address, authority, issuer, stop, done, slow, waited, freezer, canary }
     }
 
     pub(crate) fn handshake(&self) -> Handshake {

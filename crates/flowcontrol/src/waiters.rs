@@ -1,0 +1,131 @@
+//! Requests that wait for something other than a processor, and have given their seat back. They are bounded by caller,
+//! so that their connections and memory are too.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_meta::Text;
+use parking_lot::Mutex;
+
+/// The most requests that wait without a seat; further ones keep theirs.
+const TOTAL: usize = 1024;
+/// The part of them that one user may have; further ones are refused.
+const SHARE: usize = 64;
+/// As [`SHARE`], for a component of the cluster. Further ones of these keep their seat.
+const SYSTEM_SHARE: usize = 512;
+
+/// The requests that wait without a seat.
+#[derive(Debug, Default)]
+pub struct Waiters(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    total: usize,
+    by_caller: HashMap<Text, usize>,
+}
+
+/// The outcome of an attempt to wait without a seat.
+#[derive(Debug)]
+pub enum Entry {
+    Waits(Waiter),
+    /// The request waits with its seat.
+    KeepsSeat,
+    /// Too many requests of the caller wait already.
+    Refused,
+}
+
+/// A waiting request, until it is dropped.
+#[derive(Debug)]
+pub struct Waiter {
+    waiters: Arc<Waiters>,
+    caller: Text,
+}
+
+impl Waiters {
+    /// Adds a request of a caller. All service accounts of a namespace are one caller, since whoever may create one may
+    /// create many.
+    pub fn enter(self: &Arc<Self>, caller: &Text, is_system: bool) -> Entry {
+        let caller = namespace_of(caller).map_or_else(|| caller.clone(), Text::from);
+        let mut counts = self.0.lock();
+        let own = counts.by_caller.get(&caller).copied().unwrap_or(0);
+        match () {
+            () if is_system && own >= SYSTEM_SHARE => return Entry::KeepsSeat,
+            () if !is_system && own >= SHARE => return Entry::Refused,
+            () if counts.total >= TOTAL => return Entry::KeepsSeat,
+            () => {}
+        }
+        counts.total += 1;
+        counts.by_caller.insert(caller.clone(), own + 1);
+        Entry::Waits(Waiter { waiters: self.clone(), caller })
+    }
+}
+
+/// Returns the prefix of the names of a namespace's service accounts, if this is one of them.
+fn namespace_of(name: &str) -> Option<&str> {
+    let namespace = name.strip_prefix("system:serviceaccount:")?;
+    let end = namespace.find(':')?;
+    Some(&name[..name.len() - namespace.len() + end])
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut counts = self.waiters.0.lock();
+        counts.total -= 1;
+        if let Some(own) = counts.by_caller.get_mut(&self.caller) {
+            *own -= 1;
+            if *own == 0 {
+                counts.by_caller.remove(&self.caller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(waiters: &Arc<Waiters>, caller: &str, is_system: bool) -> Result<Waiter, bool> {
+        match waiters.enter(&caller.into(), is_system) {
+            Entry::Waits(waiter) => Ok(waiter),
+            Entry::KeepsSeat => Err(true),
+            Entry::Refused => Err(false),
+        }
+    }
+
+    #[test]
+    fn callers_have_a_share() {
+        let waiters = Arc::<Waiters>::default();
+        let mut held: Vec<_> = (0..SHARE).map(|_| enter(&waiters, "jane", false).expect("a share")).collect();
+        assert_eq!(enter(&waiters, "jane", false).err(), Some(false));
+        held.extend(enter(&waiters, "john", false));
+        held.pop();
+        held.pop();
+        held.extend(enter(&waiters, "jane", false));
+        assert_eq!(held.len(), SHARE);
+        drop(held);
+        assert!(waiters.0.lock().by_caller.is_empty());
+    }
+
+    #[test]
+    fn service_accounts_of_a_namespace_share() {
+        let waiters = Arc::<Waiters>::default();
+        let account = |n: usize| format!("system:serviceaccount:team:robot-{n}");
+        let held: Vec<_> = (0..SHARE).map(|n| enter(&waiters, &account(n), false).expect("a share")).collect();
+        assert_eq!(enter(&waiters, &account(SHARE), false).err(), Some(false));
+        assert!(enter(&waiters, "system:serviceaccount:team-2:robot", false).is_ok());
+        drop(held);
+    }
+
+    #[test]
+    fn the_rest_keep_their_seats() {
+        let waiters = Arc::<Waiters>::default();
+        let mut held: Vec<_> = (0..SYSTEM_SHARE).map(|_| enter(&waiters, "root", true).expect("a share")).collect();
+        assert_eq!(enter(&waiters, "root", true).err(), Some(true));
+        for n in 0..TOTAL - SYSTEM_SHARE {
+            held.push(enter(&waiters, &n.to_string(), false).expect("room"));
+        }
+        assert_eq!(enter(&waiters, "jane", false).err(), Some(true));
+        held.pop();
+        assert!(enter(&waiters, "jane", false).is_ok());
+    }
+}

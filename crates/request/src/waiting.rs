@@ -1,0 +1,175 @@
+//! Waits during which a request gives its seat back: for the rest of its body, or for a cache. Such a request needs no
+//! processor, and must not keep those waiting that do.
+
+use std::any::Any;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use binnacle_meta::Status;
+
+use crate::{BoxFuture, latency};
+
+/// The seat of a request among those that are served at a time.
+pub trait RequestSeat: Send + Sync {
+    /// Gives the seat back until [`RequestSeat::resume`]. Returns a value to hold during the wait, or `None` if the
+    /// request keeps its seat.
+    ///
+    /// # Errors
+    /// [`WaitError::Crowded`] if too many requests of the caller wait already.
+    fn pause(&self) -> Result<Option<Box<dyn Any + Send>>, WaitError>;
+
+    /// Waits for a seat again.
+    ///
+    /// # Errors
+    /// [`WaitError::Refused`] if there is none in time.
+    fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>>;
+}
+
+/// The reason why a request cannot wait. The client should try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WaitError {
+    #[error("too many requests of this user are waiting; please try again later")]
+    Crowded,
+    #[error("Too many requests, please try again later.")]
+    Refused {
+        /// Seconds.
+        retry_after: u32,
+    },
+}
+
+impl From<WaitError> for Status {
+    fn from(error: WaitError) -> Self {
+        let seconds = match error {
+            WaitError::Crowded => 1,
+            WaitError::Refused { retry_after } => retry_after,
+        };
+        Self::too_many_requests(error.to_string(), i32::try_from(seconds).unwrap_or(i32::MAX))
+    }
+}
+
+/// The length of a wait from which the seat is given back: most waits are shorter, and another queue would take longer.
+const BRIEF: Duration = Duration::from_millis(20);
+
+/// Waits for something other than a processor. The request has its seat again when this returns a value.
+///
+/// # Errors
+/// The request cannot wait, or cannot go on.
+pub async fn waiting<T>(work: impl Future<Output = T>) -> Result<T, WaitError> {
+    wait(work, |_| true).await
+}
+
+/// As [`waiting`], for a request that has nothing left to do after a failure but to report it: that needs no seat.
+///
+/// # Errors
+/// As [`waiting`].
+pub async fn waiting_unless_failed<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<Result<T, E>, WaitError> {
+    wait(work, Result::is_ok).await
+}
+
+async fn wait<T>(work: impl Future<Output = T>, goes_on: impl FnOnce(&T) -> bool) -> Result<T, WaitError> {
+    let mut work = pin!(work);
+    let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+    if let Poll::Ready(done) = first {
+        return Ok(done);
+    }
+    let Some(seat) = latency::current_seat() else { return Ok(work.await) };
+    if let Ok(done) = tokio::time::timeout(BRIEF, work.as_mut()).await {
+        return Ok(done);
+    }
+    let Some(paused) = seat.pause()? else { return Ok(work.await) };
+    let done = work.await;
+    drop(paused);
+    if goes_on(&done) {
+        seat.resume().await?;
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::Method;
+    use parking_lot::Mutex;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::Record;
+    use crate::latency::working_for;
+
+    /// A seat that notes what is done with it.
+    #[derive(Default)]
+    struct Noted {
+        calls: Arc<Mutex<Vec<&'static str>>>,
+        is_crowded: bool,
+    }
+
+    struct Paused(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Drop for Paused {
+        fn drop(&mut self) {
+            self.0.lock().push("waited");
+        }
+    }
+
+    impl RequestSeat for Noted {
+        fn pause(&self) -> Result<Option<Box<dyn Any + Send>>, WaitError> {
+            self.calls.lock().push("pause");
+            if self.is_crowded { Err(WaitError::Crowded) } else { Ok(Some(Box::new(Paused(self.calls.clone())))) }
+        }
+
+        fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>> {
+            self.calls.lock().push("resume");
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    /// Waits in a request, and returns the outcome and the calls.
+    async fn waited<E>(
+        seat: Noted,
+        work: impl Future<Output = Result<u8, E>>,
+    ) -> (Result<Result<u8, E>, WaitError>, Vec<&'static str>) {
+        let record = Record::open(Method::GET, "/".into(), None, None);
+        let calls = seat.calls.clone();
+        record.seat_with(Arc::new(seat));
+        let done = working_for(&record, waiting_unless_failed(work)).await;
+        let calls = calls.lock().clone();
+        (done, calls)
+    }
+
+    async fn later<T>(value: T) -> T {
+        tokio::time::sleep(2 * BRIEF).await;
+        value
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn gives_the_seat_back_in_long_waits() {
+        let all = ["pause", "waited", "resume"];
+        let (done, calls) = waited(Noted::default(), later(Ok::<_, ()>(1))).await;
+        assert_eq!((done, calls.as_slice()), (Ok(Ok(1)), &all[..]));
+        let (done, calls) = waited(Noted::default(), later(Err(()))).await;
+        assert_eq!((done, calls.as_slice()), (Ok(Err(())), &all[..2]));
+        let brief = async {
+            tokio::time::sleep(BRIEF / 2).await;
+            Ok::<_, ()>(1)
+        };
+        let (done, calls) = waited(Noted::default(), brief).await;
+        assert_eq!((done, calls.is_empty()), (Ok(Ok(1)), true));
+        let crowded = Noted { is_crowded: true, ..Noted::default() };
+        let (done, calls) = waited(crowded, later(Ok::<_, ()>(1))).await;
+        assert_eq!((done, calls.as_slice()), (Err(WaitError::Crowded), &all[..1]));
+        assert_eq!(waiting(later(1)).await, Ok(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_abandoned_wait_ends() {
+        let (_sender, receiver) = oneshot::channel::<()>();
+        let seat = Noted::default();
+        let calls = seat.calls.clone();
+        let work = waited(seat, async { receiver.await.map(|()| 1) });
+        assert!(tokio::time::timeout(10 * BRIEF, work).await.is_err());
+        assert_eq!(*calls.lock(), ["pause", "waited"]);
+    }
+}

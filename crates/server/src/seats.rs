@@ -1,0 +1,212 @@
+//! The seat of a request, which it gives back while it waits, and for good when its client does not read the answer.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use binnacle_flowcontrol::{Entry, Paused, Seat, Waiters};
+use binnacle_request::{BoxFuture, RequestSeat, WaitError};
+use binnacle_work::WorkBudget;
+use parking_lot::Mutex;
+
+/// The time after which a client that takes nothing of its answer does not read it.
+const UNREAD: Duration = Duration::from_secs(1);
+
+/// The seat of a request, until it is dropped.
+pub(crate) struct HeldSeat(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    waiters: Arc<Waiters>,
+    /// Its caller is whoever has authenticated, not the user that is impersonated.
+    budget: WorkBudget,
+    deadline: Option<Instant>,
+    /// The longest wait for a seat.
+    patience: Duration,
+    /// Grows when a piece of the answer is handed over to the connection, and when the next one is asked for: while it
+    /// is odd, the client has not taken everything.
+    handed: AtomicU64,
+}
+
+enum State {
+    Held(Seat),
+    Paused(Paused),
+    Gone,
+}
+
+impl HeldSeat {
+    pub(crate) fn new(
+        seat: Seat,
+        waiters: Arc<Waiters>,
+        budget: WorkBudget,
+        deadline: Option<Instant>,
+        patience: Duration,
+    ) -> Self {
+        let (state, handed) = (Mutex::new(State::Held(seat)), AtomicU64::new(0));
+        Self(Arc::new(Shared { state, waiters, budget, deadline, patience, handed }))
+    }
+
+    /// Returns the seat for those parts of the request that wait.
+    pub(crate) fn shared(&self) -> Arc<dyn RequestSeat> {
+        self.0.clone()
+    }
+
+    /// Notes that a piece of the answer was handed over.
+    pub(crate) fn handed(&self) {
+        self.0.handed.fetch_or(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the client has taken what was handed over.
+    pub(crate) fn taken(&self) {
+        if self.0.handed.load(Ordering::Relaxed) % 2 == 1 {
+            self.0.handed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives the seat back when the client does not read the answer, which is sent in pieces.
+    pub(crate) fn watch_reader(&self) {
+        tokio::spawn(watch_reader(Arc::downgrade(&self.0)));
+    }
+}
+
+impl Shared {
+    fn take_paused(&self) -> Option<Paused> {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, State::Gone) {
+            State::Paused(paused) => Some(paused),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for HeldSeat {
+    fn drop(&mut self) {
+        let seat = std::mem::replace(&mut *self.0.state.lock(), State::Gone);
+        drop(seat);
+    }
+}
+
+async fn watch_reader(seat: Weak<Shared>) {
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(UNREAD).await;
+        let Some(seat) = seat.upgrade() else { return };
+        let handed = seat.handed.load(Ordering::Relaxed);
+        if handed % 2 == 1 && handed == before {
+            let seat = std::mem::replace(&mut *seat.state.lock(), State::Gone);
+            return drop(seat);
+        }
+        before = handed;
+    }
+}
+
+impl RequestSeat for Shared {
+    fn pause(&self) -> Result<Option<Box<dyn Any + Send>>, WaitError> {
+        let mut state = self.state.lock();
+        if !matches!(&*state, State::Held(seat) if !seat.is_exempt()) {
+            return Ok(None);
+        }
+        let caller = self.budget.caller();
+        let waiter = match self.waiters.enter(&caller.name, caller.is_system) {
+            Entry::Waits(waiter) => waiter,
+            Entry::KeepsSeat => return Ok(None),
+            Entry::Refused => return Err(WaitError::Crowded),
+        };
+        *state = match std::mem::replace(&mut *state, State::Gone) {
+            State::Held(seat) => State::Paused(seat.pause()),
+            other => other,
+        };
+        Ok(Some(Box::new(waiter)))
+    }
+
+    fn resume(&self) -> BoxFuture<'_, Result<(), WaitError>> {
+        Box::pin(async {
+            let Some(paused) = self.take_paused() else { return Ok(()) };
+            let patience = Instant::now() + self.patience;
+            let until = self.deadline.map_or(patience, |deadline| deadline.min(patience));
+            let seat = paused.resume(until).await.map_err(|none| {
+                let retry_after = u32::try_from(none.retry_after).unwrap_or(1);
+                WaitError::Refused { retry_after }
+            })?;
+            *self.state.lock() = State::Held(seat);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_flowcontrol::{Admitted, FlowControl, RequestLimits};
+    use binnacle_metrics::Registry;
+    use binnacle_request::{Query, RequestInfo, User};
+    use binnacle_work::WorkLimits;
+    use http::Method;
+
+    use super::*;
+
+    /// Returns flow control with one seat for users.
+    fn control() -> Arc<FlowControl> {
+        let limits = RequestLimits { read_only: 1, mutating: 0 };
+        FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).expect("valid")
+    }
+
+    async fn seat(control: &FlowControl, groups: &[&str]) -> Option<HeldSeat> {
+        let query = Query::default();
+        let info = RequestInfo::parse(&Method::GET, "/api/v1/nodes/n", &query, "").expect("valid");
+        let user = User::new("jane", groups);
+        let Admitted { seat, .. } = control.admit(&info, &query, &user, Instant::now()).await.ok()?;
+        let budget = WorkBudget::new(WorkLimits::REQUEST);
+        Some(HeldSeat::new(seat, control.waiters().clone(), budget, None, Duration::ZERO))
+    }
+
+    #[tokio::test]
+    async fn a_waiting_request_has_no_seat() {
+        let control = control();
+        let first = seat(&control, &[]).await.expect("a free seat");
+        assert!(seat(&control, &[]).await.is_none());
+        let shared = first.shared();
+        let waiter = shared.pause().expect("few wait").expect("it had a seat");
+        assert!(shared.pause().expect("few wait").is_none());
+        let second = seat(&control, &[]).await.expect("the seat of the first");
+        drop(waiter);
+        assert_eq!(shared.resume().await, Err(WaitError::Refused { retry_after: 1 }));
+        assert!(shared.pause().expect("few wait").is_none());
+        let shared = second.shared();
+        let waiter = shared.pause().expect("few wait").expect("it had a seat");
+        drop(waiter);
+        assert_eq!(shared.resume().await, Ok(()));
+        assert!(seat(&control, &[]).await.is_none());
+        drop(second);
+        assert!(seat(&control, &[]).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn administrators_keep_their_seats() {
+        let control = control();
+        let seat = seat(&control, &[User::MASTERS]).await.expect("no limit");
+        assert!(seat.shared().pause().expect("no bound").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_read_has_no_seat() {
+        let control = control();
+        let first = seat(&control, &[]).await.expect("a free seat");
+        first.watch_reader();
+        for _ in 0..10 {
+            first.handed();
+            tokio::time::sleep(UNREAD / 2).await;
+            first.taken();
+            assert!(seat(&control, &[]).await.is_none());
+        }
+        // A pause of the server itself is not one of the client.
+        tokio::time::sleep(3 * UNREAD).await;
+        assert!(seat(&control, &[]).await.is_none());
+        first.handed();
+        tokio::time::sleep(3 * UNREAD).await;
+        assert!(seat(&control, &[]).await.is_some());
+    }
+}
