@@ -14,10 +14,10 @@ use tokio::sync::Mutex;
 
 use crate::outcome::Outcome;
 use crate::remote_command::{Session, Streams, hang_up};
-use crate::spdy::{Frame, Reader, Writer};
+use crate::spdy::{Flood, Frame, Reader, Writer};
 use crate::target::Target;
 use crate::upgrade::take_over;
-use crate::websocket::{self, Incoming, Outgoing};
+use crate::websocket::{self, Content, Incoming, Outgoing};
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -65,7 +65,7 @@ pub fn translate(
         }
     };
     take_over(&mut request, move |client, shutdown| async move {
-        let (outgoing, incoming) = websocket::open(client).await;
+        let (outgoing, incoming) = websocket::open(client, Content::Channels).await;
         let client = Client { outgoing, incoming, early: VecDeque::new() };
         let outcome = client.serve(&target, &path_and_query, streams, &shutdown).await;
         ended(outcome.map_or(500, |outcome| outcome.code()));
@@ -182,6 +182,7 @@ async fn to_client(
 ) -> Option<Outcome> {
     let mut error = Vec::new();
     let mut open: Vec<u32> = [Some(ids.error), ids.stdout, ids.stderr].into_iter().flatten().collect();
+    let mut flood = Flood::default();
     while !open.is_empty() {
         let frame = match kubelet.next().await {
             Ok(Some(frame)) => frame,
@@ -189,6 +190,10 @@ async fn to_client(
             Ok(None) => return Some(cut_off(&error, version)),
         };
         alive.notify_one();
+        match &frame {
+            Frame::Data { stream, data, .. } if ids.channel(*stream).is_some() && !data.is_empty() => flood.useful(),
+            _ => flood.useless().await,
+        }
         match frame {
             Frame::Data { stream, fin, data } => {
                 if stream == ids.error {
