@@ -196,3 +196,28 @@ pub fn parse_key_set(json: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
     let signs = |jwk: &&Value| jwk["use"].as_str().is_none_or(|purpose| purpose.is_empty() || purpose == "sig");
     Ok(keys.iter().filter(signs).take(MAX_KEYS).filter_map(|jwk| PublicKey::from_jwk(jwk).ok()).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rsa(modulus: usize, exponent: &[u8]) -> PublicKey {
+        PublicKey::rsa(&vec![0xff; modulus], exponent).expect("a key")
+    }
+
+    /// A key set may have the keys that take the most work.
+    #[test]
+    fn work_of_keys_is_known_and_bounded() {
+        let usual = [1, 0, 1];
+        let steps = [256, 512, 1024].map(|bytes| rsa(bytes, &usual).steps());
+        assert!(steps.is_sorted() && steps[0] < 10_000, "{steps:?}");
+        let worst = rsa(1024, &[0xff; 5]).steps();
+        assert!(worst > steps[2] && worst < 500_000, "{worst}");
+        // Larger keys are refused without work.
+        assert_eq!(rsa(100_000, &[0xff; 100_000]).steps(), rsa(1024, &[0xff; 5]).steps());
+        let text = BASE64_URL_SAFE_NO_PAD.encode([0xff; 256]);
+        let keys = vec![json!({"kty": "RSA", "n": text, "e": "AQAB"}); 1000];
+        let set = json!({ "keys": keys }).to_string();
+        assert_eq!(parse_key_set(set.as_bytes()).expect("a set").len(), 100);
+    }
+}

@@ -251,9 +251,8 @@ mod tests {
     #[test]
     fn long_chains_are_removed_at_once() {
         const LENGTH: usize = 100_000;
-        let mut definitions: Map<String, Value> = (0..LENGTH)
-            .map(|at| (format!("D{at}"), json!({"$ref": format!("#/definitions/D{}", at + 1)})))
-            .collect();
+        let mut definitions: Map<String, Value> =
+            (0..LENGTH).map(|at| (format!("D{at}"), json!({"$ref": format!("#/definitions/D{}", at + 1)}))).collect();
         definitions.insert("Cycle".to_owned(), json!({"x": {"$ref": "#/definitions/Cycle"}}));
         let mut document = json!({
             "paths": {

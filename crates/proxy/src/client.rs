@@ -76,7 +76,7 @@ pub(crate) async fn exchange(
     meter.watch(&mut request);
     let mut span = trace::begin_request(&method, || target.url(&asked.to_string()), request.headers_mut());
     let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-    meter.answered();
+    meter.expect_body();
     let response = go_client::accepted(response)?;
     if let Some(span) = &mut span {
         span.answered(response.status().as_u16());

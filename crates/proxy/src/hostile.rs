@@ -75,16 +75,34 @@ fn endless() -> Vec<(&'static str, &'static [u8], Vec<u8>, u64, &'static str)> {
     let headers = "server response headers exceeded";
     vec![
         ("digits of a chunk size", CHUNKED, b"0".to_vec(), BODY, non_data),
-        ("spaces after a chunk size", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1", b" ".to_vec(), BODY, non_data),
+        (
+            "spaces after a chunk size",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1",
+            b" ".to_vec(),
+            BODY,
+            non_data,
+        ),
         ("digits before each byte", CHUNKED, zeros_before_each_byte, 2 * BODY, non_data),
-        ("extensions", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x".to_vec(), BODY, "extensions over limit"),
+        (
+            "extensions",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+            b"x".to_vec(),
+            BODY,
+            "extensions over limit",
+        ),
         ("extensions of each chunk", CHUNKED, b"1;xxxxxxxxxxxxxxxx\r\nx\r\n".to_vec(), BODY, "extensions over limit"),
-        ("trailers", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n".to_vec(), BODY, "over limit"),
+        (
+            "trailers",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+            b"a: b\r\n".to_vec(),
+            BODY,
+            "trailers",
+        ),
         ("informational responses", b"", b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), HEAD, headers),
         ("early hints", b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n".to_vec(), HEAD, headers),
         ("a long header", b"HTTP/1.1 200 OK\r\nX: ", b"x".to_vec(), HEAD, "message head is too large"),
-        ("many headers", b"HTTP/1.1 200 OK\r\n", b"X: y\r\n".to_vec(), HEAD, "too many headers"),
-        ("empty lines", b"", b"\r\n".to_vec(), HEAD, "headers"),
+        ("many headers", b"HTTP/1.1 200 OK\r\n", b"X: y\r\n".to_vec(), HEAD, "head is too large"),
+        ("empty lines", b"", b"\r\n".to_vec(), HEAD, "head"),
     ]
 }
 

@@ -18,9 +18,9 @@ use tokio::time::{Sleep, sleep};
 
 use crate::client::MAX_HEAD_BYTES;
 
-/// The most bytes that are read at once.
+/// The most bytes that are read at once into a large buffer.
 const SLICE: usize = 16 << 10;
-/// The bytes after which other tasks have their turn. Reads count as [`READ`] bytes at least.
+/// The bytes after which other tasks have their turn, and the most that are read at once. Reads count as [`READ`] bytes at least.
 const TURN: usize = 32 << 10;
 const READ: usize = 512;
 
@@ -34,7 +34,7 @@ const FOR_PIECE: u64 = 512;
 const FOR_BYTE: u64 = 64;
 /// The written bytes that allow one more byte on a shared connection: the peer acknowledges data, and this server pings,
 /// which must not pay for more pings.
-const WRITTEN: u64 = 2;
+const WRITTEN: u64 = 4;
 /// The informational responses that a server may send before the final one.
 const INFORMATIONAL: u32 = 1000;
 
@@ -82,26 +82,26 @@ impl Meter {
         self.0.is_shared.store(true, Ordering::Relaxed);
     }
 
-    /// The next bytes are the head of an answer.
-    pub fn expect_answer(&self) {
+    /// The next bytes are the head of a message.
+    pub fn expect_head(&self) {
         self.0.is_in_body.store(false, Ordering::Relaxed);
         self.0.informational.store(0, Ordering::Relaxed);
         self.allow(BEFORE_HEAD);
     }
 
-    /// The head of an answer has arrived.
-    pub fn answered(&self) {
+    /// The head of a message has arrived.
+    pub fn expect_body(&self) {
         self.0.is_in_body.store(true, Ordering::Relaxed);
         self.allow(BESIDES);
     }
 
-    /// Data of an answer has arrived.
+    /// Data of a body has arrived.
     pub fn delivered(&self, bytes: usize) {
         self.0.allowed.fetch_add(FOR_PIECE + FOR_BYTE * bytes as u64, Ordering::Relaxed);
     }
 
     /// The connection has another protocol from now on.
-    pub(crate) fn upgraded(&self) {
+    pub fn upgraded(&self) {
         self.0.allowed.store(u64::MAX / 2, Ordering::Relaxed);
     }
 
@@ -181,15 +181,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
             return Poll::Pending;
         }
         ready!(this.poll_allowed(cx))?;
-        let slice = buf.remaining().min(SLICE);
-        let mut part = ReadBuf::new(buf.initialize_unfilled_to(slice));
-        let polled = Pin::new(&mut this.stream).poll_read(cx, &mut part);
-        let read = part.filled().len();
+        let before = buf.filled().len();
+        // A part of a buffer must be cleared first, which is only worth it for large ones.
+        let polled = if buf.remaining() <= TURN {
+            Pin::new(&mut this.stream).poll_read(cx, buf)
+        } else {
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(SLICE));
+            let polled = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+            let read = part.filled().len();
+            buf.advance(read);
+            polled
+        };
         if polled.is_pending() {
             this.in_turn = 0;
             return Poll::Pending;
         }
-        buf.advance(read);
+        let read = buf.filled().len() - before;
         this.in_turn += read.max(READ);
         this.meter.0.read.fetch_add(read as u64, Ordering::Relaxed);
         polled
@@ -297,7 +304,7 @@ mod tests {
         let head = "net/http: server response headers exceeded 1048576 bytes; aborted";
         assert_eq!(read_on(&mut stream).await, (TURN, head.to_owned()));
         assert_eq!(meter.read(), BEFORE_HEAD);
-        meter.answered();
+        meter.expect_body();
         let body = "chunked encoding contains too much non-data";
         assert_eq!(read_on(&mut stream).await, (TURN, body.to_owned()));
         assert_eq!(meter.read(), BEFORE_HEAD + BESIDES);
@@ -306,7 +313,7 @@ mod tests {
         read_on(&mut stream).await;
         let more = meter.read() - BEFORE_HEAD - BESIDES;
         assert!((FOR_PIECE + 1000 * FOR_BYTE..=FOR_PIECE + 1000 * FOR_BYTE + SLICE as u64).contains(&more), "{more}");
-        meter.expect_answer();
+        meter.expect_head();
         assert_eq!(read_on(&mut stream).await.1, head);
         meter.upgraded();
         stream.read_exact(&mut vec![0; 8 << 20]).await.expect("no limit");
@@ -338,7 +345,7 @@ mod tests {
         assert!(!meter.is_exceeded());
         meter.0.informational.store(INFORMATIONAL + 1, Ordering::Relaxed);
         assert!(meter.is_exceeded());
-        meter.expect_answer();
+        meter.expect_head();
         assert!(!meter.is_exceeded());
     }
 }

@@ -210,15 +210,15 @@ impl Pool {
                 complete_uri(&mut request, address);
                 let answer = stream.0.sender.try_send_request(request).await.map_err(failed)?;
                 let meter = stream.0.meter.clone();
-                meter.answered();
+                meter.expect_body();
                 Ok(answer.map(|body| PooledBody { body, meter, kept: Some(Kept::Stream { _stream: stream }) }))
             }
             Connection::Single { mut connection, .. } => {
                 let meter = connection.meter.clone();
-                meter.expect_answer();
+                meter.expect_head();
                 meter.watch(&mut request);
                 let answer = connection.sender.try_send_request(request).await.map_err(failed)?;
-                meter.answered();
+                meter.expect_body();
                 let upgrades = answer.status() == http::StatusCode::SWITCHING_PROTOCOLS;
                 // After an answer in HTTP/1.0, hyper would send all requests of this connection in that version.
                 let pool = (answer.version() == http::Version::HTTP_11).then(|| self.clone());
@@ -371,13 +371,14 @@ impl Host {
 }
 
 async fn dial(target: &Target) -> Result<Dialed, DialError> {
-    let Connected { stream, meter, is_multiplexed, flaws } = target.dial().await.map_err(|error| match error.text.as_str() {
-        // The message of Go's HTTP client, which checks the first bytes: most likely the server has no TLS.
-        "tls: first record does not look like a TLS handshake" => {
-            DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
-        }
-        _ => error,
-    })?;
+    let Connected { stream, meter, is_multiplexed, flaws } =
+        target.dial().await.map_err(|error| match error.text.as_str() {
+            // The message of Go's HTTP client, which checks the first bytes: most likely the server has no TLS.
+            "tls: first record does not look like a TLS handshake" => {
+                DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
+            }
+            _ => error,
+        })?;
     let failed = |error: hyper::Error| DialError { text: error.to_string(), unverified: false };
     if is_multiplexed {
         let mut builder = http2::Builder::new(TokioExecutor::new());

@@ -162,7 +162,8 @@ async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
     while held < MAX_EARLY {
         match websocket::receive(incoming).await {
             Some(message) => {
-                held += message.len();
+                // Empty messages take memory too.
+                held += size_of::<Bytes>() + message.len();
                 early.push_back(message);
             }
             None => return,
@@ -351,6 +352,28 @@ mod tests {
         ] {
             let got = resized(&mut pending, piece.as_bytes());
             assert_eq!(got.as_deref(), want.map(str::as_bytes), "{piece}");
+        }
+    }
+
+    #[tokio::test]
+    async fn early_messages_are_bounded() {
+        use tokio::io::AsyncWriteExt;
+
+        for payload in [0, 100] {
+            let (near, mut far) = tokio::io::duplex(4 << 20);
+            let frame = [&[0x82, 0x80 | payload, 0, 0, 0, 0][..], &vec![0; payload.into()]].concat();
+            far.write_all(&frame.repeat(10_000)).await.expect("room");
+            let (_outgoing, mut incoming) = websocket::open(Box::new(near), Content::Channels).await;
+            let mut early = VecDeque::new();
+            {
+                let mut gone = std::pin::pin!(gone(&mut incoming, &mut early));
+                for _ in 0..1000 {
+                    assert!(futures::poll!(gone.as_mut()).is_pending());
+                    tokio::task::yield_now().await;
+                }
+            }
+            let held: usize = early.iter().map(|message: &Bytes| size_of::<Bytes>() + message.len()).sum();
+            assert!((MAX_EARLY..2 * MAX_EARLY).contains(&held), "{held}");
         }
     }
 

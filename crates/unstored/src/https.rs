@@ -47,7 +47,8 @@ async fn ask(host: &str, port: u16, path: &str) -> Result<Answer, String> {
     let tcp = TcpStream::connect(&address).await.map_err(dial)?;
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     let connector = TlsConnector::from(config()?);
-    let stream = connector.connect(name, Metered::new(tcp, Meter::default())).await.map_err(|error| error.to_string())?;
+    let stream =
+        connector.connect(name, Metered::new(tcp, Meter::default())).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let request = Request::get(path)
         .header("Host", &address)

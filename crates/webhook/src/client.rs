@@ -283,7 +283,7 @@ fn with_timeout(url: &Uri, timeout: Duration) -> Result<Uri, TargetError> {
 async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let (parts, body) = response.into_parts();
     let meter = parts.extensions.get::<Meter>().cloned().unwrap_or_else(Meter::unlimited);
-    meter.answered();
+    meter.expect_body();
     let held = Held::new();
     let body = body.map_frame(|frame| {
         meter.delivered(frame.data_ref().map_or(0, Bytes::len));
@@ -291,7 +291,7 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     });
     let body = Limited::new(body, MAX_ANSWER);
     let body = collect(body, &held).await;
-    meter.expect_answer();
+    meter.expect_head();
     let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
         let why = if error.is::<LengthLimitError>() { error.to_string() } else { root(&*error) };
         let why = if why == "EOF" { "unexpected EOF" } else { &why };

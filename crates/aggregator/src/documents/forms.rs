@@ -386,7 +386,10 @@ mod tests {
         for body in [
             format!("{{\"items\":[{}]}}", many("{}", 1_000_000)),
             format!("{{\"items\":[{{\"versions\":[{{\"resources\":[{}]}}]}}]}}", many("{}", 500_000)),
-            format!("{{\"items\":[{{\"versions\":[{{\"resources\":[{{\"verbs\":[{}]}}]}}]}}]}}", many("\"\"", 1_000_000)),
+            format!(
+                "{{\"items\":[{{\"versions\":[{{\"resources\":[{{\"verbs\":[{}]}}]}}]}}]}}",
+                many("\"\"", 1_000_000)
+            ),
         ] {
             let error = parse_aggregated(body.as_bytes()).expect_err("too large");
             assert!(error.starts_with(refused), "{error}");

@@ -365,7 +365,10 @@ mod tests {
         trailing.extend_from_slice(b"more");
         let mut damaged = whole;
         damaged[12] ^= 0xff;
-        for (packed, want) in [(trailing, "failed to write whole buffer"), (damaged, "corrupt gzip stream does not have a matching checksum")] {
+        for (packed, want) in [
+            (trailing, "failed to write whole buffer"),
+            (damaged, "corrupt gzip stream does not have a matching checksum"),
+        ] {
             let error = page(Body::from(packed), "gzip").into_body().read(10_000).await.unwrap_err();
             assert_eq!(error.to_string(), want);
         }

@@ -281,7 +281,8 @@ mod tests {
             let mask = head.mask.expect("a mask");
             got.advance(at);
             let payload = got.split_to(head.length as usize);
-            frames.push((head.first, payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()));
+            frames
+                .push((head.first, payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()));
         }
         (frames, most)
     }
@@ -289,7 +290,8 @@ mod tests {
     #[test]
     fn short_messages_are_unchanged() {
         let close = [0x88, 0x80, 0, 0, 0, 0];
-        let sent = [frame(FIN | BINARY, b"\x00hello"), frame(FIN | TEXT, b"text"), frame(0x89, b"ping"), close.to_vec()];
+        let sent =
+            [frame(FIN | BINARY, b"\x00hello"), frame(FIN | TEXT, b"text"), frame(0x89, b"ping"), close.to_vec()];
         let sent = sent.concat();
         for content in [Content::Channels, Content::Bytes, Content::Ignored] {
             for slice in [1, 3, sent.len()] {
