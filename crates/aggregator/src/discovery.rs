@@ -19,18 +19,28 @@ pub(crate) struct Merged {
 }
 
 impl Inner {
+    /// Returns the generations of other servers' resources, and this server's own resources.
+    fn sources(&self) -> ([u64; 2], Arc<Served>) {
+        let generation = [self.generation.load(Ordering::Acquire), self.peers.get().map_or(0, Peers::generation)];
+        (generation, self.catalog.snapshot().served().clone())
+    }
+
+    /// Returns the discovery documents if they are up to date.
+    pub(crate) fn known_discovery(&self) -> Option<Arc<Discovery>> {
+        let (generation, own) = self.sources();
+        let known = self.merged.load();
+        let known = known.as_ref().filter(|known| known.generation == generation && Arc::ptr_eq(&known.own, &own));
+        known.map(|known| known.discovery.clone())
+    }
+
     /// Returns the discovery documents of this server and others, which are kept until their resources change.
     pub(crate) fn discovery(&self) -> Arc<Discovery> {
-        // Read first, so that a concurrent change is noticed the next time.
-        let peers = self.peers.get();
-        let generation = [self.generation.load(Ordering::Acquire), peers.map_or(0, Peers::generation)];
-        let own = self.catalog.snapshot().served().clone();
-        if let Some(known) = &*self.merged.load()
-            && known.generation == generation
-            && Arc::ptr_eq(&known.own, &own)
-        {
-            return known.discovery.clone();
+        if let Some(known) = self.known_discovery() {
+            return known;
         }
+        // Read first, so that a concurrent change is noticed the next time.
+        let (generation, own) = self.sources();
+        let peers = self.peers.get();
         let registry = self.registry.load_full();
         let mut served = own.clone();
         for (name, document) in self.documents.all() {

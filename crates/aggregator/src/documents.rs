@@ -30,7 +30,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const RETRY: Duration = Duration::from_millis(500);
 pub(crate) const REFRESH: Duration = Duration::from_secs(60);
 /// The maximum size of a document. The aggregated document of a server with a thousand resources has about 1 MB.
-pub(crate) const LIMIT: usize = 16 << 20;
+pub(crate) const LIMIT: usize = 10 << 20;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -195,10 +195,12 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
     let question = Question { path: &path, accept: "application/json", if_none_match: "", user: &user, ..question };
     let answer = fetch(remote, &question).await.map_err(|error| error.to_string())?;
     if answer.code != 200 {
-        let body: String = String::from_utf8_lossy(&answer.body).chars().take(512).collect();
+        let shown = &answer.body[..answer.body.len().min(2048)];
+        let body: String = String::from_utf8_lossy(shown).chars().take(512).collect();
         return Err(format!("failed to download legacy discovery for {path}: {} {body}", answer.code));
     }
-    parse_legacy(&answer.body).map(Arc::from)
+    let parsed = tokio::task::spawn_blocking(move || parse_legacy(&answer.body)).await;
+    parsed.map_err(|error| error.to_string())?.map(Arc::from)
 }
 
 fn by_version(groups: Vec<DiscoveredGroup>) -> VersionResources {

@@ -44,7 +44,17 @@ impl Aggregator {
         if let Some(remote) = remote.or_else(|| self.documented_by(&request.info.path)) {
             return self.0.proxy(request, &remote).await;
         }
-        let discovery = self.0.discovery();
+        let discovery = match self.0.known_discovery() {
+            Some(known) => known,
+            // The documents of other servers may be large.
+            None => {
+                let aggregator = self.clone();
+                match tokio::task::spawn_blocking(move || aggregator.0.discovery()).await {
+                    Ok(discovery) => discovery,
+                    Err(_) => self.0.discovery(),
+                }
+            }
+        };
         discovery_response(&request, &discovery).unwrap_or_else(not_found)
     }
 }

@@ -11,6 +11,7 @@ use binnacle_openapi::{Made, Others, converted, keep_paths};
 use binnacle_request::User;
 use binnacle_schema::Limits;
 use binnacle_scheme::Served;
+use binnacle_work::{WorkLimits, limited};
 use bytes::Bytes;
 use http::header::ETAG;
 use parking_lot::Mutex;
@@ -26,9 +27,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The first and the longest pause after a failure; the longest is also the period after a success.
 const RETRY: Duration = Duration::from_secs(1);
 const REFRESH: Duration = Duration::from_secs(60);
-/// The maximum sizes of the documents.
-const INDEX_LIMIT: usize = 4 << 20;
+/// The maximum sizes of the documents. An index with a thousand group versions has 100 KB.
+const INDEX_LIMIT: usize = 1 << 20;
 const V2_LIMIT: usize = 32 << 20;
+
+/// The maximum number of values in a document. That of Kubernetes itself has 150,000.
+const MAX_VALUES: usize = 1_500_000;
+/// The limits of making a document of version 3.
+const CONVERSION: WorkLimits = WorkLimits { steps: 100_000_000, memory: 128 << 20 };
 
 const V3: &str = "/openapi/v3";
 
@@ -210,15 +216,12 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
         Ok(answer) if answer.code == 200 => {
             let etag = answer.header(ETAG).to_owned();
             let prefix = format!("/apis/{}/{}/", remote.group, remote.version);
+            let known = spec.v2.take();
             let parse = move || {
-                let mut document: Value = serde_json::from_slice(&answer.body).ok()?;
-                keep_paths(&mut document, &prefix);
-                Some(document)
+                let document = parse_v2(&answer.body, &prefix);
+                if document.is_some() && known.as_deref() == document.as_ref() { known } else { document.map(Arc::new) }
             };
-            let document = tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?;
-            if document.is_none() || spec.v2.as_deref() != document.as_ref() {
-                spec.v2 = document.map(Arc::new);
-            }
+            spec.v2 = tokio::task::spawn_blocking(parse).await.map_err(|error| error.to_string())?;
             spec.v2_etag = etag;
         }
         Ok(answer) if answer.code == 304 => {}
@@ -226,8 +229,28 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
         _ => {}
     }
     let name = format!("apis/{}/{}", remote.group, remote.version);
-    spec.made = spec.v2.as_deref().filter(|_| has_none).map(|v2| (name, Arc::new(Made::new(&converted(v2)))));
+    spec.made = match spec.v2.clone().filter(|_| has_none) {
+        Some(v2) => {
+            let make = move || limited(CONVERSION, || Made::new(&converted(&v2)));
+            let made = tokio::task::spawn_blocking(make).await.map_err(|error| error.to_string())?;
+            Some((name, Arc::new(made.map_err(|exceeded| exceeded.to_string())?)))
+        }
+        None => None,
+    };
     Ok(spec)
+}
+
+/// Parses a document of version 2, without the paths of other versions.
+fn parse_v2(body: &[u8], prefix: &str) -> Option<Value> {
+    // Texts have some of these characters too.
+    let values = body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+    if values > MAX_VALUES {
+        tracing::warn!(values, "the OpenAPI document of another server is too large");
+        return None;
+    }
+    let mut document: Value = serde_json::from_slice(body).ok()?;
+    keep_paths(&mut document, prefix);
+    Some(document)
 }
 
 /// Parses an index, and returns the documents of the APIService's group: those of its version, and of versions that

@@ -1,9 +1,11 @@
 //! The traits of authenticators: for requests, and for tokens alone.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, ConnectionInfo, User};
+use binnacle_work::pace;
 use http::HeaderMap;
 
 /// The parts of a request that can prove who sent it.
@@ -100,6 +102,14 @@ impl AuthnError {
 
 /// Returns the texts of `first` that are also in `second`.
 pub(crate) fn intersection(first: &[Text], second: &[Text]) -> Vec<Text> {
+    // A token may name thousands of audiences, and so may a review of it.
+    const FEW: usize = 64;
+    const STEPS_PER_TEXT: usize = 10;
+    if first.len().saturating_mul(second.len()) <= FEW {
+        return first.iter().filter(|text| second.contains(text)).cloned().collect();
+    }
+    pace(((first.len() + second.len()) * STEPS_PER_TEXT) as u64);
+    let second: HashSet<&Text> = second.iter().collect();
     first.iter().filter(|text| second.contains(text)).cloned().collect()
 }
 
@@ -110,4 +120,21 @@ pub(crate) fn authenticated(mut user: User) -> Arc<User> {
         user.groups.push(Text::new_static(User::AUTHENTICATED));
     }
     Arc::new(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_work::{WorkBudget, WorkLimits};
+
+    use super::*;
+
+    #[test]
+    fn intersections_of_long_lists_take_one_walk_of_each() {
+        let texts = |range: std::ops::Range<u32>| range.map(|n| Text::from(n.to_string())).collect::<Vec<_>>();
+        assert_eq!(intersection(&texts(0..5), &texts(3..8)), texts(3..5));
+        let budget = WorkBudget::new(WorkLimits::REQUEST);
+        let common = budget.enter(|| intersection(&texts(0..50_000), &texts(49_000..100_000)));
+        assert_eq!(common, texts(49_000..50_000));
+        assert!((1_000_000..2_000_000).contains(&budget.steps()), "{}", budget.steps());
+    }
 }

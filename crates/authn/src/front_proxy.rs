@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, User, decode_path};
+use binnacle_work::pace;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::authenticator::authenticated;
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
+
+/// The work for each header that may name a group or be extra.
+const STEPS_PER_HEADER: u64 = 10;
 
 /// The values of the `--requestheader-...` flags. Header names are in lower case.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +50,7 @@ impl FrontProxy {
         if name.is_empty() {
             return Ok(None);
         }
+        pace((headers.len() * (1 + self.options.extra_prefixes.len())) as u64 * STEPS_PER_HEADER);
         let uid = first(headers, &self.options.uid_headers);
         let groups = self.options.group_headers.iter().flat_map(|name| headers.get_all(name.as_str()));
         let groups = groups.map(text).filter(|group| !group.is_empty()).collect();

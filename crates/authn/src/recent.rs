@@ -4,23 +4,35 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Keeps at least the last `size` entries that were put in, and at most twice as many: the older half is dropped as a
-/// whole when the younger is full.
+/// whole when the younger is full. A large entry counts as several.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     size: usize,
+    /// The number that the entries of the younger half count as.
+    filled: usize,
 }
+
+/// The bytes that count as one entry.
+const ENTRY: usize = 2048;
 
 impl<K: Hash + Eq, V: Clone> Recent<K, V> {
     pub fn new(size: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), size }
+        Self { young: HashMap::new(), old: HashMap::new(), size, filled: 0 }
     }
 
     pub fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= self.size {
+        self.insert_sized(key, value, 0);
+    }
+
+    /// Inserts an entry with the size of its value in bytes.
+    pub fn insert_sized(&mut self, key: K, value: V, bytes: usize) {
+        if self.filled >= self.size {
             self.old = std::mem::take(&mut self.young);
+            self.filled = 0;
         }
+        self.filled = self.filled.saturating_add(1 + bytes / ENTRY);
         self.young.insert(key, value);
     }
 
@@ -50,5 +62,17 @@ mod tests {
         }
         recent.remove(&99);
         assert_eq!((recent.get(&99), recent.get(&0)), (None, None));
+    }
+
+    #[test]
+    fn large_entries_count_as_several() {
+        let mut recent = Recent::new(100);
+        for n in 0..1000 {
+            recent.insert_sized(n, n, 10 * ENTRY);
+            assert!(recent.young.len() + recent.old.len() <= 20);
+        }
+        recent.insert_sized(1000, 1000, usize::MAX / 2);
+        recent.insert(1001, 1001);
+        assert!(recent.get(&1000).is_some() && recent.get(&1001).is_some() && recent.young.len() == 1);
     }
 }

@@ -15,6 +15,7 @@ use binnacle_jwt::Token;
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, User};
 use binnacle_validation::names::{dns1123_label, dns1123_subdomain};
+use binnacle_work::pace;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -112,10 +113,11 @@ impl ServiceAccountTokens {
         }
         let mut errors = Vec::new();
         for key in &keys {
+            pace(key.steps());
             match parsed.verify(key) {
                 Ok(claims) => {
                     let verified = Arc::new(Verified::read(claims, is_legacy)?);
-                    self.verified.lock().insert(digest, (generation, verified.clone()));
+                    self.verified.lock().insert_sized(digest, (generation, verified.clone()), token.len());
                     return Ok(Some(verified));
                 }
                 Err(error) => errors.push(error.to_string()),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use binnacle_meta::Text;
 use binnacle_metrics::{HistogramVec, Registry, Series, keep};
 use binnacle_request::BoxFuture;
+use binnacle_work::pace;
 use parking_lot::Mutex;
 use prometheus::{HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use ring::hmac;
@@ -103,7 +104,8 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         let life = if answer.is_some() { self.times.success } else { self.times.failure };
         if !life.is_zero() {
             let record = Record { until: Instant::now() + life, answer: answer.clone() };
-            self.part(&key).lock().insert(key, record);
+            let bytes = answer.as_ref().map_or(0, size);
+            self.part(&key).lock().insert_sized(key, record, bytes);
         }
     }
 
@@ -113,6 +115,9 @@ impl<T: TokenAuthenticator> TokenCache<T> {
 
     /// Returns the HMAC of a token and its audiences; the lengths keep them apart.
     fn key(&self, token: &str, audiences: &[Text]) -> Key {
+        const BYTES_PER_STEP: usize = 10;
+        let bytes = token.len() + audiences.iter().map(|text| text.len() + 8).sum::<usize>();
+        pace((bytes / BYTES_PER_STEP) as u64);
         let mut context = hmac::Context::with_key(&self.key);
         for text in std::iter::once(token).chain(audiences.iter().map(Text::as_str)) {
             context.update(&text.len().to_be_bytes());
@@ -128,6 +133,13 @@ impl<T: TokenAuthenticator> TokenAuthenticator for TokenCache<T> {
     fn authenticate_token<'a>(&'a self, token: &'a str, audiences: &'a [Text]) -> BoxFuture<'a, Outcome> {
         Box::pin(self.holder(token, audiences))
     }
+}
+
+/// Returns the bytes that an outcome takes.
+fn size(answer: &Authenticated) -> usize {
+    let texts = |texts: &[Text]| texts.iter().map(|text| size_of::<Text>() + text.len()).sum::<usize>();
+    let extra = answer.user.extra.iter().map(|(key, values)| size_of::<Vec<Text>>() + key.len() + texts(values));
+    texts(&answer.user.groups) + texts(&answer.audiences) + extra.sum::<usize>()
 }
 
 /// The families `authentication_token_cache_...`, common to all caches.

@@ -87,6 +87,21 @@ impl PublicKey {
         }
     }
 
+    /// Returns the work of verifying one signature, in units of ten nanoseconds.
+    pub fn steps(&self) -> u64 {
+        match &self.material {
+            // Squarings for each bit of the exponent, each of which grows with the square of the modulus.
+            Material::Rsa { modulus, exponent } => {
+                let (words, bits) = (modulus.len().min(1024) as u64 / 8 + 1, 8 * exponent.len().min(5) as u64 + 1);
+                1000 + words * words * bits / 4
+            }
+            Material::Ec { curve: Curve::P256, .. } => 10_000,
+            Material::Ec { curve: Curve::P384, .. } => 50_000,
+            // This one is not written in assembly.
+            Material::Ec { curve: Curve::P521, .. } => 300_000,
+        }
+    }
+
     /// Returns true if `signature` is one of `message` by this algorithm; false for another key type's algorithm.
     pub fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         match &self.material {
@@ -174,9 +189,35 @@ impl Material {
 /// Parses the signature keys of supported kinds in a JSON key set; other keys are skipped, since a provider may have
 /// keys for other uses and of newer kinds.
 pub fn parse_key_set(json: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
-    const MAX_KEYS: usize = 1000;
+    // Each may be tried for a token that names none.
+    const MAX_KEYS: usize = 100;
     let set: Value = serde_json::from_slice(json).map_err(|error| KeyError(error.to_string()))?;
     let keys = set["keys"].as_array().ok_or_else(|| KeyError::new("a key set without keys"))?;
     let signs = |jwk: &&Value| jwk["use"].as_str().is_none_or(|purpose| purpose.is_empty() || purpose == "sig");
     Ok(keys.iter().filter(signs).take(MAX_KEYS).filter_map(|jwk| PublicKey::from_jwk(jwk).ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rsa(modulus: usize, exponent: &[u8]) -> PublicKey {
+        PublicKey::rsa(&vec![0xff; modulus], exponent).expect("a key")
+    }
+
+    /// A key set may have the keys that take the most work.
+    #[test]
+    fn work_of_keys_is_known_and_bounded() {
+        let usual = [1, 0, 1];
+        let steps = [256, 512, 1024].map(|bytes| rsa(bytes, &usual).steps());
+        assert!(steps.is_sorted() && steps[0] < 10_000, "{steps:?}");
+        let worst = rsa(1024, &[0xff; 5]).steps();
+        assert!(worst > steps[2] && worst < 500_000, "{worst}");
+        // Larger keys are refused without work.
+        assert_eq!(rsa(100_000, &[0xff; 100_000]).steps(), rsa(1024, &[0xff; 5]).steps());
+        let text = BASE64_URL_SAFE_NO_PAD.encode([0xff; 256]);
+        let keys = vec![json!({"kty": "RSA", "n": text, "e": "AQAB"}); 1000];
+        let set = json!({ "keys": keys }).to_string();
+        assert_eq!(parse_key_set(set.as_bytes()).expect("a set").len(), 100);
+    }
 }

@@ -1,8 +1,13 @@
 //! Conversion of documents of version 2 to version 3, for servers without the latter.
 
+use binnacle_work::allocate;
 use serde_json::{Map, Value, json};
 
-/// Converts a document of version 2 to version 3.
+/// The memory of a value in a tree, besides its text.
+const NODE: usize = 64;
+
+/// Converts a document of version 2 to version 3. References are replaced by what they refer to, so the document may grow
+/// to many times its size: it is cut short when the work budget is exhausted, which the caller has to check.
 pub fn converted(v2: &Value) -> Value {
     let mut components = Map::new();
     if let Some(definitions) = v2["definitions"].as_object() {
@@ -82,6 +87,9 @@ fn content(of: &Value, media_types: &[String]) -> Value {
 
 /// Converts a parameter other than a body: its type becomes a schema.
 fn parameter(given: &Value, v2: &Value) -> Value {
+    if !fits(resolved(given, v2)) {
+        return Value::Null;
+    }
     let mut made = resolved(given, v2).as_object().cloned().unwrap_or_default();
     let mut simple = Map::new();
     for member in ["type", "format", "uniqueItems", "items", "default", "enum", "pattern", "minimum", "maximum"] {
@@ -100,8 +108,23 @@ fn resolved<'a>(parameter: &'a Value, v2: &'a Value) -> &'a Value {
     name.and_then(|name| v2["parameters"].get(name)).unwrap_or(parameter)
 }
 
+/// Charges the memory of a copy; returns false if there is not enough.
+fn fits(value: &Value) -> bool {
+    if allocate(NODE + value.as_str().map_or(0, str::len)).is_err() {
+        return false;
+    }
+    match value {
+        Value::Object(members) => members.values().all(fits),
+        Value::Array(list) => list.iter().all(fits),
+        _ => true,
+    }
+}
+
 /// Converts the references in a schema to those of version 3. Members beside a reference would be ignored there.
 fn schema(of: &Value) -> Value {
+    if allocate(NODE + of.as_str().map_or(0, str::len)).is_err() {
+        return Value::Null;
+    }
     match of {
         Value::Object(members) => {
             let mut made: Map<String, Value> =
@@ -130,7 +153,26 @@ fn list(of: &Value, each: impl Fn(&Value) -> Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_work::{WorkLimits, limited};
+
     use super::*;
+
+    #[test]
+    fn copies_are_bounded() {
+        let large = json!({"name": "p", "in": "query", "enum": (vec![0; 1000])});
+        let schema = json!({"enum": (vec![0; 1000])});
+        let types: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+        let parameters = vec![json!({"$ref": "#/parameters/p"}); 1000];
+        let paths = [
+            json!({"get": {"parameters": parameters}}),
+            json!({"get": {"produces": types, "responses": {"200": {"schema": schema}}}}),
+        ];
+        for path in paths {
+            let v2 = json!({"paths": {"/a": path}, "parameters": {"p": large}});
+            let limits = WorkLimits { steps: u64::MAX, memory: 8 << 20 };
+            assert!(limited(limits, || converted(&v2)).is_err());
+        }
+    }
 
     #[test]
     fn a_document() {

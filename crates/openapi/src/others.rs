@@ -1,6 +1,6 @@
 //! OpenAPI documents of other servers, beside this server's own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -48,21 +48,35 @@ pub fn keep_paths(document: &mut Value, prefix: &str) {
 }
 
 fn filter(document: &mut Value, keep: impl Fn(&str) -> bool) {
-    let before = used(document);
-    if let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) {
-        paths.retain(|path, _| keep(path));
-    }
+    let mut counts = references(document);
+    let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return };
+    let mut freed = Vec::new();
+    paths.retain(|path, item| {
+        let keep = keep(path);
+        if !keep {
+            forget(item, &mut counts, &mut freed);
+        }
+        keep
+    });
     // Definitions that only removed ones refer to are removed, too.
-    loop {
-        let now = used(document);
-        let Some(definitions) = document.get_mut(DEFINITIONS).and_then(Value::as_object_mut) else { return };
-        let count = definitions.len();
-        definitions.retain(|name, _| {
-            let reference = format!("#/{DEFINITIONS}/{name}");
-            now.contains(&reference) || !before.contains(&reference)
-        });
-        if definitions.len() == count {
-            return;
+    let Some(definitions) = document.get_mut(DEFINITIONS).and_then(Value::as_object_mut) else { return };
+    let prefix = format!("#/{DEFINITIONS}/");
+    while let Some(reference) = freed.pop() {
+        if let Some(removed) = reference.strip_prefix(&prefix).and_then(|name| definitions.remove(name)) {
+            forget(&removed, &mut counts, &mut freed);
+        }
+    }
+}
+
+/// Subtracts the references of a removed value. Appends those that are gone with it to `freed`.
+fn forget(removed: &Value, counts: &mut HashMap<String, usize>, freed: &mut Vec<String>) {
+    for (reference, count) in references(removed) {
+        if let Some(left) = counts.get_mut(&reference) {
+            *left = left.saturating_sub(count);
+            if *left == 0 {
+                counts.remove(&reference);
+                freed.push(reference);
+            }
         }
     }
 }
@@ -144,7 +158,8 @@ fn add_kinds(known: &mut Value, other: &Value) {
     let Some(known) = known.as_object_mut() else { return };
     let there = known.entry(KINDS).or_insert_with(|| Value::Array(Vec::new()));
     if let Some(there) = there.as_array_mut() {
-        let new: Vec<Value> = kinds.iter().filter(|kind| !there.contains(kind)).cloned().collect();
+        let known: HashSet<String> = there.iter().map(Value::to_string).collect();
+        let new: Vec<Value> = kinds.iter().filter(|kind| !known.contains(&kind.to_string())).cloned().collect();
         there.extend(new);
     }
 }
@@ -172,14 +187,17 @@ fn rename_references(value: &mut Value, renames: &BTreeMap<String, String>, sect
     }
 }
 
-/// Returns all references of a document.
-fn used(value: &Value) -> BTreeSet<String> {
-    fn collect(value: &Value, found: &mut BTreeSet<String>) {
+/// Returns all references of a value, and how often each occurs.
+fn references(value: &Value) -> HashMap<String, usize> {
+    fn collect(value: &Value, found: &mut HashMap<String, usize>) {
         match value {
             Value::Object(object) => {
                 for (key, value) in object {
                     match value {
-                        Value::String(reference) if key == "$ref" => drop(found.insert(reference.clone())),
+                        Value::String(reference) if key == "$ref" => match found.get_mut(reference) {
+                            Some(count) => *count += 1,
+                            None => drop(found.insert(reference.clone(), 1)),
+                        },
                         value => collect(value, found),
                     }
                 }
@@ -188,7 +206,7 @@ fn used(value: &Value) -> BTreeSet<String> {
             _ => {}
         }
     }
-    let mut found = BTreeSet::new();
+    let mut found = HashMap::new();
     collect(value, &mut found);
     found
 }
@@ -227,6 +245,25 @@ mod tests {
         let names = |part: &str| document[part].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert_eq!(names("paths"), ["/apis/g/v1/a"]);
         assert_eq!(names("definitions"), ["A", "Free", "Part"]);
+    }
+
+    /// A chain of definitions takes as many steps as it is long, and cycles are kept as before.
+    #[test]
+    fn long_chains_are_removed_at_once() {
+        const LENGTH: usize = 100_000;
+        let mut definitions: Map<String, Value> =
+            (0..LENGTH).map(|at| (format!("D{at}"), json!({"$ref": format!("#/definitions/D{}", at + 1)}))).collect();
+        definitions.insert("Cycle".to_owned(), json!({"x": {"$ref": "#/definitions/Cycle"}}));
+        let mut document = json!({
+            "paths": {
+                "/apis/h/v1/a": {"get": {"$ref": "#/definitions/D0"}},
+                "/apis/h/v1/b": {"get": {"$ref": "#/definitions/Cycle"}},
+            },
+            "definitions": definitions,
+        });
+        keep_paths(&mut document, "/apis/g/v1/");
+        let left: Vec<&String> = document["definitions"].as_object().expect("an object").keys().collect();
+        assert_eq!(left, ["Cycle"]);
     }
 
     #[test]

@@ -15,7 +15,8 @@ use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
 use crate::go_client;
-use crate::target::{DialError, Target};
+use crate::metered::Meter;
+use crate::target::{Connected, DialError, Target};
 
 /// The largest head of a response that is accepted (Go's `MaxResponseHeaderBytes` is of this order).
 pub(crate) const MAX_HEAD_BYTES: usize = 1 << 20;
@@ -36,6 +37,7 @@ pub type Answer = Response<AnswerBody>;
 
 pub struct AnswerBody {
     body: Incoming,
+    pub(crate) meter: Meter,
     _driver: Driver,
 }
 
@@ -50,12 +52,12 @@ impl Drop for Driver {
 
 /// Sends a request, whose URI is the path and query. Its headers are complete except for Host.
 pub async fn send(target: &Target, request: Request<Body>) -> Result<Answer, SendError> {
-    let stream = target.dial().await?;
-    exchange(stream, target, request).await
+    let connected = target.dial().await?;
+    exchange(connected, target, request).await
 }
 
-async fn exchange(
-    stream: Box<dyn binnacle_request::ByteStream>,
+pub(crate) async fn exchange(
+    Connected { stream, meter, .. }: Connected,
     target: &Target,
     mut request: Request<Body>,
 ) -> Result<Answer, SendError> {
@@ -71,13 +73,15 @@ async fn exchange(
         let _ = connection.with_upgrades().await;
     }));
     let (method, asked) = (request.method().clone(), request.uri().clone());
+    meter.watch(&mut request);
     let mut span = trace::begin_request(&method, || target.url(&asked.to_string()), request.headers_mut());
     let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+    meter.expect_body();
     let response = go_client::accepted(response)?;
     if let Some(span) = &mut span {
         span.answered(response.status().as_u16());
     }
-    Ok(response.map(|body| AnswerBody { body, _driver: driver }))
+    Ok(response.map(|body| AnswerBody { body, meter, _driver: driver }))
 }
 
 pub(crate) fn broken(error: &hyper::Error) -> SendError {
@@ -102,7 +106,11 @@ impl HttpBody for AnswerBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.meter.delivered(frame.data_ref().map_or(0, Bytes::len));
+        }
+        polled.map_err(Into::into)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use crate::upgrade::take_over;
-use crate::websocket::{self, Incoming, Outgoing};
+use crate::websocket::{self, Content, Incoming, Outgoing};
 
 /// The protocols that send bytes as they are; a client may name none.
 const BINARY: [&str; 2] = ["", "binary.k8s.io"];
@@ -111,7 +111,7 @@ impl Form {
 /// Sends the body once the response has been written.
 fn send(mut request: Request, response: Response, body: Body, form: Form) -> Result<Response, Status> {
     take_over(&mut request, move |client, shutdown: Shutdown| async move {
-        let (mut outgoing, mut incoming) = websocket::open(client).await;
+        let (mut outgoing, mut incoming) = websocket::open(client, Content::Ignored).await;
         let broken = tokio::select! {
             _ = send_all(body, &mut outgoing, form) => None,
             broken = gone(&mut incoming) => Some(broken),
@@ -150,6 +150,7 @@ async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(
 /// Waits for the client to close; returns true if it broke the protocol.
 async fn gone(client: &mut Incoming) -> bool {
     loop {
+        tokio::task::consume_budget().await;
         match client.next().await {
             Some(Ok(Message::Close(_))) | None => return false,
             Some(Ok(_)) => {}

@@ -23,7 +23,8 @@ use tokio::task::AbortHandle;
 use crate::certificates::{CertificateMetrics, Flaws};
 use crate::client::{MAX_HEAD_BYTES, SendError, broken};
 use crate::go_client;
-use crate::target::{DialError, Target, Way};
+use crate::metered::Meter;
+use crate::target::{Connected, DialError, Target, Way};
 
 /// The most requests that share a connection. Servers should allow as many (RFC 9113, 6.5.2, recommends no smaller
 /// limit).
@@ -85,6 +86,7 @@ struct Multiplexed {
     streams: Arc<AtomicUsize>,
     used: Arc<Mutex<Instant>>,
     flaws: Flaws,
+    meter: Meter,
 }
 
 struct Idle {
@@ -96,6 +98,7 @@ struct Idle {
 struct Single {
     sender: http1::SendRequest<Body>,
     flaws: Flaws,
+    meter: Meter,
     _driver: Driver,
 }
 
@@ -206,10 +209,16 @@ impl Pool {
                 request.headers_mut().remove(http::header::TRANSFER_ENCODING);
                 complete_uri(&mut request, address);
                 let answer = stream.0.sender.try_send_request(request).await.map_err(failed)?;
-                Ok(answer.map(|body| PooledBody { body, kept: Some(Kept::Stream { _stream: stream }) }))
+                let meter = stream.0.meter.clone();
+                meter.expect_body();
+                Ok(answer.map(|body| PooledBody { body, meter, kept: Some(Kept::Stream { _stream: stream }) }))
             }
             Connection::Single { mut connection, .. } => {
+                let meter = connection.meter.clone();
+                meter.expect_head();
+                meter.watch(&mut request);
                 let answer = connection.sender.try_send_request(request).await.map_err(failed)?;
+                meter.expect_body();
                 let upgrades = answer.status() == http::StatusCode::SWITCHING_PROTOCOLS;
                 // After an answer in HTTP/1.0, hyper would send all requests of this connection in that version.
                 let pool = (answer.version() == http::Version::HTTP_11).then(|| self.clone());
@@ -218,7 +227,7 @@ impl Pool {
                     pool,
                     address: address.to_owned(),
                 });
-                let mut answer = answer.map(|body| PooledBody { body, kept });
+                let mut answer = answer.map(|body| PooledBody { body, meter, kept });
                 if answer.body().body.is_end_stream() {
                     answer.body_mut().ended();
                 }
@@ -362,15 +371,16 @@ impl Host {
 }
 
 async fn dial(target: &Target) -> Result<Dialed, DialError> {
-    let (stream, multiplexed, flaws) = target.dial_negotiated().await.map_err(|error| match error.text.as_str() {
-        // The message of Go's HTTP client, which checks the first bytes: most likely the server has no TLS.
-        "tls: first record does not look like a TLS handshake" => {
-            DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
-        }
-        _ => error,
-    })?;
+    let Connected { stream, meter, is_multiplexed, flaws } =
+        target.dial().await.map_err(|error| match error.text.as_str() {
+            // The message of Go's HTTP client, which checks the first bytes: most likely the server has no TLS.
+            "tls: first record does not look like a TLS handshake" => {
+                DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
+            }
+            _ => error,
+        })?;
     let failed = |error: hyper::Error| DialError { text: error.to_string(), unverified: false };
-    if multiplexed {
+    if is_multiplexed {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -384,11 +394,11 @@ async fn dial(target: &Target) -> Result<Dialed, DialError> {
         // It ends when nothing can be sent or read any more; errors are returned to the senders and readers.
         tokio::spawn(async move { drop(connection.await) });
         let used = Arc::new(Mutex::new(Instant::now()));
-        return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used, flaws }));
+        return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used, flaws, meter }));
     }
     let (sender, connection) = go_client::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driver = Driver(tokio::spawn(async move { drop(connection.await) }).abort_handle());
-    Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, flaws, _driver: driver })))))
+    Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, flaws, meter, _driver: driver })))))
 }
 
 /// Copies a request without a body.
@@ -415,6 +425,7 @@ fn complete_uri(request: &mut Request<Body>, address: &str) {
 /// The body of a response. At its end, the connection is free for other requests.
 pub struct PooledBody {
     body: Incoming,
+    meter: Meter,
     kept: Option<Kept>,
 }
 
@@ -452,6 +463,9 @@ impl HttpBody for PooledBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.meter.delivered(frame.data_ref().map_or(0, Bytes::len));
+        }
         if matches!(polled, Poll::Ready(None)) || self.body.is_end_stream() {
             self.ended();
         }

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Limited};
 use tokio::io::{ReadHalf, WriteHalf, split};
 
 use crate::outcome::VERSIONS;
-use crate::spdy::{Frame, Reader, Reset, Writer};
+use crate::spdy::{Flood, Frame, Reader, Reset, Writer};
 use crate::target::Target;
 use crate::upgrade::Upstream;
 use crate::{client, headers};
@@ -88,7 +88,9 @@ impl Session {
         let open = Frame::Open { stream, fin: false, headers };
         self.writer.write(&open).await.map_err(|error| error.to_string())?;
         let replied = async {
+            let mut flood = Flood::default();
             loop {
+                flood.useless().await;
                 match self.reader.next().await {
                     Ok(Some(Frame::Reply { stream: replied, .. })) if replied == stream => return Ok(()),
                     Ok(Some(Frame::Reset { stream: reset, .. })) if reset == stream => {

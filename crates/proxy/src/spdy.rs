@@ -4,9 +4,11 @@
 //! <https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/>. A reader and a writer are independent halves:
 //! each has the state of one direction's header compression.
 
+mod flood;
 mod frame;
 mod headers;
 
+pub(crate) use flood::Flood;
 pub use frame::{Frame, FrameError, Reader, Reset, Writer};
 
 /// Names and values of a stream's headers, names in lower case.

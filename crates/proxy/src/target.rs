@@ -16,6 +16,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::certificates::Flaws;
 use crate::lenient::Lenient;
+use crate::metered::{Meter, Metered};
 use crate::tls;
 
 /// The time limits for a server to accept a connection, and for its half of the handshake (as Go's transports).
@@ -45,6 +46,16 @@ pub struct Way {
     pub bytes_per_second: Option<NonZeroU64>,
     /// The proxy that connections leave by, if not directly.
     pub dialer: Option<Arc<Dialer>>,
+}
+
+/// An open connection.
+pub(crate) struct Connected {
+    pub(crate) stream: Box<dyn ByteStream>,
+    pub(crate) meter: Meter,
+    /// True if both sides agreed on HTTP/2.
+    pub(crate) is_multiplexed: bool,
+    /// The flaws of the server's certificate.
+    pub(crate) flaws: Flaws,
 }
 
 /// The reason why there is no connection, in the words of Go's `net` package.
@@ -94,26 +105,30 @@ impl Target {
     }
 
     /// Opens a connection, with a TLS handshake if the target has TLS.
-    pub(crate) async fn dial(&self) -> Result<Box<dyn ByteStream>, DialError> {
-        self.dial_negotiated().await.map(|(stream, ..)| stream)
-    }
-
-    /// As [`Target::dial`]; true if both sides agreed on HTTP/2, and the flaws of the server's certificate.
-    pub(crate) async fn dial_negotiated(&self) -> Result<(Box<dyn ByteStream>, bool, Flaws), DialError> {
-        let stream = match &self.way.dialer {
-            Some(dialer) => Box::new(dialer.dial(&self.address()).await.map_err(DialError::new)?),
-            None => self.dial_directly().await?,
+    pub(crate) async fn dial(&self) -> Result<Connected, DialError> {
+        let meter = Meter::default();
+        let stream: Box<dyn ByteStream> = match &self.way.dialer {
+            Some(dialer) => {
+                let tunnel = dialer.dial(&self.address()).await.map_err(DialError::new)?;
+                Box::new(Metered::new(tunnel, meter.clone()))
+            }
+            None => Box::new(Metered::new(self.dial_directly().await?, meter.clone())),
         };
-        let Some(config) = &self.tls else { return Ok((stream, false, Flaws::default())) };
+        let Some(config) = &self.tls else {
+            return Ok(Connected { stream, meter, is_multiplexed: false, flaws: Flaws::default() });
+        };
         let name = self.server_name.as_ref().unwrap_or(&self.host);
         let name = ServerName::try_from(name.clone())
             .map_err(|_| DialError::new(format!("tls: invalid server name {name:?}")))?;
         let connector = TlsConnector::from(config.clone());
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name, stream)).await {
             Ok(Ok(stream)) => {
-                let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                let is_multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let flaws = Flaws::of(stream.get_ref().1.peer_certificates().unwrap_or_default());
-                Ok((Box::new(Lenient(stream)), multiplexed, flaws))
+                if is_multiplexed {
+                    meter.share();
+                }
+                Ok(Connected { stream: Box::new(Lenient(stream)), meter, is_multiplexed, flaws })
             }
             Ok(Err(error)) => {
                 let text = tls::explain(&error);
@@ -123,14 +138,14 @@ impl Target {
         }
     }
 
-    async fn dial_directly(&self) -> Result<Box<dyn ByteStream>, DialError> {
+    async fn dial_directly(&self) -> Result<TcpStream, DialError> {
         let tcp = match tokio::time::timeout(DIAL_TIMEOUT, self.tcp()).await {
             Ok(tcp) => tcp?,
             Err(_) => return Err(DialError::new(format!("dial tcp {}: i/o timeout", self.dialed()))),
         };
         // Keystrokes are to be sent at once.
         let _ = tcp.set_nodelay(true);
-        Ok(Box::new(tcp))
+        Ok(tcp)
     }
 
     /// Returns the address that a proxy is to dial: a checked one, or the name, which the proxy resolves itself.

@@ -14,10 +14,10 @@ use tokio::sync::Mutex;
 
 use crate::outcome::Outcome;
 use crate::remote_command::{Session, Streams, hang_up};
-use crate::spdy::{Frame, Reader, Writer};
+use crate::spdy::{Flood, Frame, Reader, Writer};
 use crate::target::Target;
 use crate::upgrade::take_over;
-use crate::websocket::{self, Incoming, Outgoing};
+use crate::websocket::{self, Content, Incoming, Outgoing};
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -65,7 +65,7 @@ pub fn translate(
         }
     };
     take_over(&mut request, move |client, shutdown| async move {
-        let (outgoing, incoming) = websocket::open(client).await;
+        let (outgoing, incoming) = websocket::open(client, Content::Channels).await;
         let client = Client { outgoing, incoming, early: VecDeque::new() };
         let outcome = client.serve(&target, &path_and_query, streams, &shutdown).await;
         ended(outcome.map_or(500, |outcome| outcome.code()));
@@ -162,7 +162,8 @@ async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
     while held < MAX_EARLY {
         match websocket::receive(incoming).await {
             Some(message) => {
-                held += message.len();
+                // Empty messages take memory too.
+                held += size_of::<Bytes>() + message.len();
                 early.push_back(message);
             }
             None => return,
@@ -182,6 +183,7 @@ async fn to_client(
 ) -> Option<Outcome> {
     let mut error = Vec::new();
     let mut open: Vec<u32> = [Some(ids.error), ids.stdout, ids.stderr].into_iter().flatten().collect();
+    let mut flood = Flood::default();
     while !open.is_empty() {
         let frame = match kubelet.next().await {
             Ok(Some(frame)) => frame,
@@ -189,6 +191,10 @@ async fn to_client(
             Ok(None) => return Some(cut_off(&error, version)),
         };
         alive.notify_one();
+        match &frame {
+            Frame::Data { stream, data, .. } if ids.channel(*stream).is_some() && !data.is_empty() => flood.useful(),
+            _ => flood.useless().await,
+        }
         match frame {
             Frame::Data { stream, fin, data } => {
                 if stream == ids.error {
@@ -346,6 +352,28 @@ mod tests {
         ] {
             let got = resized(&mut pending, piece.as_bytes());
             assert_eq!(got.as_deref(), want.map(str::as_bytes), "{piece}");
+        }
+    }
+
+    #[tokio::test]
+    async fn early_messages_are_bounded() {
+        use tokio::io::AsyncWriteExt;
+
+        for payload in [0, 100] {
+            let (near, mut far) = tokio::io::duplex(4 << 20);
+            let frame = [&[0x82, 0x80 | payload, 0, 0, 0, 0][..], &vec![0; payload.into()]].concat();
+            far.write_all(&frame.repeat(10_000)).await.expect("room");
+            let (_outgoing, mut incoming) = websocket::open(Box::new(near), Content::Channels).await;
+            let mut early = VecDeque::new();
+            {
+                let mut gone = std::pin::pin!(gone(&mut incoming, &mut early));
+                for _ in 0..1000 {
+                    assert!(futures::poll!(gone.as_mut()).is_pending());
+                    tokio::task::yield_now().await;
+                }
+            }
+            let held: usize = early.iter().map(|message: &Bytes| size_of::<Bytes>() + message.len()).sum();
+            assert!((MAX_EARLY..2 * MAX_EARLY).contains(&held), "{held}");
         }
     }
 

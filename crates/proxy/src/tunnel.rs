@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::remote_command::PROTOCOL_VERSION;
 use crate::target::Target;
 use crate::upgrade::{self, Upstream, take_over};
-use crate::websocket::{self, Incoming, Outgoing};
+use crate::websocket::{self, Content, Incoming, Outgoing};
 use crate::{headers, is_websocket};
 
 const PREFIX: &str = "SPDY/3.1+";
@@ -59,7 +59,7 @@ pub async fn tunnel(
     let upstream = Upstream::of(answer, target);
     take_over(&mut request, move |client, shutdown| async move {
         if let Ok(upstream) = upstream.connection().await {
-            let (outgoing, incoming) = websocket::open(client).await;
+            let (outgoing, incoming) = websocket::open(client, Content::Bytes).await;
             splice(outgoing, incoming, upstream, &shutdown).await;
         }
     })?;
@@ -106,6 +106,7 @@ async fn splice(mut outgoing: Outgoing, incoming: Incoming, upstream: Box<dyn By
 
 async fn unwrap(mut client: Incoming, upstream: &mut (impl AsyncWrite + Unpin)) {
     while let Some(Ok(message)) = client.next().await {
+        tokio::task::consume_budget().await;
         let written = match message {
             Message::Binary(data) => upstream.write_all(&data).await,
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,

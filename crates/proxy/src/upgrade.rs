@@ -1,10 +1,12 @@
 //! Upgraded connections: the request is forwarded unchanged, and after a 101 bytes are copied both ways.
 
 use std::num::NonZeroU64;
+use std::pin::pin;
 use std::time::Duration;
 
 use binnacle_meta::Status;
 use binnacle_request::{Body, ByteStream, Request, Response, Shutdown};
+use binnacle_work::{WorkBudget, current};
 use http::StatusCode;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -74,6 +76,7 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn of(mut answer: Answer, target: &Target) -> Self {
+        answer.body().meter.upgraded();
         Self { upgrade: hyper::upgrade::on(&mut answer), answer, bytes_per_second: target.way.bytes_per_second }
     }
 
@@ -100,14 +103,18 @@ where
     };
     let record = request.record.clone();
     let shutdown = request.shutdown.clone();
+    let budget = current().map_or_else(|| WorkBudget::background("upgraded connection"), |budget| budget.streaming());
     tokio::spawn(async move {
-        let client = tokio::select! {
-            client = upgrade.connection() => client,
-            () = shutdown.fired() => return,
+        let working = async {
+            let client = tokio::select! {
+                client = upgrade.connection() => client,
+                () = shutdown.fired() => return,
+            };
+            if let Ok(client) = client {
+                work(client, shutdown.clone()).await;
+            }
         };
-        if let Ok(client) = client {
-            work(client, shutdown).await;
-        }
+        budget.run(pin!(working)).await;
         drop(record);
     });
     Ok(())

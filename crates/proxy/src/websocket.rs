@@ -1,5 +1,7 @@
 //! The server's side of WebSockets (RFC 6455), on a request of the handler chain.
 
+mod pieces;
+
 use binnacle_request::{Body, ByteStream, Request, Response};
 use bytes::Bytes;
 use futures::SinkExt;
@@ -14,14 +16,16 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::headers;
+use crate::metered::{Meter, Metered};
+pub(crate) use pieces::Content;
 
 pub(crate) const PROTOCOL: HeaderName = HeaderName::from_static("sec-websocket-protocol");
 pub(crate) const KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("sec-websocket-version");
 const ACCEPT: HeaderName = HeaderName::from_static("sec-websocket-accept");
 
-/// The largest message (as in Go's server): clients send whole files in one.
-const MAX_MESSAGE: usize = 32 << 20;
+/// The largest frame (as in Go's server): clients send whole files in one.
+const MAX_FRAME: usize = 32 << 20;
 const BUFFER: usize = 32 * 1024;
 
 /// The two halves of an open WebSocket.
@@ -103,9 +107,10 @@ fn refuse(code: StatusCode, text: &'static str) -> Box<Response> {
     Box::new(response)
 }
 
-/// Wraps the client's connection as a WebSocket.
-pub(crate) async fn open(client: Box<dyn ByteStream>) -> (Outgoing, Incoming) {
-    open_with(client, MAX_MESSAGE).await
+/// Wraps the client's connection as a WebSocket. Long messages of the client arrive in pieces.
+pub(crate) async fn open(client: Box<dyn ByteStream>, content: Content) -> (Outgoing, Incoming) {
+    let client = Metered::new(client, Meter::unlimited());
+    open_with(Box::new(pieces::Pieces::new(client, content, MAX_FRAME)), pieces::PIECE).await
 }
 
 /// As [`open`], with a limit on the bytes of a message of the client.
@@ -151,6 +156,8 @@ pub(crate) async fn answer_close(outgoing: Outgoing, incoming: Incoming, broken:
 /// Returns the payload of the next message, binary or text; `None` at the end.
 pub(crate) async fn receive(incoming: &mut Incoming) -> Option<Bytes> {
     loop {
+        // There may be thousands of pings in one read.
+        tokio::task::consume_budget().await;
         match incoming.next().await? {
             Ok(Message::Binary(data)) => return Some(data),
             Ok(Message::Text(text)) => return Some(text.into()),

@@ -1,12 +1,16 @@
 //! HTTP/1 on one connection.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use binnacle_proxy::{Meter, Metered};
 use binnacle_request::{Body, ConnectionInfo};
+use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
 use hyper::service::service_fn;
@@ -33,8 +37,12 @@ pub(crate) async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    // The library reads digits and extensions of chunk sizes without a limit.
+    let meter = Meter::default();
+    let stream = Metered::new(stream, meter.clone());
     let service = service_fn(|request: Request<Incoming>| {
         let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
+        let meter = meter.clone();
         // Boxed, as hyper moves the future several times before polling it.
         Box::pin(async move {
             let answering = connection.begin();
@@ -42,7 +50,12 @@ where
                 name_status(&mut refusal);
                 return Ok::<_, Infallible>(refusal.map(Outgoing::Text));
             }
-            let mut response = handlers.serve(request.map(Body::new), info).await;
+            let request = request.map(|body| Received::new(body, &meter));
+            let mut response = handlers.serve(request, info).await;
+            match response.status() {
+                StatusCode::SWITCHING_PROTOCOLS => meter.upgraded(),
+                _ => meter.expect_head(),
+            }
             name_status(&mut response);
             // Closing an idle connection may meet the next request, which HTTP/1 cannot send again; one that the client has been
             // told of does not.
@@ -74,6 +87,44 @@ where
             running.as_mut().graceful_shutdown();
             running.await
         }
+    }
+}
+
+/// The body of a request, whose data allows the bytes that frame it.
+struct Received {
+    body: Incoming,
+    meter: Meter,
+}
+
+impl Received {
+    fn new(body: Incoming, meter: &Meter) -> Body {
+        if body.is_end_stream() {
+            meter.expect_head();
+            return Body::empty();
+        }
+        meter.expect_body();
+        Body::new(Self { body, meter: meter.clone() })
+    }
+}
+
+impl HttpBody for Received {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.meter.delivered(frame.data_ref().map_or(0, Bytes::len));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

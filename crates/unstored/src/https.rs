@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_proxy::{Verification, client_config};
+use binnacle_proxy::{Meter, Metered, Verification, client_config};
 use http::Request;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
@@ -47,7 +47,8 @@ async fn ask(host: &str, port: u16, path: &str) -> Result<Answer, String> {
     let tcp = TcpStream::connect(&address).await.map_err(dial)?;
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     let connector = TlsConnector::from(config()?);
-    let stream = connector.connect(name, tcp).await.map_err(|error| error.to_string())?;
+    let stream =
+        connector.connect(name, Metered::new(tcp, Meter::default())).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let request = Request::get(path)
         .header("Host", &address)

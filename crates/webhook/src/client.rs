@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
-use binnacle_proxy::{Flaws, webhook_certificates};
+use binnacle_proxy::{Flaws, Meter, webhook_certificates};
 use binnacle_request::trace;
-use bytes::Bytes;
+use binnacle_work::{Caller, Exceeded, WorkBudget, WorkLimits, allocate, current};
+use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
@@ -28,6 +29,8 @@ use crate::tls;
 
 /// The maximum size of an answer's body.
 const MAX_ANSWER: usize = 8 << 20;
+/// The bytes of an unsuccessful answer that errors show, as in Go's client.
+const MAX_SHOWN: usize = 2048;
 /// The time after which a token file is read again.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
 /// The time after which an unused connection is closed.
@@ -54,6 +57,8 @@ pub struct Answer {
     pub code: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
+    /// It is given back when the answer is dropped.
+    pub(crate) _memory: Held,
 }
 
 /// Errors of calls.
@@ -277,28 +282,38 @@ fn with_timeout(url: &Uri, timeout: Duration) -> Result<Uri, TargetError> {
 
 async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let (parts, body) = response.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await;
+    let meter = parts.extensions.get::<Meter>().cloned().unwrap_or_else(Meter::unlimited);
+    meter.expect_body();
+    let held = Held::new();
+    let body = body.map_frame(|frame| {
+        meter.delivered(frame.data_ref().map_or(0, Bytes::len));
+        frame
+    });
+    let body = Limited::new(body, MAX_ANSWER);
+    let body = collect(body, &held).await;
+    meter.expect_head();
     let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
         let why = if error.is::<LengthLimitError>() { error.to_string() } else { root(&*error) };
         let why = if why == "EOF" { "unexpected EOF" } else { &why };
         let message = format!("unexpected error when reading response body. Please retry. Original error: {why}");
         WebhookError::Connection { message, reset: false }
     };
-    let body = body.map_err(unread)?.to_bytes();
+    let body = body.map_err(unread)?;
     let code = parts.status.as_u16();
     if (200..=206).contains(&code) {
-        return Ok(Answer { code, headers: parts.headers, body });
+        return Ok(Answer { code, headers: parts.headers, body, _memory: held });
     }
     let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     // A binary body is not shown.
     let media = parts.headers.get(CONTENT_TYPE).map_or("text/plain", |value| value.to_str().unwrap_or(""));
-    let text = if media.starts_with("text/") { String::from_utf8_lossy(&body) } else { "unknown".into() };
+    let shown = &body[..body.len().min(MAX_SHOWN)];
+    let text = if media.starts_with("text/") { String::from_utf8_lossy(shown) } else { "unknown".into() };
     Err(failure(code, &body, text.trim(), retry_after))
 }
 
 /// Returns the error of an unsuccessful answer, from its Status if the body is one.
 fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> WebhookError {
-    let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let status = parse_status(body);
     if let Some(said) = status.as_ref().and_then(said) {
         let (said_code, message, forbidden) = said;
         let code = said_code.unwrap_or(code);
@@ -309,6 +324,60 @@ fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> Webh
     let status = status.with_cause("UnexpectedServerResponse", text, "");
     let forbidden = status.is(StatusReason::Forbidden).then(|| Box::new(status));
     WebhookError::Status { code, message, retry_after, forbidden }
+}
+
+/// Reads the whole body. Its memory is taken from that for large requests of the caller.
+async fn collect(
+    mut body: impl Body<Data = Bytes, Error = Box<dyn std::error::Error + Send + Sync>> + Unpin,
+    held: &Held,
+) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if first.is_empty() && whole.is_empty() {
+            // Most answers arrive in one piece, which is not copied.
+            first = data;
+            continue;
+        }
+        if whole.is_empty() {
+            whole.extend_from_slice(&std::mem::take(&mut first));
+        }
+        held.take(data.len())?;
+        whole.extend_from_slice(&data);
+    }
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+/// The memory of an answer, as long as that is in use.
+#[derive(Clone)]
+pub(crate) struct Held(WorkBudget);
+
+impl Held {
+    pub(crate) fn new() -> Self {
+        let held = WorkBudget::new(WorkLimits { steps: u64::MAX, memory: 2 * MAX_ANSWER });
+        held.set_caller(current().map_or_else(Caller::default, |budget| budget.caller()));
+        Self(held)
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), Exceeded> {
+        self.0.enter(|| allocate(bytes))
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.0.memory()).finish()
+    }
+}
+
+/// Parses a body that may be a Status. Longer ones are none: a tree has many times the size of its text.
+fn parse_status(body: &[u8]) -> Option<serde_json::Value> {
+    const MAX_STATUS: usize = 256 << 10;
+    if body.len() > MAX_STATUS {
+        return None;
+    }
+    serde_json::from_slice(body).ok()
 }
 
 /// Returns code and message of a failure's Status, and the Status itself if it is Forbidden.
@@ -327,7 +396,7 @@ fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<S
 impl Answer {
     /// Returns the failure if the body is a Status instead of the requested document.
     pub fn failure(&self) -> Option<WebhookError> {
-        let status: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
+        let status = parse_status(&self.body)?;
         let (code, message, forbidden) = said(&status)?;
         Some(WebhookError::Status { code: code.unwrap_or(self.code), message, retry_after: None, forbidden })
     }

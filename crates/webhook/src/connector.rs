@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use binnacle_egress::{Dialer, Tunnel};
-use binnacle_proxy::{Flaws, explain, webhook_certificates};
+use binnacle_proxy::{Flaws, Meter, Metered, explain, webhook_certificates};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
@@ -40,10 +40,17 @@ pub(crate) struct Connector {
     pub(crate) dialer: Option<Arc<Dialer>>,
 }
 
+/// A connection.
+pub(crate) struct Stream {
+    transport: Transport,
+    /// Counts what the server sends.
+    meter: Meter,
+}
+
 /// A connection with or without TLS.
-pub(crate) enum Stream {
-    Plain(Box<dyn Tunnel>),
-    Tls(Box<TlsStream<Box<dyn Tunnel>>>),
+enum Transport {
+    Plain(Box<Metered<Box<dyn Tunnel>>>),
+    Tls(Box<TlsStream<Metered<Box<dyn Tunnel>>>>),
 }
 
 impl Connect<Uri> for Connector {
@@ -76,14 +83,16 @@ impl Connector {
             }
             None => self.dial(host, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?,
         };
+        let meter = Meter::default();
+        let stream = Metered::new(stream, meter.clone());
         if !secure {
-            return Ok(Stream::Plain(stream));
+            return Ok(Stream { transport: Transport::Plain(Box::new(stream)), meter });
         }
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
             .map_err(|error| ConnectError { message: format!("{name}: {error}"), reset: false })?;
         match TlsConnector::from(self.tls.clone()).connect(name, stream).await {
-            Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
+            Ok(stream) => Ok(Stream { transport: Transport::Tls(Box::new(stream)), meter }),
             Err(error) => {
                 let message = tls_words(&error);
                 webhook_certificates().failed(&message);
@@ -154,12 +163,16 @@ fn tls_words(error: &io::Error) -> String {
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        let Self::Tls(stream) = self else { return Connected::new() };
-        let session = stream.get_ref().1;
         // These are attached to each answer on this connection.
-        let connected = Connected::new().extra(Flaws::of(session.peer_certificates().unwrap_or_default()));
+        let connected = Connected::new().extra(self.meter.clone());
+        let Transport::Tls(stream) = &self.transport else { return connected };
+        let session = stream.get_ref().1;
+        let connected = connected.extra(Flaws::of(session.peer_certificates().unwrap_or_default()));
         match session.alpn_protocol() == Some(b"h2") {
-            true => connected.negotiated_h2(),
+            true => {
+                self.meter.share();
+                connected.negotiated_h2()
+            }
             false => connected,
         }
     }
@@ -167,32 +180,32 @@ impl Connection for Stream {
 
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buffer),
+        match &mut self.get_mut().transport {
+            Transport::Plain(stream) => Pin::new(&mut **stream).poll_read(cx, buffer),
+            Transport::Tls(stream) => Pin::new(&mut **stream).poll_read(cx, buffer),
         }
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
+        match &mut self.get_mut().transport {
+            Transport::Plain(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
+            Transport::Tls(stream) => Pin::new(&mut **stream).poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
+        match &mut self.get_mut().transport {
+            Transport::Plain(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            Transport::Tls(stream) => Pin::new(&mut **stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+        match &mut self.get_mut().transport {
+            Transport::Plain(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            Transport::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
         }
     }
 }

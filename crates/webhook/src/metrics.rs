@@ -103,11 +103,13 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
+    use crate::client::Held;
 
     #[test]
     fn outcomes_are_counted_by_host() {
         let url = Uri::from_static("https://metrics.test:8443/validate?timeout=10s");
-        let answer = Ok(Answer { code: 200, headers: HeaderMap::new(), body: Bytes::from_static(b"{}") });
+        let answer =
+            Ok(Answer { code: 200, headers: HeaderMap::new(), body: Bytes::from_static(b"{}"), _memory: Held::new() });
         let refused = Err(WebhookError::Connection { message: "dial".to_owned(), reset: false });
         let missing =
             Err(WebhookError::Status { code: 404, message: String::new(), retry_after: None, forbidden: None });

@@ -2,14 +2,62 @@
 //! them: absent and null members are the same, and a member of another type spoils the document.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use binnacle_discovery::{DiscoveredGroup, DiscoveredVersion};
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_scheme::{RemoteResource, RemoteSubresource, scope};
-use serde::Deserialize;
+use binnacle_work::{WorkLimits, allocate, charge, limited};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// A list of texts; `None` if it is null or absent.
-type Texts = Option<Vec<String>>;
+type Texts = Option<List<String>>;
+
+/// The limits of the work on one document. A document with a thousand resources needs less than a tenth.
+const LIMITS: WorkLimits = WorkLimits { steps: 50_000_000, memory: 16 << 20 };
+/// The bytes that are parsed in ten nanoseconds.
+const BYTES_PER_STEP: usize = 2;
+
+/// A list whose elements are charged to the work budget: an empty one has two bytes of text, and a hundred times as many
+/// in memory.
+struct List<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
+            type Value = List<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<List<T>, A::Error> {
+                let mut list = Vec::new();
+                while let Some(element) = elements.next_element()? {
+                    // It is converted to a value of the same size.
+                    allocate(2 * size_of::<T>()).map_err(A::Error::custom)?;
+                    list.push(element);
+                }
+                Ok(List(list))
+            }
+        }
+
+        deserializer.deserialize_seq(Elements(PhantomData))
+    }
+}
+
+impl<T> IntoIterator for List<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,13 +68,13 @@ struct TypeMeta {
 
 #[derive(Deserialize)]
 struct GroupList {
-    items: Option<Vec<Group>>,
+    items: Option<List<Group>>,
 }
 
 #[derive(Deserialize)]
 struct Group {
     metadata: Option<Metadata>,
-    versions: Option<Vec<Version>>,
+    versions: Option<List<Version>>,
 }
 
 #[derive(Deserialize)]
@@ -37,7 +85,7 @@ struct Metadata {
 #[derive(Deserialize)]
 struct Version {
     version: Option<String>,
-    resources: Option<Vec<Resource>>,
+    resources: Option<List<Resource>>,
     freshness: Option<String>,
 }
 
@@ -51,7 +99,7 @@ struct Resource {
     verbs: Texts,
     short_names: Texts,
     categories: Texts,
-    subresources: Option<Vec<Subresource>>,
+    subresources: Option<List<Subresource>>,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +107,7 @@ struct Resource {
 struct Subresource {
     subresource: Option<String>,
     response_kind: Option<Kind>,
-    accepted_types: Option<Vec<Kind>>,
+    accepted_types: Option<List<Kind>>,
     verbs: Texts,
 }
 
@@ -72,7 +120,7 @@ struct Kind {
 
 #[derive(Deserialize)]
 struct LegacyList {
-    resources: Option<Vec<LegacyResource>>,
+    resources: Option<List<LegacyResource>>,
 }
 
 #[derive(Deserialize)]
@@ -113,6 +161,19 @@ pub(crate) fn is_aggregated(media_type: &str) -> bool {
 
 /// Parses an aggregated document.
 pub(crate) fn parse_aggregated(body: &[u8]) -> Result<Vec<DiscoveredGroup>, String> {
+    within_limits(body, || aggregated(body))
+}
+
+/// Parses a document within the limits of one.
+fn within_limits<T>(body: &[u8], parse: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let parsed = limited(LIMITS, || {
+        charge((body.len() / BYTES_PER_STEP) as u64).map_err(|exceeded| exceeded.to_string())?;
+        parse()
+    });
+    parsed.map_err(|exceeded| exceeded.to_string())?
+}
+
+fn aggregated(body: &[u8]) -> Result<Vec<DiscoveredGroup>, String> {
     let versions = ["apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1"];
     check_kind(body, "APIGroupDiscoveryList", |version| versions.contains(&version))?;
     let list: GroupList = parse(body)?;
@@ -140,8 +201,8 @@ fn aggregated_resource(resource: Resource) -> RemoteResource {
         kind: resource.response_kind.unwrap_or_default().into(),
         scope: text(resource.scope),
         verbs: resource.verbs.map(texts),
-        short_names: texts(resource.short_names.unwrap_or_default()),
-        categories: texts(resource.categories.unwrap_or_default()),
+        short_names: resource.short_names.map(texts).unwrap_or_default(),
+        categories: resource.categories.map(texts).unwrap_or_default(),
         subresources: subresources.collect(),
         storage_version_hash: Text::default(),
     }
@@ -149,16 +210,23 @@ fn aggregated_resource(resource: Resource) -> RemoteResource {
 
 /// Parses the legacy document of a version, with subresources below their resources.
 pub(super) fn parse_legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
+    within_limits(body, || legacy(body))
+}
+
+fn legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
     // The kind belongs to no version, so that any is right.
     check_kind(body, "APIResourceList", |_| true)?;
     let list: LegacyList = parse(body)?;
     let (below, own): (Vec<_>, Vec<_>) =
         list.resources.into_iter().flatten().partition(|entry| entry.name.as_deref().unwrap_or_default().contains('/'));
     let mut resources: Vec<RemoteResource> = own.into_iter().map(legacy_resource).collect();
+    // The last one of a name counts.
+    let mut places: HashMap<Text, usize> =
+        resources.iter().enumerate().map(|(at, resource)| (resource.plural.clone(), at)).collect();
     for entry in below {
         let Some((parent, name)) = entry.name.as_deref().and_then(|name| name.split_once('/')) else { continue };
         let scope = scope(entry.namespaced.unwrap_or_default());
-        let place = resources.iter().rposition(|known| known.plural == parent).unwrap_or_else(|| {
+        let place = *places.entry(Text::from(parent)).or_insert_with(|| {
             resources.push(without_own_entry(parent, scope));
             resources.len() - 1
         });
@@ -186,8 +254,8 @@ fn legacy_resource(entry: LegacyResource) -> RemoteResource {
         kind: Kind { group: entry.group, version: entry.version, kind: entry.kind }.into(),
         scope: scope(entry.namespaced.unwrap_or_default()).into(),
         verbs: entry.verbs.map(texts),
-        short_names: texts(entry.short_names.unwrap_or_default()),
-        categories: texts(entry.categories.unwrap_or_default()),
+        short_names: entry.short_names.map(texts).unwrap_or_default(),
+        categories: entry.categories.map(texts).unwrap_or_default(),
         subresources: Vec::new(),
         storage_version_hash: Text::default(),
     }
@@ -233,7 +301,7 @@ fn text(text: Option<String>) -> Text {
     text.unwrap_or_default().into()
 }
 
-fn texts<T: FromIterator<Text>>(texts: Vec<String>) -> T {
+fn texts<T: FromIterator<Text>>(texts: List<String>) -> T {
     texts.into_iter().map(Text::from).collect()
 }
 
@@ -308,6 +376,43 @@ mod tests {
         ] {
             assert_eq!(parse_legacy(body.as_bytes()).is_ok(), is_good, "{body}");
         }
+    }
+
+    /// Documents that are many times larger in memory than as text, and real ones with a large margin.
+    #[test]
+    fn memory_of_documents_is_bounded() {
+        let refused = "the request needs more memory than the server uses for one request";
+        let many = |element: &str, number: usize| vec![element; number].join(",");
+        for body in [
+            format!("{{\"items\":[{}]}}", many("{}", 1_000_000)),
+            format!("{{\"items\":[{{\"versions\":[{{\"resources\":[{}]}}]}}]}}", many("{}", 500_000)),
+            format!(
+                "{{\"items\":[{{\"versions\":[{{\"resources\":[{{\"verbs\":[{}]}}]}}]}}]}}",
+                many("\"\"", 1_000_000)
+            ),
+        ] {
+            let error = parse_aggregated(body.as_bytes()).expect_err("too large");
+            assert!(error.starts_with(refused), "{error}");
+        }
+        let body = format!("{{\"resources\":[{}]}}", many("{\"name\":\"a/b\"}", 500_000));
+        let error = parse_legacy(body.as_bytes()).expect_err("too large");
+        assert!(error.starts_with(refused), "{error}");
+        let verbs = "[\"create\",\"delete\",\"deletecollection\",\"get\",\"list\",\"patch\",\"update\",\"watch\"]";
+        let resource = format!(
+            "{{\"resource\":\"things\",\"responseKind\":{{\"group\":\"g\",\"kind\":\"Thing\",\"version\":\"v1\"}},\
+             \"scope\":\"Namespaced\",\"shortNames\":[\"th\"],\"categories\":[\"all\"],\"verbs\":{verbs},\
+             \"subresources\":[{{\"subresource\":\"status\",\"verbs\":[\"get\"]}},{{\"subresource\":\"scale\"}}]}}"
+        );
+        let body = format!("{{\"items\":[{{\"versions\":[{{\"resources\":[{}]}}]}}]}}", many(&resource, 5_000));
+        assert_eq!(parse_aggregated(body.as_bytes()).expect("not too large")[0].versions[0].resources.len(), 5_000);
+    }
+
+    /// Subresources of many resources are found by name.
+    #[test]
+    fn many_subresources_are_one_walk() {
+        let entries: Vec<String> = (0..10_000).map(|n| format!("{{\"name\":\"r{n}/status\"}}")).collect();
+        let body = format!("{{\"resources\":[{}]}}", entries.join(","));
+        assert_eq!(parse_legacy(body.as_bytes()).expect("valid").len(), 10_000);
     }
 
     #[test]

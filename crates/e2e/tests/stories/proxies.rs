@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio_rustls::TlsConnector;
 
-const CORE: &str = "/api/v1/namespaces/web";
+pub(crate) const CORE: &str = "/api/v1/namespaces/web";
 
-async fn send(server: &Server, method: &str, path: &str, body: &str) -> Answer {
+pub(crate) async fn send(server: &Server, method: &str, path: &str, body: &str) -> Answer {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     server.client().await.send(method, path, &[("content-type", kind)], body).await.unwrap()
 }
 
-async fn make(server: &Server, path: &str, object: Value) {
+pub(crate) async fn make(server: &Server, path: &str, object: Value) {
     let answer = send(server, "POST", path, &object.to_string()).await;
     assert_eq!(answer.status, 201, "{}", answer.body);
 }
 
 /// Creates a running pod with this address.
-async fn pod(server: &Server, name: &str, ip: &str, port: u16) {
+pub(crate) async fn pod(server: &Server, name: &str, ip: &str, port: u16) {
     let pod = json!({
         "metadata": {"name": name, "labels": {"app": "web"}},
         "spec": {

@@ -1,7 +1,12 @@
 //! Rewrites the links of a page as a stream: a byte is written as soon as it cannot be part of a link. At most one tag
 //! is held back.
 
+use binnacle_work::pace;
+
 use super::OwnedLinks;
+
+/// The cost of a link that is rewritten, besides its bytes.
+const STEPS_PER_LINK: u64 = 100;
 
 /// A longer tag is not rewritten.
 const MAX_TAG: usize = 64 * 1024;
@@ -185,7 +190,7 @@ impl Rewriter {
             at = (end + 1).min(tag.len());
             if wanted.contains(&key.as_str())
                 && let Ok(link) = std::str::from_utf8(&tag[start..end])
-                && let Some(link) = self.links.rewrite(link)
+                && let Some(link) = self.rewrite_link(link)
             {
                 out.extend_from_slice(&tag[copied..start]);
                 out.extend_from_slice(link.as_bytes());
@@ -193,6 +198,14 @@ impl Rewriter {
             }
         }
         out.extend_from_slice(&tag[copied..]);
+    }
+}
+
+impl Rewriter {
+    fn rewrite_link(&self, link: &str) -> Option<String> {
+        // A page may consist of nothing else, and each is several times as much work as its bytes.
+        pace(STEPS_PER_LINK + link.len() as u64);
+        self.links.rewrite(link)
     }
 }
 
@@ -208,8 +221,8 @@ impl State {
             (Self::Comment(dashes), b'-') => Self::Comment((dashes + 1).min(2)),
             (Self::Comment(_), _) => Self::Comment(0),
             (Self::Raw { element, seen }, byte) => {
-                let end = ["</", element].concat();
-                match end.as_bytes().get(seen) {
+                let expected = if seen < 2 { b"</".get(seen) } else { element.as_bytes().get(seen - 2) };
+                match expected {
                     Some(expected) if expected.eq_ignore_ascii_case(&byte) => Self::Raw { element, seen: seen + 1 },
                     None if byte == b'>' => Self::Text,
                     None if is_space(byte) || byte == b'/' => Self::Skip,

@@ -1,30 +1,44 @@
 //! Rewriting of a page's body as a stream: decompressed, rewritten, compressed again.
+//!
+//! Compressed bytes may unpack to a thousand times their number, so pages are rewritten in a task of their own: step by
+//! step, in turns with other work, and no faster than the client reads.
 
-use std::io::Write;
-use std::pin::Pin;
+use std::io::{self, Write};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use binnacle_request::{Body, BoxError, Response};
-use bytes::Bytes;
+use binnacle_work::{WorkBudget, current, large, pace};
+use bytes::{Buf, Bytes};
 use flate2::Compression;
 use flate2::write::{DeflateDecoder, DeflateEncoder, GzDecoder, GzEncoder};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http_body::{Body as HttpBody, Frame};
+use http_body_util::BodyExt;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use super::OwnedLinks;
 use super::html::Rewriter;
 
-/// A compressed piece of this size grows a thousandfold at most.
-const PACKED_STEP: usize = 1024;
+/// The most bytes that one step rewrites. The decoders unpack as many at once.
+const STEP: usize = 32 << 10;
+/// A compressed byte grows to this many at most.
+const GROWTH: usize = 1032;
+/// The cost of a byte: one is unpacked, rewritten and packed in 40 ns, and only rewritten in a quarter of that.
+const STEPS_PER_PACKED_BYTE: u64 = 4;
+const STEPS_PER_BYTE: u64 = 1;
+/// The steps after which the task waits for a turn: one millisecond.
+const STEPS_WITHOUT_TURN: u64 = 100_000;
 
 /// Rewrites the links of a response; unchanged if its encoding is unknown.
 pub(crate) fn rewrite_page(response: Response, links: OwnedLinks) -> Response {
     let encoding = response.headers().get(CONTENT_ENCODING).map_or("", |value| value.to_str().unwrap_or("?"));
-    let codec = match encoding {
-        "" => Codec::Plain,
-        "gzip" => Codec::Gzip(GzDecoder::new(Vec::new()), GzEncoder::new(Vec::new(), Compression::default())),
+    let codec: Option<Box<dyn Codec>> = match encoding {
+        "" => None,
+        "gzip" => Some(Box::new((GzDecoder::new(Vec::new()), GzEncoder::new(Vec::new(), Compression::default())))),
         "deflate" => {
-            Codec::Deflate(DeflateDecoder::new(Vec::new()), DeflateEncoder::new(Vec::new(), Compression::default()))
+            Some(Box::new((DeflateDecoder::new(Vec::new()), DeflateEncoder::new(Vec::new(), Compression::default()))))
         }
         encoding => {
             tracing::info!(
@@ -36,128 +50,207 @@ pub(crate) fn rewrite_page(response: Response, links: OwnedLinks) -> Response {
     };
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
-    let page = Page { body, codec, rewriter: Rewriter::new(links), waiting: Bytes::new(), done: false };
-    Response::from_parts(parts, Body::new(page))
+    let budget = current().map_or_else(|| WorkBudget::background("proxied pages"), |budget| budget.streaming());
+    let page = Page { codec, rewriter: Rewriter::new(links), effort: 0 };
+    Response::from_parts(parts, Body::new(Rewritten::start(page, body, budget)))
 }
 
 struct Page {
-    body: Body,
-    codec: Codec,
+    /// None for a page that is not compressed.
+    codec: Option<Box<dyn Codec>>,
     rewriter: Rewriter,
-    /// Bytes of the body that are not decompressed yet.
-    waiting: Bytes,
-    done: bool,
-}
-
-enum Codec {
-    Plain,
-    Gzip(GzDecoder<Vec<u8>>, GzEncoder<Vec<u8>>),
-    Deflate(DeflateDecoder<Vec<u8>>, DeflateEncoder<Vec<u8>>),
+    /// The steps since the last turn.
+    effort: u64,
 }
 
 impl Page {
-    fn step(&mut self) -> std::io::Result<Vec<u8>> {
-        let mut out = Vec::new();
-        match &mut self.codec {
-            Codec::Plain => {
-                let piece = std::mem::take(&mut self.waiting);
-                out.reserve(piece.len());
-                self.rewriter.feed(&piece, &mut out);
-            }
-            Codec::Gzip(decoder, encoder) => {
-                let piece = self.waiting.split_to(self.waiting.len().min(PACKED_STEP));
-                decoder.write_all(&piece)?;
-                decoder.flush()?;
-                self.rewriter.feed(&std::mem::take(decoder.get_mut()), &mut out);
-                encoder.write_all(&out)?;
-                out = std::mem::take(encoder.get_mut());
-            }
-            Codec::Deflate(decoder, encoder) => {
-                let piece = self.waiting.split_to(self.waiting.len().min(PACKED_STEP));
-                decoder.write_all(&piece)?;
-                decoder.flush()?;
-                self.rewriter.feed(&std::mem::take(decoder.get_mut()), &mut out);
-                encoder.write_all(&out)?;
-                out = std::mem::take(encoder.get_mut());
+    /// Rewrites the body and sends its pieces; the last one is none. Returns early if nobody receives them.
+    async fn rewrite(mut self, mut body: Body, pieces: &Pieces) -> Result<(), BoxError> {
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            let mut waiting = data.into_bytes();
+            while !waiting.is_empty() {
+                self.wait(waiting.len()).await;
+                let made = self.step(&mut waiting)?;
+                if !made.is_empty() && pieces.send(Ok(Some(made.into()))).await.is_err() {
+                    return Ok(());
+                }
             }
         }
-        Ok(out)
+        let made = self.last()?;
+        if !made.is_empty() {
+            let _ = pieces.send(Ok(Some(made.into()))).await;
+        }
+        let _ = pieces.send(Ok(None)).await;
+        Ok(())
     }
 
-    fn last(&mut self) -> std::io::Result<Vec<u8>> {
-        let mut out = Vec::new();
-        match &mut self.codec {
-            Codec::Plain => self.rewriter.finish(&mut out),
-            Codec::Gzip(decoder, encoder) => {
-                decoder.try_finish()?;
-                self.rewriter.feed(&std::mem::take(decoder.get_mut()), &mut out);
-                self.rewriter.finish(&mut out);
-                encoder.write_all(&out)?;
-                encoder.try_finish()?;
-                out = std::mem::take(encoder.get_mut());
-            }
-            Codec::Deflate(decoder, encoder) => {
-                decoder.try_finish()?;
-                self.rewriter.feed(&std::mem::take(decoder.get_mut()), &mut out);
-                self.rewriter.finish(&mut out);
-                encoder.write_all(&out)?;
-                encoder.try_finish()?;
-                out = std::mem::take(encoder.get_mut());
-            }
+    /// Waits for a turn if the next step is long, or follows many.
+    async fn wait(&mut self, waiting: usize) {
+        let steps = match &self.codec {
+            Some(_) => waiting.saturating_mul(GROWTH).min(STEP) as u64 * STEPS_PER_PACKED_BYTE,
+            None => waiting.min(STEP) as u64 * STEPS_PER_BYTE,
+        };
+        self.effort += steps;
+        if self.effort >= STEPS_WITHOUT_TURN {
+            self.effort = 0;
+            // The last turn ends with its poll.
+            tokio::task::yield_now().await;
+            large(usize::MAX).await;
         }
-        Ok(out)
+        pace(steps);
+    }
+
+    fn step(&mut self, waiting: &mut Bytes) -> io::Result<Vec<u8>> {
+        let mut made = Vec::new();
+        let Some(codec) = &mut self.codec else {
+            let piece = waiting.split_to(waiting.len().min(STEP));
+            made.reserve(piece.len());
+            self.rewriter.feed(&piece, &mut made);
+            return Ok(made);
+        };
+        let unpacked = codec.unpack(waiting)?;
+        self.rewriter.feed(&unpacked, &mut made);
+        codec.pack(&made)
+    }
+
+    fn last(&mut self) -> io::Result<Vec<u8>> {
+        let mut made = Vec::new();
+        let Some(codec) = &mut self.codec else {
+            self.rewriter.finish(&mut made);
+            return Ok(made);
+        };
+        let unpacked = codec.end_unpacking()?;
+        self.rewriter.feed(&unpacked, &mut made);
+        self.rewriter.finish(&mut made);
+        codec.end_packing(&made)
     }
 }
 
-impl HttpBody for Page {
+/// A decoder and an encoder.
+trait Codec: Send {
+    /// Unpacks a part of the bytes, to [`STEP`] bytes or a few more.
+    fn unpack(&mut self, packed: &mut Bytes) -> io::Result<Vec<u8>>;
+    /// Returns what is left at the end of the packed bytes.
+    fn end_unpacking(&mut self) -> io::Result<Vec<u8>>;
+    /// Packs bytes; returns those that are ready.
+    fn pack(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>>;
+    fn end_packing(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>>;
+}
+
+/// What the decoders and encoders of one library have in common.
+trait Filter: Write + Send {
+    fn take(&mut self) -> Vec<u8>;
+    fn end(&mut self) -> io::Result<()>;
+}
+
+macro_rules! filters {
+    ($($name:ident),*) => {$(
+        impl Filter for $name<Vec<u8>> {
+            fn take(&mut self) -> Vec<u8> {
+                std::mem::take(self.get_mut())
+            }
+
+            fn end(&mut self) -> io::Result<()> {
+                self.try_finish()
+            }
+        }
+    )*};
+}
+
+filters!(GzDecoder, GzEncoder, DeflateDecoder, DeflateEncoder);
+
+impl<D: Filter, E: Filter> Codec for (D, E) {
+    fn unpack(&mut self, packed: &mut Bytes) -> io::Result<Vec<u8>> {
+        // One call unpacks no more than the decoder's buffer holds.
+        let taken = self.0.write(packed)?;
+        if taken == 0 {
+            return Err(io::Error::new(io::ErrorKind::WriteZero, "failed to write whole buffer"));
+        }
+        packed.advance(taken);
+        self.0.flush()?;
+        Ok(self.0.take())
+    }
+
+    fn end_unpacking(&mut self) -> io::Result<Vec<u8>> {
+        self.0.end()?;
+        Ok(self.0.take())
+    }
+
+    fn pack(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        self.1.write_all(bytes)?;
+        Ok(self.1.take())
+    }
+
+    fn end_packing(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        self.1.write_all(bytes)?;
+        self.1.end()?;
+        Ok(self.1.take())
+    }
+}
+
+/// The pieces of a rewritten page, or the error that ends it. The last piece is none.
+type Pieces = mpsc::Sender<Result<Option<Bytes>, BoxError>>;
+
+/// The body of a page that a task rewrites. The task ends when this is dropped.
+struct Rewritten {
+    pieces: mpsc::Receiver<Result<Option<Bytes>, BoxError>>,
+    is_done: bool,
+    task: AbortHandle,
+}
+
+impl Rewritten {
+    fn start(page: Page, body: Body, budget: WorkBudget) -> Self {
+        let (sender, pieces) = mpsc::channel(1);
+        let task = tokio::spawn(async move {
+            let rewriting = pin!(page.rewrite(body, &sender));
+            if let Err(error) = budget.run(rewriting).await {
+                let _ = sender.send(Err(error)).await;
+            }
+        });
+        Self { pieces, is_done: false, task: task.abort_handle() }
+    }
+}
+
+impl Drop for Rewritten {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl HttpBody for Rewritten {
     type Data = Bytes;
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let this = &mut *self;
-        while !this.done {
-            let out = if this.waiting.is_empty() {
-                match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                    None => {
-                        this.done = true;
-                        this.last()
-                    }
-                    Some(Ok(frame)) => {
-                        if let Ok(data) = frame.into_data() {
-                            this.waiting = data.into_bytes();
-                        }
-                        continue;
-                    }
-                    Some(Err(error)) => {
-                        this.done = true;
-                        return Poll::Ready(Some(Err(error)));
-                    }
-                }
-            } else {
-                this.step()
-            };
-            match out {
-                Ok(out) if out.is_empty() => {}
-                Ok(out) => return Poll::Ready(Some(Ok(Frame::data(out.into())))),
-                Err(error) => {
-                    this.done = true;
-                    return Poll::Ready(Some(Err(error.into())));
-                }
-            }
+        if self.is_done {
+            return Poll::Ready(None);
         }
-        Poll::Ready(None)
+        let piece = match ready!(self.pieces.poll_recv(cx)) {
+            Some(Ok(Some(piece))) => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+            Some(Ok(None)) => None,
+            Some(Err(error)) => Some(Err(error)),
+            // The task ends without a last piece only by a panic.
+            None => Some(Err("the page could not be rewritten".into())),
+        };
+        self.is_done = true;
+        Poll::Ready(piece)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.done
+        self.is_done
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use binnacle_work::WorkLimits;
     use flate2::read::{DeflateDecoder as ReadDeflate, GzDecoder as ReadGzip};
+    use futures::StreamExt;
     use http::HeaderValue;
 
     use super::*;
@@ -194,5 +287,90 @@ mod tests {
         let packed = through("deflate", packer.finish().unwrap()).await;
         ReadDeflate::new(packed.as_slice()).read_to_string(&mut text).unwrap();
         assert_eq!(text, WANT);
+    }
+
+    /// Returns a body with compressed bytes, and the number of its pieces that were taken.
+    fn packed(bytes: &[u8]) -> (Body, Arc<AtomicUsize>) {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        packer.write_all(bytes).unwrap();
+        let packed = Bytes::from(packer.finish().unwrap());
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counted = taken.clone();
+        let pieces: Vec<Bytes> = packed.chunks(16 << 10).map(Bytes::copy_from_slice).collect();
+        let stream = futures::stream::iter(pieces).map(move |piece| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, BoxError>(piece)
+        });
+        (Body::stream(stream), taken)
+    }
+
+    fn page(body: Body, encoding: &'static str) -> Response {
+        let mut response = Response::new(body);
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
+        rewrite_page(response, Links { prefix: "/p", source: "h:1", requested: "", target: "" }.owned())
+    }
+
+    /// 4 MB from 4 KB: every step is charged, the task waits for turns, and others run meanwhile.
+    #[tokio::test]
+    async fn bombs_are_unpacked_in_turns() {
+        let budget = WorkBudget::new(WorkLimits::REQUEST);
+        let (body, _) = packed(&vec![0; 4 << 20]);
+        let response = budget.enter(|| page(body, "gzip"));
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = polls.clone();
+        let other = tokio::spawn(async move {
+            loop {
+                counted.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        });
+        let sent = response.into_body().read(1 << 20).await.unwrap();
+        other.abort();
+        let mut unpacked = Vec::new();
+        ReadGzip::new(&sent[..]).read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked.len(), 4 << 20);
+        assert!(unpacked.iter().all(|byte| *byte == 0));
+        let steps = (4 << 20) / STEP;
+        assert!(polls.load(Ordering::SeqCst) >= steps, "{polls:?} of {steps}");
+        // The stream has a budget without limits, so that long pages are sent to their end.
+        assert_eq!(budget.check(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn unread_pages_are_not_unpacked() {
+        let mut random = 1u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 56) as u8
+        })
+        .take(4 << 20)
+        .collect();
+        let (body, taken) = packed(&noise);
+        let response = page(body, "gzip");
+        for _ in 0..10_000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(taken.load(Ordering::SeqCst) <= 16, "{taken:?}");
+        drop(response);
+    }
+
+    #[tokio::test]
+    async fn broken_pages_end_with_their_error() {
+        let whole = {
+            let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+            packer.write_all(PAGE.as_bytes()).unwrap();
+            packer.finish().unwrap()
+        };
+        let mut trailing = whole.clone();
+        trailing.extend_from_slice(b"more");
+        let mut damaged = whole;
+        damaged[12] ^= 0xff;
+        for (packed, want) in [
+            (trailing, "failed to write whole buffer"),
+            (damaged, "corrupt gzip stream does not have a matching checksum"),
+        ] {
+            let error = page(Body::from(packed), "gzip").into_body().read(10_000).await.unwrap_err();
+            assert_eq!(error.to_string(), want);
+        }
     }
 }

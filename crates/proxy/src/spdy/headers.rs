@@ -1,5 +1,6 @@
 //! Blocks of headers: names and values with their lengths, compressed with the connection's earlier blocks as context.
 
+use binnacle_work::pace;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 
 use super::Headers;
@@ -10,6 +11,8 @@ const DICTIONARY: &[u8] = include_bytes!("dictionary.bin");
 /// The largest unpacked size of one frame's headers. In practice they have some hundred bytes.
 const MAX_BLOCK: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
+/// The bytes that are unpacked and read in ten nanoseconds.
+const BYTES_PER_STEP: u64 = 4;
 
 /// Decompresses the blocks of one direction.
 pub(super) struct Unpacker(Decompress);
@@ -32,6 +35,8 @@ impl Unpacker {
                 }
                 block.reserve(block.len());
             }
+            // A block of a hundred bytes may unpack to the most that a block may have.
+            pace((block.capacity() - block.len()) as u64 / BYTES_PER_STEP);
             let (taken, made) = (self.0.total_in(), block.len());
             let result = self.0.decompress_vec(left, &mut block, FlushDecompress::Sync);
             left = &left[(self.0.total_in() - taken) as usize..];

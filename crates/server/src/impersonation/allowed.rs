@@ -18,8 +18,8 @@ use super::modes::Mode;
 pub(super) const KEPT: Duration = Duration::from_secs(10);
 /// The minimum number of cached entries.
 const REMEMBERED: usize = 10_000;
-/// The limit on the size of a cached user.
-const MAX_USER: usize = 4096;
+/// The limit on the memory of a cached user.
+const MAX_USER: usize = 8192;
 
 /// The impersonations that were allowed recently.
 pub(super) struct Allowed {
@@ -98,7 +98,7 @@ impl Key {
 }
 
 fn size(user: &User) -> usize {
-    let lengths = |texts: &[Text]| texts.iter().map(Text::len).sum::<usize>();
+    let lengths = |texts: &[Text]| texts.iter().map(|text| size_of::<Text>() + text.len()).sum::<usize>();
     let extra = user.extra.iter().map(|(key, values)| key.len() + lengths(values));
     user.name.len() + user.uid.len() + lengths(&user.groups) + extra.sum::<usize>()
 }

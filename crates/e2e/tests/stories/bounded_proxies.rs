@@ -1,0 +1,63 @@
+//! Pods whose answers have no end: their users wait for them, and nobody else does.
+
+use binnacle_testkit::{Hostile, POD_IPS, Server, in_own_network};
+use serde_json::json;
+
+use crate::proxies::{CORE, make, pod, send};
+
+/// The requests to each answer at a time.
+const ATTACKERS: usize = 4;
+/// The requests of somebody else meanwhile.
+const OTHERS: usize = 300;
+
+#[test]
+fn endless_answers_harm_nobody() {
+    if in_own_network("bounded_proxies::endless_answers_harm_nobody") {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.block_on(story());
+    }
+}
+
+async fn story() {
+    let ip = POD_IPS[0].to_string();
+    let hostile = Hostile::start(POD_IPS[0]).await;
+    let server = Server::start(&["--ephemeral", &format!("--advertise-address={ip}")]);
+    make(&server, "/api/v1/namespaces", json!({"metadata": {"name": "web"}})).await;
+    make(&server, &format!("{CORE}/serviceaccounts"), json!({"metadata": {"name": "default"}})).await;
+    pod(&server, "hostile", &ip, hostile.port()).await;
+
+    // What the attackers see.
+    let proxy = format!("{CORE}/pods/hostile/proxy");
+    let answer = send(&server, "GET", &format!("{proxy}/informational"), "").await;
+    assert_eq!(answer.status, 503, "{}", answer.body);
+    assert!(answer.body.contains("net/http: server response headers exceeded"), "{}", answer.body);
+    for path in ["digits", "spaces"] {
+        // The head of the answer was sent before.
+        let client = server.client().await;
+        let error = client.send("GET", &format!("{proxy}/{path}"), &[], "").await.err();
+        assert!(error.is_some(), "{path}");
+    }
+
+    // What the others notice: nothing.
+    let mut attackers = tokio::task::JoinSet::new();
+    for path in Hostile::PATHS {
+        for _ in 0..ATTACKERS {
+            let (client, url) = (server.client().await, format!("{proxy}/{path}"));
+            attackers.spawn(async move {
+                let mut client = client;
+                // A page is received for as long as this lasts.
+                while client.send("GET", &url, &[], "").await.is_ok() {}
+                drop(client.send("GET", &url, &[], "").await);
+            });
+        }
+    }
+    for _ in 0..OTHERS {
+        let answer = send(&server, "GET", &format!("{CORE}/pods/hostile"), "").await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    attackers.abort_all();
+    let answer = send(&server, "GET", "/livez", "").await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let log = server.log();
+    assert!(!log.contains("a worker was kept from other requests"), "{log}");
+}

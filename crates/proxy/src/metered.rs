@@ -1,0 +1,351 @@
+//! Connections to servers that must not be trusted: what such a server sends is read in turns with other work, and only
+//! as long as it belongs to an answer.
+//!
+//! HTTP has bytes that bring nothing: digits and extensions of chunk sizes, informational responses, frames that manage
+//! an HTTP/2 connection, TLS records without data. The HTTP library reads them one by one and without a limit, so they
+//! are counted here, below TLS. The limits are those of Go's client where it has one, and above them otherwise.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+use crate::client::MAX_HEAD_BYTES;
+
+/// The most bytes that are read at once into a large buffer.
+const SLICE: usize = 16 << 10;
+/// The bytes after which other tasks have their turn, and the most that are read at once. Reads count as [`READ`] bytes at least.
+const TURN: usize = 32 << 10;
+const READ: usize = 512;
+
+/// The bytes that a server may send before the head of an answer: the head itself, and a TLS handshake.
+const BEFORE_HEAD: u64 = (MAX_HEAD_BYTES + (128 << 10)) as u64;
+/// The bytes that a server may send besides the data of a body. Go's client allows 16 KiB.
+const BESIDES: u64 = 256 << 10;
+/// The further bytes that each piece and each byte of data allow. A TLS record for each byte has 22 more, and each
+/// chunk of one byte may come in three records.
+const FOR_PIECE: u64 = 512;
+const FOR_BYTE: u64 = 64;
+/// The written bytes that allow one more byte on a shared connection: the peer acknowledges data, and this server pings,
+/// which must not pay for more pings.
+const WRITTEN: u64 = 4;
+/// The informational responses that a server may send before the final one.
+const INFORMATIONAL: u32 = 1000;
+
+/// A shared connection beyond its limits is read at this pace: it may be useful again.
+const PAUSE: Duration = Duration::from_millis(50);
+const PER_PAUSE: u64 = 8 << 10;
+
+/// Counts the bytes of one connection. Clones share the counts.
+#[derive(Clone, Debug)]
+pub struct Meter(Arc<Counts>);
+
+#[derive(Debug)]
+struct Counts {
+    read: AtomicU64,
+    /// The number of bytes that may be read in total.
+    allowed: AtomicU64,
+    informational: AtomicU32,
+    is_in_body: AtomicBool,
+    /// True for HTTP/2: requests share the connection.
+    is_shared: AtomicBool,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self(Arc::new(Counts {
+            read: AtomicU64::new(0),
+            allowed: AtomicU64::new(BEFORE_HEAD),
+            informational: AtomicU32::new(0),
+            is_in_body: AtomicBool::new(false),
+            is_shared: AtomicBool::new(false),
+        }))
+    }
+}
+
+impl Meter {
+    /// Returns a meter without limits, for a connection that is only read in turns.
+    pub fn unlimited() -> Self {
+        let meter = Self::default();
+        meter.upgraded();
+        meter
+    }
+
+    /// Several requests share the connection from now on.
+    pub fn share(&self) {
+        self.0.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// The next bytes are the head of a message.
+    pub fn expect_head(&self) {
+        self.0.is_in_body.store(false, Ordering::Relaxed);
+        self.0.informational.store(0, Ordering::Relaxed);
+        self.allow(BEFORE_HEAD);
+    }
+
+    /// The head of a message has arrived.
+    pub fn expect_body(&self) {
+        self.0.is_in_body.store(true, Ordering::Relaxed);
+        self.allow(BESIDES);
+    }
+
+    /// Data of a body has arrived.
+    pub fn delivered(&self, bytes: usize) {
+        self.0.allowed.fetch_add(FOR_PIECE + FOR_BYTE * bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The connection has another protocol from now on.
+    pub fn upgraded(&self) {
+        self.0.allowed.store(u64::MAX / 2, Ordering::Relaxed);
+    }
+
+    /// Counts the informational responses to a request.
+    pub(crate) fn watch<B>(&self, request: &mut Request<B>) {
+        let counts = self.0.clone();
+        hyper::ext::on_informational(request, move |_| {
+            counts.informational.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+
+    /// Returns the number of bytes that were read.
+    pub fn read(&self) -> u64 {
+        self.0.read.load(Ordering::Relaxed)
+    }
+
+    /// Allows this many more bytes than were read; on a shared connection, no less than before.
+    fn allow(&self, bytes: u64) {
+        let allowed = self.read().saturating_add(bytes);
+        if self.0.is_shared.load(Ordering::Relaxed) {
+            self.0.allowed.fetch_max(allowed, Ordering::Relaxed);
+        } else {
+            self.0.allowed.store(allowed, Ordering::Relaxed);
+        }
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.read() >= self.0.allowed.load(Ordering::Relaxed)
+            || self.0.informational.load(Ordering::Relaxed) > INFORMATIONAL
+    }
+
+    /// Returns the error of a connection beyond its limits, in the words of Go's client.
+    fn error(&self) -> io::Error {
+        let text = match self.0.is_in_body.load(Ordering::Relaxed) {
+            true => "chunked encoding contains too much non-data".to_owned(),
+            false => format!("net/http: server response headers exceeded {MAX_HEAD_BYTES} bytes; aborted"),
+        };
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    }
+}
+
+/// A connection whose bytes are counted.
+pub struct Metered<S> {
+    stream: S,
+    meter: Meter,
+    /// The bytes that were read since other tasks had their turn.
+    in_turn: usize,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Metered<S> {
+    pub fn new(stream: S, meter: Meter) -> Self {
+        Self { stream, meter, in_turn: 0, pause: None }
+    }
+
+    /// Returns ready when more may be read.
+    fn poll_allowed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.meter.is_exceeded() {
+            if !self.meter.0.is_shared.load(Ordering::Relaxed) {
+                return Poll::Ready(Err(self.meter.error()));
+            }
+            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE)));
+            ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+            self.meter.allow(PER_PAUSE);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.in_turn >= TURN {
+            this.in_turn = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        ready!(this.poll_allowed(cx))?;
+        let before = buf.filled().len();
+        // A part of a buffer must be cleared first, which is only worth it for large ones.
+        let polled = if buf.remaining() <= TURN {
+            Pin::new(&mut this.stream).poll_read(cx, buf)
+        } else {
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(SLICE));
+            let polled = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+            let read = part.filled().len();
+            buf.advance(read);
+            polled
+        };
+        if polled.is_pending() {
+            this.in_turn = 0;
+            return Poll::Pending;
+        }
+        let read = buf.filled().len() - before;
+        this.in_turn += read.max(READ);
+        this.meter.0.read.fetch_add(read as u64, Ordering::Relaxed);
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Metered<S> {
+    fn wrote(&self, polled: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(written)) = polled
+            && self.meter.0.is_shared.load(Ordering::Relaxed)
+        {
+            self.meter.0.allowed.fetch_add(*written as u64 / WRITTEN, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(&polled);
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.wrote(&polled);
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    /// A server that never stops sending.
+    struct Endless;
+
+    impl AsyncRead for Endless {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let room = buf.remaining();
+            buf.initialize_unfilled().fill(b'0');
+            buf.advance(room);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Endless {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Reads until the connection ends; returns the most bytes that were read in one poll, and the error.
+    async fn read_on(stream: &mut Metered<Endless>) -> (usize, String) {
+        let mut buffer = vec![0; 1 << 20];
+        let mut most = 0;
+        let error = poll_fn(|cx| {
+            let mut in_poll = 0;
+            loop {
+                let mut part = ReadBuf::new(&mut buffer);
+                match Pin::new(&mut *stream).poll_read(cx, &mut part) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(error)) => return Poll::Ready(error),
+                    Poll::Ready(Ok(())) => in_poll += part.filled().len(),
+                }
+                most = most.max(in_poll);
+            }
+        });
+        let error = error.await.to_string();
+        (most, error)
+    }
+
+    #[tokio::test]
+    async fn ends_connections_that_bring_nothing() {
+        let meter = Meter::default();
+        let mut stream = Metered::new(Endless, meter.clone());
+        let head = "net/http: server response headers exceeded 1048576 bytes; aborted";
+        assert_eq!(read_on(&mut stream).await, (TURN, head.to_owned()));
+        assert_eq!(meter.read(), BEFORE_HEAD);
+        meter.expect_body();
+        let body = "chunked encoding contains too much non-data";
+        assert_eq!(read_on(&mut stream).await, (TURN, body.to_owned()));
+        assert_eq!(meter.read(), BEFORE_HEAD + BESIDES);
+        // Data allows what belongs to it.
+        meter.delivered(1000);
+        read_on(&mut stream).await;
+        let more = meter.read() - BEFORE_HEAD - BESIDES;
+        assert!((FOR_PIECE + 1000 * FOR_BYTE..=FOR_PIECE + 1000 * FOR_BYTE + SLICE as u64).contains(&more), "{more}");
+        meter.expect_head();
+        assert_eq!(read_on(&mut stream).await.1, head);
+        meter.upgraded();
+        stream.read_exact(&mut vec![0; 8 << 20]).await.expect("no limit");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reads_shared_connections_slowly_beyond_the_limit() {
+        let meter = Meter::default();
+        meter.share();
+        let mut stream = Metered::new(Endless, meter.clone());
+        let mut buffer = vec![0; 4096];
+        let second = tokio::time::sleep(Duration::from_secs(1));
+        tokio::pin!(second);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut second => break,
+                read = stream.read(&mut buffer) => assert_eq!(read.expect("no error"), 4096),
+            }
+        }
+        let most = BEFORE_HEAD + 20 * (PER_PAUSE + 4096);
+        assert!((BEFORE_HEAD..most).contains(&meter.read()), "{}", meter.read());
+    }
+
+    #[test]
+    fn limits_informational_responses() {
+        let meter = Meter::default();
+        meter.0.informational.store(INFORMATIONAL, Ordering::Relaxed);
+        assert!(!meter.is_exceeded());
+        meter.0.informational.store(INFORMATIONAL + 1, Ordering::Relaxed);
+        assert!(meter.is_exceeded());
+        meter.expect_head();
+        assert!(!meter.is_exceeded());
+    }
+}

@@ -1,0 +1,52 @@
+//! Frames that bring nothing: of unknown streams, without data, pings and answers that nobody waits for.
+
+use std::time::Duration;
+
+/// The number of such frames in a row that are read without delay. A kubelet sends a few in a minute.
+const FREE: u32 = 1000;
+/// The delay of each further one.
+const DELAY: Duration = Duration::from_millis(10);
+
+/// Slows down a peer that sends nothing but such frames.
+#[derive(Default)]
+pub(crate) struct Flood(u32);
+
+impl Flood {
+    /// A frame with data has arrived.
+    pub(crate) fn useful(&mut self) {
+        self.0 = 0;
+    }
+
+    /// A frame has arrived that brings nothing.
+    pub(crate) async fn useless(&mut self) {
+        self.0 = self.0.saturating_add(1);
+        if self.0 > FREE {
+            tokio::time::sleep(DELAY).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn many_useless_frames_are_slow() {
+        let mut flood = Flood::default();
+        let began = Instant::now();
+        for _ in 0..FREE {
+            flood.useless().await;
+        }
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        for _ in 0..100 {
+            flood.useless().await;
+        }
+        assert!(began.elapsed() >= 100 * DELAY);
+        flood.useful();
+        let began = Instant::now();
+        flood.useless().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+}
