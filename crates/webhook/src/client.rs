@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -12,7 +13,8 @@ use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
 use binnacle_proxy::{Flaws, webhook_certificates};
 use binnacle_request::trace;
-use bytes::Bytes;
+use binnacle_work::allocate;
+use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -74,6 +76,9 @@ pub enum WebhookError {
         /// The Status if the code is 403: some callers return it as their own.
         forbidden: Option<Box<Status>>,
     },
+    /// The answer is larger than any is read.
+    #[error("{message}")]
+    TooLarge { message: String },
     /// The answer cannot be read.
     #[error("{0}")]
     Malformed(String),
@@ -85,7 +90,7 @@ impl WebhookError {
         match self {
             Self::Connection { reset, .. } => *reset,
             Self::Status { code, retry_after, .. } => matches!(code, 429 | 500 | 504) || retry_after.is_some(),
-            Self::TimedOut { .. } | Self::Malformed(_) => false,
+            Self::TimedOut { .. } | Self::TooLarge { .. } | Self::Malformed(_) => false,
         }
     }
 
@@ -277,14 +282,14 @@ fn with_timeout(url: &Uri, timeout: Duration) -> Result<Uri, TargetError> {
 
 async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let (parts, body) = response.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await;
     let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
-        let why = if error.is::<LengthLimitError>() { error.to_string() } else { root(&*error) };
+        let too_large = error.is::<LengthLimitError>();
+        let why = if too_large { error.to_string() } else { root(&*error) };
         let why = if why == "EOF" { "unexpected EOF" } else { &why };
         let message = format!("unexpected error when reading response body. Please retry. Original error: {why}");
-        WebhookError::Connection { message, reset: false }
+        if too_large { WebhookError::TooLarge { message } } else { WebhookError::Connection { message, reset: false } }
     };
-    let body = body.map_err(unread)?.to_bytes();
+    let body = received(Limited::new(body, MAX_ANSWER)).await.map_err(unread)?;
     let code = parts.status.as_u16();
     if (200..=206).contains(&code) {
         return Ok(Answer { code, headers: parts.headers, body });
@@ -294,6 +299,62 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let media = parts.headers.get(CONTENT_TYPE).map_or("text/plain", |value| value.to_str().unwrap_or(""));
     let text = if media.starts_with("text/") { String::from_utf8_lossy(&body) } else { "unknown".into() };
     Err(failure(code, &body, text.trim(), retry_after))
+}
+
+/// Reads a body. Its memory counts for the request that waits for it, and that of a large one for all answers.
+async fn received(mut body: Limited<Incoming>) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+    let (mut received, mut held) = (BytesMut::new(), Held(0));
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        allocate(data.len())?;
+        held.grow(received.len() + data.len())?;
+        received.extend_from_slice(&data);
+    }
+    Ok(Bytes::from_owner(Received { bytes: received, _held: held }))
+}
+
+/// The bytes of an answer that do not count for [`HELD`].
+const SMALL_ANSWER: usize = 1 << 20;
+/// The maximum bytes of all large answers.
+const MAX_HELD: usize = 64 << 20;
+
+/// The bytes of all large answers that are being read or decoded.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// The part of [`HELD`] for one answer.
+struct Held(usize);
+
+impl Held {
+    /// Counts an answer of this size so far.
+    fn grow(&mut self, size: usize) -> Result<(), String> {
+        let more = size.saturating_sub(SMALL_ANSWER).saturating_sub(self.0);
+        if more == 0 {
+            return Ok(());
+        }
+        self.0 += more;
+        if HELD.fetch_add(more, Ordering::Relaxed) + more > MAX_HELD {
+            return Err(format!("the memory for answers is in use: the limit is {MAX_HELD} bytes for all of them"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// A body, which is counted as long as it is used.
+struct Received {
+    bytes: BytesMut,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Received {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Returns the error of an unsuccessful answer, from its Status if the body is one.
