@@ -163,6 +163,19 @@ mod tests {
         assert!((1000..10_000).contains(&filled), "{filled} items were made");
     }
 
+    /// Copies of a long text are small, but what is written for the store is not.
+    #[test]
+    fn defaults_of_long_texts_are_charged() {
+        let schema = value!({"type": "object", "properties": {"l": {"type": "array", "items": {
+            "type": "object", "properties": {"d": {"type": "string", "default": ("x".repeat(1 << 20))}},
+        }}}});
+        let schema = Structural::parse(&schema, &Interner::new()).unwrap();
+        let mut object = value!({"l": (Value::List(vec![value!({}); 40_000]))});
+        let budget = WorkBudget::new(WorkLimits::REQUEST);
+        budget.enter(|| set_defaults(&mut object, &schema));
+        assert!(matches!(budget.check(), Err(Exceeded::Memory(_))));
+    }
+
     #[test]
     fn defaults_in_defaults_are_charged() {
         // Each level has a thousand times the items of the one above.

@@ -16,9 +16,11 @@ const COPY: u64 = 4;
 /// The number of members from which an object has an index, and the bytes of a member in it.
 const INDEXED: usize = 48;
 const INDEX: usize = 56;
+/// The additional bytes of an escaped byte in JSON.
+const ESCAPE: usize = 5;
 
 impl Weight {
-    /// Weighs a value. Texts are shared by copies, so they have no weight.
+    /// Weighs a value. Copies share texts, but these are written for the store and for answers, so they count.
     pub fn of(value: &Value) -> Self {
         let mut weight = Self { nodes: 1, bytes: size_of::<Value>() };
         weight.add(value);
@@ -38,10 +40,19 @@ impl Weight {
                 if object.len() > INDEXED {
                     self.bytes += object.len() * INDEX;
                 }
-                object.values().for_each(|member| self.add(member));
+                for (name, member) in object.iter() {
+                    self.add_text(name);
+                    self.add(member);
+                }
             }
-            _ => {}
+            Value::Str(text) | Value::Raw(text) => self.add_text(text),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
         }
+    }
+
+    fn add_text(&mut self, text: &str) {
+        let escaped = |byte: &u8| *byte < b' ' || !byte.is_ascii() || matches!(byte, b'<' | b'>' | b'&');
+        self.bytes += text.len() + ESCAPE * text.as_bytes().iter().filter(|byte| escaped(byte)).count();
     }
 
     /// Charges a copy to the work budget, before it is made.
@@ -49,7 +60,7 @@ impl Weight {
     /// # Errors
     /// The limit that is exceeded.
     pub fn charge(self) -> Result<(), Exceeded> {
-        charge(self.nodes * COPY)?;
+        charge(self.nodes * COPY + self.bytes as u64 / 64)?;
         allocate(self.bytes)
     }
 }
@@ -108,6 +119,8 @@ mod tests {
             assert_eq!(weight.nodes, nodes, "{value:?}");
             assert!(weight.bytes >= weight.nodes as usize * size_of::<Value>(), "{value:?}");
         }
+        let [plain, escaped] = ["x", "<"].map(|text| Weight::of(&Value::from(text.repeat(1000))).bytes);
+        assert!(plain >= 1000 && escaped >= 6000, "{plain} {escaped}");
     }
 
     #[test]
