@@ -237,7 +237,7 @@ impl Call<'_> {
             Err(error) => {
                 let in_vain = match &error {
                     WebhookError::TimedOut { .. } => true,
-                    WebhookError::Connection { .. } => began.elapsed() >= LONG,
+                    WebhookError::Connection { .. } | WebhookError::TooLarge { .. } => began.elapsed() >= LONG,
                     WebhookError::Status { .. } | WebhookError::Malformed(_) => false,
                 };
                 match (in_vain, is_cut) {

@@ -6,7 +6,8 @@ use binnacle_columns::{Now, age};
 use binnacle_json_path::JsonPath;
 use binnacle_meta::{Text, Time};
 use binnacle_schema::{Value, json, value};
-use binnacle_scheme::Columns;
+use binnacle_scheme::{Columns, text_length};
+use binnacle_work::{allocate, charge};
 
 /// The columns of one version.
 pub(crate) struct CustomColumns {
@@ -19,6 +20,11 @@ struct Column {
     ty: Text,
     path: JsonPath,
 }
+
+/// The bytes of all texts in a row that are longer than a few: as many as an object has.
+const MAX_ROW: usize = 4 << 20;
+/// The cell whose text would exceed them.
+const OMITTED: &str = "<too large>";
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -65,16 +71,25 @@ impl Columns for CustomColumns {
 
     fn cells(&self, object: &Value, now: SystemTime) -> Vec<Value> {
         let mut cells = vec![Value::from(object.str_at(&["metadata", "name"]))];
+        let mut room = MAX_ROW;
         cells.extend(self.columns.iter().map(|column| {
             let found = column.path.find(object).first().copied();
-            found.map_or(Value::Null, |value| cell(&column.ty, value, now.into()))
+            found.map_or(Value::Null, |value| cell(&column.ty, value, now.into(), &mut room))
         }));
         cells
     }
 }
 
+/// Returns the JSON of a value, if there is room for it in the row.
+fn shown(value: &Value, room: &mut usize) -> Value {
+    let length = text_length(value, *room).filter(|length| allocate(*length).is_ok());
+    let Some(length) = length.filter(|length| charge(*length as u64 / 16).is_ok()) else { return OMITTED.into() };
+    *room -= length;
+    json::to_string(value).into()
+}
+
 /// Formats a value as a cell of a type; null if the types do not match.
-fn cell(ty: &str, value: &Value, now: Now) -> Value {
+fn cell(ty: &str, value: &Value, now: Now, room: &mut usize) -> Value {
     match (ty, value) {
         ("integer", Value::Int(n)) => Value::Int(*n),
         ("integer", Value::Float(n)) => Value::Int(*n as i64),
@@ -86,9 +101,15 @@ fn cell(ty: &str, value: &Value, now: Now) -> Value {
             Ok(_) => Value::from(age(Some(value), now)),
             Err(_) => Value::from("<invalid>"),
         },
-        ("string", Value::Str(text)) => Value::Str(text.clone()),
+        ("string", Value::Str(text)) => match room.checked_sub(text.len()) {
+            Some(left) => {
+                *room = left;
+                Value::Str(text.clone())
+            }
+            None => OMITTED.into(),
+        },
         ("string", Value::Null) => Value::from("<no value>"),
-        ("string", other) => Value::from(json::to_string(other)),
+        ("string", other) => shown(other, room),
         _ => Value::Null,
     }
 }
@@ -96,6 +117,19 @@ fn cell(ty: &str, value: &Value, now: Now) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_as_long_as_objects() {
+        let column = |path: &str| value!({"name": "n", "type": "string", "jsonPath": path});
+        let mut columns = vec![column(".spec"); 500];
+        columns.extend(vec![column(".spec.text"); 500]);
+        let columns = CustomColumns::new(&columns);
+        let object = value!({"spec": {"text": ("x".repeat(1 << 20)), "l": [{}, {}]}});
+        let cells = columns.cells(&object, SystemTime::now());
+        let bytes: usize = cells.iter().filter_map(Value::as_str).map(str::len).sum();
+        assert!(bytes < MAX_ROW + 1000 * OMITTED.len(), "{bytes}");
+        assert_eq!(cells.iter().filter(|cell| cell.as_str() == Some(OMITTED)).count(), 1000 - 3);
+    }
 
     #[test]
     fn cells_have_their_type() {

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Message, MessageRef, MessageSource, Value, json};
 use binnacle_structural::resource::ResourceSchema;
-use binnacle_structural::{Interner, Structural, Typing, defaults};
+use binnacle_structural::{Interner, Structural, Typing, Weight, defaults};
+use binnacle_work::pace;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -35,6 +36,8 @@ struct Table {
     sweep_at: usize,
 }
 
+/// The steps of parsing a value of a schema.
+const PARSE: u64 = 20;
 /// The minimum size of the table for removing dead entries.
 const SMALLEST_SWEEP: usize = 64;
 
@@ -133,7 +136,14 @@ impl Shared {
 impl LazySchema {
     /// Returns the schema for stored objects.
     pub(crate) fn resource(&self) -> &ResourceSchema {
-        self.resource.get_or_init(|| self.shared.of(self.tree().as_ref(), self.preserve_unknown))
+        if let Some(known) = self.resource.get() {
+            return known;
+        }
+        // Others would block their threads while this one waits for its turn, so it is made outside of the cell.
+        let tree = self.tree();
+        tree.iter().for_each(|tree| pace(Weight::of(tree).nodes * PARSE));
+        let made = self.shared.of(tree.as_ref(), self.preserve_unknown);
+        self.resource.get_or_init(|| made)
     }
 
     /// Returns the schema as it is in the definition.

@@ -5,6 +5,7 @@ mod parser;
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
+use binnacle_work::{charge, pace};
 
 pub use self::parser::InvalidPath;
 
@@ -65,6 +66,9 @@ type Found<'v> = Vec<&'v Value>;
 /// The maximum number of values visited for one cell: about as many as an object can have.
 const MAX_VISITS: usize = 1 << 18;
 
+/// The steps of following one node, besides the values.
+const STEP: u64 = 4;
+
 impl JsonPath {
     /// Parses a path, which stands without the braces that kubectl's templates have around it.
     pub fn parse(text: &str) -> Result<Self, InvalidPath> {
@@ -76,12 +80,16 @@ impl JsonPath {
     pub fn find<'v>(&'v self, object: &'v Value) -> Vec<&'v Value> {
         let mut left = MAX_VISITS;
         let (found, failed) = self.follow(vec![object], &mut left);
+        pace((MAX_VISITS - left) as u64);
         if failed { Vec::new() } else { found }
     }
 
     /// Follows the path; true means failure. As in Go, the values from before the failed step are returned too.
     fn follow<'v>(&'v self, mut found: Found<'v>, left: &mut usize) -> (Found<'v>, bool) {
         for node in &self.0 {
+            if charge(STEP + found.len() as u64).is_err() {
+                return (found, true);
+            }
             match node.follow(&found, left) {
                 Ok(next) => found = next,
                 Err(Stuck) => return (found, true),

@@ -2,16 +2,29 @@
 //! are handled. Writes are unchanged, since they are encoded in the stored version.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Value, canonical, json};
-use binnacle_scheme::{CustomSchema, JsonText, StoredType};
+use binnacle_scheme::{
+    Converter, CustomSchema, Growth, JsonText, ReadFailure, StoredType, too_large, within_object_limits,
+};
 use binnacle_store::{KeyValue, LayeredStore, Store, StoreError, Values};
 use bytes::Bytes;
 
 /// The number of bytes of one call, so that the webhook answers in time, with a response that can be read whole.
 const BATCH_BYTES: usize = 2 << 20;
-const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
+/// The maximum memory of the tree of a stored object, without its texts.
+const MAX_TREE: usize = 256 << 20;
+const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: MAX_TREE };
+
+/// The bytes by which the converted objects of one version may be larger in memory than in the store, besides what any
+/// object may be larger.
+const POOL: usize = 64 << 20;
+/// As [`POOL`], for all versions of all resources.
+const ALL_POOLS: usize = 128 << 20;
+
+static ALL_POOLED: AtomicUsize = AtomicUsize::new(0);
 
 /// Wraps a store, if the kind has a converter.
 pub(crate) fn over(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn Store> {
@@ -27,51 +40,172 @@ pub(crate) fn over(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn Store> {
 #[derive(Clone)]
 pub(crate) struct Conversions {
     custom: Arc<dyn CustomSchema>,
+    /// The bytes by which large converted objects are larger in memory than in the store.
+    pooled: Arc<AtomicUsize>,
+}
+
+/// The objects of one call, with their places among the values.
+#[derive(Default)]
+struct Batch {
+    places: Vec<usize>,
+    objects: Vec<Value>,
+    bytes: usize,
 }
 
 impl Conversions {
     pub(crate) fn new(custom: &Arc<dyn CustomSchema>) -> Self {
-        Self { custom: custom.clone() }
+        Self { custom: custom.clone(), pooled: Arc::default() }
     }
 
     /// Returns a value in the version in which it is handled.
-    pub(crate) async fn open_one(&self, value: &Bytes) -> Result<Bytes, String> {
+    pub(crate) async fn open_one(&self, value: &Bytes) -> Result<Bytes, ReadFailure> {
         let mut values = vec![value.clone()];
         self.convert(&mut values).await.map_err(|(_, why)| why)?;
         Ok(values.swap_remove(0))
     }
 
-    /// Converts stored values in place. The error has the index of its value, or that of the first of a failed call.
+    /// Converts stored values in place; those that are too large then have the reason. The error has the index of its
+    /// value, or that of the first of a failed call.
     async fn convert(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
         let Some(converter) = self.custom.converter() else { return Ok(()) };
-        let wanted = self.custom.api_version();
         let mut at = 0;
         while at < values.len() {
-            let (first, mut size) = (at, 0);
-            let (mut places, mut objects) = (Vec::new(), Vec::new());
-            while at < values.len() && size < BATCH_BYTES {
-                let mut object = JsonText::tree(&values[at], &LIMITS).map_err(|why| (at, why))?;
-                self.custom.read_given(&mut object).map_err(|why| (at, why))?;
-                if object.str_at(&["apiVersion"]) == wanted {
-                    values[at] = written(object);
-                } else {
-                    size += values[at].len();
-                    places.push(at);
-                    objects.push(object);
-                }
+            let mut batch = Batch::default();
+            while at < values.len() && batch.bytes < BATCH_BYTES {
+                self.prepare(at, values, &mut batch).map_err(|why| (at, why))?;
                 at += 1;
             }
-            if objects.is_empty() {
-                continue;
-            }
-            let about = places.first().copied().unwrap_or(first);
-            let converted = converter.convert(objects, wanted).await.map_err(|why| (about, why))?;
-            for (place, mut object) in places.into_iter().zip(converted) {
-                self.custom.fit(&mut object).map_err(|why| (place, why))?;
-                values[place] = written(object);
+            let mut pending = vec![batch];
+            while let Some(batch) = pending.pop().filter(|batch| !batch.places.is_empty()) {
+                self.convert_batch(&**converter, batch, values, &mut pending).await?;
             }
         }
         Ok(())
+    }
+
+    /// Reads a value for a call, unless it needs no conversion or is too large.
+    fn prepare(&self, place: usize, values: &mut [Bytes], batch: &mut Batch) -> Result<(), String> {
+        let stored = values[place].len();
+        let read = within_object_limits(|| {
+            let mut object = JsonText::tree(&values[place], &LIMITS)?;
+            self.custom.read_given(&mut object)?;
+            Ok(object)
+        });
+        match read.and_then(|object| Growth::of(&object, stored).map(|growth| (object, growth))) {
+            Ok((object, growth)) if object.str_at(&["apiVersion"]) == self.custom.api_version() => {
+                self.put(&mut values[place], object, growth);
+            }
+            Ok((object, growth)) => {
+                batch.bytes += stored + growth.bytes;
+                batch.places.push(place);
+                batch.objects.push(object);
+            }
+            Err(ReadFailure::TooLarge(why)) => values[place] = too_large(&why, &values[place]),
+            Err(ReadFailure::Invalid(why)) => return Err(why),
+        }
+        Ok(())
+    }
+
+    /// Converts the objects of a call. If they are too large together, the two halves become calls of their own.
+    async fn convert_batch(
+        &self,
+        converter: &dyn Converter,
+        batch: Batch,
+        values: &mut [Bytes],
+        pending: &mut Vec<Batch>,
+    ) -> Result<(), (usize, String)> {
+        let Batch { places, objects, .. } = batch;
+        let first = places[0];
+        match converter.convert(objects, self.custom.api_version()).await {
+            Ok(converted) => {
+                for (place, object) in places.into_iter().zip(converted) {
+                    self.fit(&mut values[place], object).map_err(|why| (place, why))?;
+                }
+            }
+            Err(ReadFailure::Invalid(why)) => return Err((first, why)),
+            Err(ReadFailure::TooLarge(why)) if places.len() == 1 => values[first] = too_large(&why, &values[first]),
+            Err(ReadFailure::TooLarge(_)) => {
+                let (earlier, later) = places.split_at(places.len() / 2);
+                for half in [later, earlier] {
+                    let mut batch = Batch::default();
+                    for place in half {
+                        self.prepare(*place, values, &mut batch).map_err(|why| (*place, why))?;
+                    }
+                    pending.push(batch);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces a stored value by its converted object.
+    fn fit(&self, value: &mut Bytes, object: Value) -> Result<(), String> {
+        let stored = value.len();
+        let fitted = within_object_limits(|| {
+            let mut object = object;
+            self.custom.fit(&mut object)?;
+            Ok(object)
+        });
+        match fitted.and_then(|object| Growth::of(&object, stored).map(|growth| (object, growth))) {
+            Ok((object, growth)) => self.put(value, object, growth),
+            Err(ReadFailure::TooLarge(why)) => *value = too_large(&why, value),
+            Err(ReadFailure::Invalid(why)) => return Err(why),
+        }
+        Ok(())
+    }
+
+    /// Replaces a stored value by an object, if there is memory for it.
+    fn put(&self, value: &mut Bytes, object: Value, growth: Growth) {
+        if growth.is_free {
+            *value = Bytes::from(written(object));
+            return;
+        }
+        *value = match Pooled::reserve(&self.pooled, growth.bytes) {
+            Some(pooled) => Bytes::from_owner(Converted { text: written(object), _pooled: pooled }),
+            None => {
+                let why = format!(
+                    "the converted objects of this version are larger than the server keeps: the limit is {POOL} \
+                     bytes more than they take in the store, and {ALL_POOLS} bytes for all versions"
+                );
+                too_large(&why, value)
+            }
+        };
+    }
+}
+
+/// The text of a large converted object. Its memory is counted as long as it is used.
+struct Converted {
+    text: Vec<u8>,
+    _pooled: Pooled,
+}
+
+impl AsRef<[u8]> for Converted {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// Bytes taken from the pool of a version.
+struct Pooled {
+    pool: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Pooled {
+    /// Takes bytes from the pool; `None` if too many are in use.
+    fn reserve(pool: &Arc<AtomicUsize>, bytes: usize) -> Option<Self> {
+        // Dropping it gives the bytes back.
+        let pooled = Self { pool: pool.clone(), bytes };
+        let own = pool.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let all = ALL_POOLED.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        (own <= POOL && all <= ALL_POOLS).then_some(pooled)
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        self.pool.fetch_sub(self.bytes, Ordering::Relaxed);
+        ALL_POOLED.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -99,18 +233,18 @@ impl Values for Conversions {
 }
 
 /// Encodes an object as in the store, in its own version.
-fn written(mut object: Value) -> Bytes {
+fn written(mut object: Value) -> Vec<u8> {
     canonical::sort_free_form(&mut object);
     let mut out = Vec::with_capacity(1024);
     json::write(&object, &mut out);
     out.push(b'\n');
-    Bytes::from(out)
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use binnacle_schema::value;
-    use binnacle_scheme::{Converted, Converter};
+    use binnacle_scheme::{Converted, why_too_large};
     use binnacle_store::Revision;
     use parking_lot::Mutex;
 
@@ -127,7 +261,7 @@ mod tests {
                 object.make_object().insert("apiVersion", api_version);
             }
             let fails = objects.iter().any(|object| object.get("fails").is_some());
-            Box::pin(async move { if fails { Err("it fails".to_owned()) } else { Ok(objects) } })
+            Box::pin(async move { if fails { Err("it fails".to_owned().into()) } else { Ok(objects) } })
         }
     }
 
@@ -188,7 +322,8 @@ mod tests {
     async fn objects_of_other_versions_are_converted_together() {
         for (old, new, calls) in [(0, 3, vec![]), (3, 0, vec![3]), (1, 1, vec![1]), (250, 3, vec![250])] {
             let (renaming, conversions) = conversions();
-            let object = |version: &str, i: usize| written(value!({"apiVersion": version, "n": (i as i64)}));
+            let object =
+                |version: &str, i: usize| Bytes::from(written(value!({"apiVersion": version, "n": (i as i64)})));
             let mut values: Vec<Bytes> = (0..old).map(|i| object("g/v1", i)).collect();
             values.extend((old..old + new).map(|i| object("g/v2", i)));
             let want: Vec<Bytes> = (0..old + new).map(|i| object("g/v2", i)).collect();
@@ -215,12 +350,64 @@ mod tests {
 
     #[tokio::test]
     async fn failures_say_which_value() {
-        let good = || written(value!({"apiVersion": "g/v2"}));
-        let bad = written(value!({"apiVersion": "g/v1", "fails": true}));
+        let good = || Bytes::from(written(value!({"apiVersion": "g/v2"})));
+        let bad = Bytes::from(written(value!({"apiVersion": "g/v1", "fails": true})));
         let (_, conversions) = conversions();
         let failed = conversions.convert(&mut [good(), bad]).await;
         assert_eq!(failed, Err((1, "it fails".to_owned())));
         let failed = conversions.convert(&mut [good(), good(), Bytes::from_static(b"{")]).await;
         assert_eq!(failed.expect_err("no JSON").0, 2);
+    }
+    /// Adds a text of this length to each object; more than an answer's worth of objects is too much.
+    struct Growing {
+        length: usize,
+        calls: Mutex<Vec<usize>>,
+    }
+
+    impl Converter for Growing {
+        fn convert(&self, mut objects: Vec<Value>, api_version: &str) -> Converted<'_> {
+            self.calls.lock().push(objects.len());
+            let answer = objects.len() * self.length;
+            for object in &mut objects {
+                let members = object.make_object();
+                members.insert("apiVersion", api_version);
+                members.insert("text", "x".repeat(self.length));
+            }
+            let too_large = answer > 8 << 20;
+            Box::pin(async move { if too_large { Err(ReadFailure::TooLarge("answer".into())) } else { Ok(objects) } })
+        }
+    }
+
+    /// Converts tiny objects to ones of this length; returns the number of readable ones, their bytes, and the calls.
+    async fn grown(objects: usize, length: usize) -> (usize, usize, Vec<usize>) {
+        let growing = Arc::new(Growing { length, calls: Mutex::default() });
+        let custom: Arc<dyn CustomSchema> = Arc::new(Anything(growing.clone()));
+        let conversions = Conversions::new(&custom);
+        let stored = Bytes::from(written(value!({"apiVersion": "g/v1"})));
+        let mut values = vec![stored; objects];
+        assert_eq!(conversions.convert(&mut values).await, Ok(()));
+        let readable = values.iter().filter(|value| why_too_large(value).is_none()).count();
+        let bytes = values.iter().map(Bytes::len).sum();
+        let calls = growing.calls.lock().clone();
+        drop(values);
+        assert_eq!(conversions.pooled.load(Ordering::Relaxed), 0);
+        (readable, bytes, calls)
+    }
+
+    #[tokio::test]
+    async fn large_conversions_are_bounded() {
+        // Moderate growth is free.
+        assert_eq!(grown(5000, 4000).await.0, 5000);
+        // Answers that are too large together are asked for in parts.
+        let (readable, _, calls) = grown(30, 1 << 20).await;
+        assert_eq!((readable, calls.into_iter().max()), (30, Some(30)));
+        // An object is not larger than the store could take.
+        let (readable, bytes, _) = grown(4, 3 << 20).await;
+        assert!((readable, bytes < 4 * 400) == (0, true), "{bytes}");
+        // An answer that is too large for one object.
+        assert_eq!(grown(2, 9 << 20).await.0, 0);
+        // All together are not larger than the pool.
+        let (readable, bytes, _) = grown(260, 1 << 20).await;
+        assert!((60..64).contains(&readable) && bytes < POOL + 260 * 400, "{readable} {bytes}");
     }
 }

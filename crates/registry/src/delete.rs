@@ -123,7 +123,7 @@ impl Resource {
         let mut marked = false;
         loop {
             binnacle_work::large(kv.value.len()).await;
-            let stored = collection.open(&kv).map_err(unread)?;
+            let stored = collection.open_to_delete(&kv).map_err(unread)?;
             let mut nothing = Value::Null;
             let step = self.delete_step(context, name, &mut options, &stored, marked)?;
             if matches!(step, Step::AlreadyPending) {
@@ -189,7 +189,7 @@ impl Resource {
         options: &DeleteOptions,
     ) -> Result<Page, Status> {
         self.warn_of_delete(context, options);
-        let mut page = self.list(context, list).await?;
+        let mut page = self.list_to_delete(context, list).await?;
         let mut entries = Vec::new();
         while let Some(chunk) = page.next_chunk() {
             entries.extend(chunk);
@@ -199,6 +199,8 @@ impl Resource {
             let deletions: Vec<_> = some.iter().map(|entry| self.delete_listed(context, entry, options)).collect();
             try_join_all(deletions).await?;
         }
+        // The answer has the objects that can be shown.
+        entries.retain(|entry| self.collection.read_failure(entry).is_none());
         Ok(Page::of(entries, &page))
     }
 

@@ -3,12 +3,24 @@
 
 use binnacle_meta::{Status, Text};
 use binnacle_schema::{Value, json};
+use binnacle_work::{allocate, charge_bytes};
 use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::resource::Resource;
 use crate::sent::Sent;
+use crate::stored::conversion_failure;
 use crate::update::Change;
+
+/// Returns the approximate memory of a tree, without its texts.
+fn tree_bytes(value: &Value) -> usize {
+    const MEMBER: usize = 64;
+    match value {
+        Value::List(items) => items.iter().map(|item| size_of::<Value>() + tree_bytes(item)).sum(),
+        Value::Object(object) => object.values().map(|member| MEMBER + tree_bytes(member)).sum(),
+        _ => 0,
+    }
+}
 
 /// The most rounds of conversions. Each manager's version needs only a few objects, so more would never end.
 const MAX_ROUNDS: usize = 64;
@@ -55,8 +67,11 @@ impl Resource {
             }
             for (object, version) in missing {
                 let text = json::to_string(&object);
+                charge_bytes(2 * text.len())?;
+                allocate(2 * text.len())?;
                 // As in kube-apiserver, fields that the other version does not know stay, and leave no managers.
                 let converted = self.converted_as_is(object, &version).await?;
+                allocate(tree_bytes(&converted))?;
                 context.elsewhere.0.lock().known.push((text, version, converted));
             }
         }
@@ -86,7 +101,7 @@ impl Resource {
             return Ok(object);
         };
         let converted = converter.convert(vec![object], api_version).await;
-        let converted = converted.map_err(|why| Status::unknown(500, &why))?;
+        let converted = converted.map_err(conversion_failure)?;
         // A converter returns one object for each.
         Ok(converted.into_iter().next().unwrap_or_default())
     }

@@ -77,7 +77,8 @@ impl Resource {
 
     fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
         if self.conversion.is_none() {
-            let named = Named { message: &self.message, api_version: self.api_version(), kind: &self.description.kind };
+            let (message, api_version, kind) = (&self.message, self.api_version(), &self.description.kind);
+            let named = Named { message, api_version, kind, custom: self.collection.kind.custom.as_deref() };
             let json = self.collection.codec().to_json(&named, &entry.value(), &revision.0.to_string());
             return json.map(Bytes::from).map_err(|why| self.collection.undecodable(why, entry.revision()));
         }

@@ -1,10 +1,11 @@
 //! Labels and selectable fields of stored objects, for the watch cache.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use binnacle_meta::Text;
 use binnacle_schema::Message;
-use binnacle_scheme::{StoredKind, StoredType};
+use binnacle_scheme::{StoredKind, StoredType, why_too_large};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer, UID};
 use bytes::Bytes;
@@ -18,11 +19,13 @@ pub struct ResourceIndexer {
     kind: Arc<StoredType>,
     api_version: Text,
     names: Vec<Text>,
+    /// Set once an object was too large to be read.
+    too_large: Arc<AtomicBool>,
 }
 
 impl ResourceIndexer {
     /// Makes an indexer for objects as they are handled.
-    pub fn new(kind: Arc<StoredType>, sharded: bool) -> Self {
+    pub fn new(kind: Arc<StoredType>, sharded: bool, too_large: Arc<AtomicBool>) -> Self {
         let selectable = || kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
         let mut names: Vec<Text> = selectable().map(|field| field.name.clone()).collect();
         names.extend(sharded.then(|| Text::new_static(UID)));
@@ -32,7 +35,7 @@ impl ResourceIndexer {
         paths.extend(sharded.then_some(&["metadata", "uid"][..]));
         let message = kind.codec().narrow(&kind.message, &paths);
         let api_version = kind.storage.group_version_kind().api_version();
-        Self { sharded, message, kind, api_version, names }
+        Self { sharded, message, kind, api_version, names, too_large }
     }
 }
 
@@ -44,6 +47,9 @@ impl Indexer for ResourceIndexer {
     fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
         let kind = StoredKind::new(&self.kind, &self.api_version);
         let (object, rewritten) = self.kind.codec().index(&kind, &self.message, value).map_err(IndexError)?;
+        if self.kind.custom.is_some() && why_too_large(rewritten.as_ref().unwrap_or(value)).is_some() {
+            self.too_large.store(true, Ordering::Release);
+        }
         let labels = object.object_at(&["metadata", "labels"]).into_iter().flat_map(|labels| labels.iter());
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
         let selectable = self.kind.selectable_fields.iter().filter(|field| !of_key(&field.name));

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use binnacle_meta::{GroupResource, Text};
 use binnacle_scheme::{MediaType, ResourceType, StoredType};
@@ -81,8 +82,9 @@ impl Installer {
         let prefix = format!("{}{}/", self.storage.root, storage.key_prefix);
         let resource = GroupResource::new(storage.group.clone(), kind.plural.clone());
         let store = converting::over(self.storage.store_of(&resource), kind);
-        let indexer =
-            Arc::new(ResourceIndexer::new(kind.clone(), self.storage.features.enabled("ShardedListAndWatch")));
+        let too_large = Arc::new(AtomicBool::new(false));
+        let sharded = self.storage.features.enabled("ShardedListAndWatch");
+        let indexer = Arc::new(ResourceIndexer::new(kind.clone(), sharded, too_large.clone()));
         let counts = Arc::new(Counts::default());
         let backlog = self.backlog.clone();
         Collection {
@@ -91,6 +93,7 @@ impl Installer {
             admission: self.admission.clone(),
             ttl: storage.expires.then(|| Arc::new(self.storage.leases(store.clone(), counts.clone()))),
             counts,
+            too_large,
             store: RequestStore::new(store.clone()),
             cached: !self.storage.uncached.has(&resource),
             media_type: match kind.custom {

@@ -1,6 +1,7 @@
 //! Lists: their snapshots, selections and pages.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use binnacle_meta::{FieldSelector, GroupResource, LabelSelector, ShardSelector, Status, Text};
@@ -88,8 +89,43 @@ const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old
 impl Resource {
     /// Lists the objects of the context's namespace, or of all namespaces if that is empty.
     pub async fn list(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
+        let page = self.list_to_delete(context, options).await?;
+        if self.collection.too_large.load(Ordering::Acquire) {
+            self.refuse_unreadable(&page)?;
+        }
+        Ok(page)
+    }
+
+    /// As [`Resource::list`], with the objects that are too large to be read.
+    pub async fn list_to_delete(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {
         let page = self.list_selected(context, options).await?;
         Ok(Page { shard: options.shard.as_ref().map(ToString::to_string), ..page })
+    }
+
+    /// Fails if the list has objects that are too large to be read, before anything is sent.
+    fn refuse_unreadable(&self, page: &Page) -> Result<(), Status> {
+        let mut unread = Unread::of(self);
+        let mut note = |entries: &[Arc<Entry>]| {
+            let errors = entries.iter().filter_map(|entry| self.collection.read_failure(entry));
+            errors.into_iter().try_for_each(|error| unread.note(error))
+        };
+        match &page.source {
+            Source::Entries(entries) => note(entries)?,
+            Source::Cursor(list) => {
+                let mut cursor = list.cursor.clone();
+                let mut chunk = Vec::new();
+                loop {
+                    binnacle_work::charge(CHUNK as u64)?;
+                    cursor.fill(CHUNK, &mut chunk);
+                    if chunk.is_empty() {
+                        break;
+                    }
+                    note(&chunk)?;
+                    chunk.clear();
+                }
+            }
+        }
+        unread.finish()
     }
 
     async fn list_selected(&self, context: &Context, options: &ListOptions) -> Result<Page, Status> {

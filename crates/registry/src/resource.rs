@@ -1,6 +1,7 @@
 //! A resource as the verbs use it: its description, schemas, rules and objects.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use binnacle_features::Features;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Status, Text, go_quote};
@@ -69,6 +70,8 @@ pub struct Collection {
     /// The limit on cached wire forms, for all resources.
     pub budget: Arc<FormBudget>,
     pub counts: Arc<Counts>,
+    /// True if some custom resources may be too large to be read.
+    pub(crate) too_large: Arc<AtomicBool>,
     /// The leases of objects that expire (events).
     pub ttl: Option<Arc<Leases>>,
     /// `/registry/pods/`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, canonical, nil};
-use binnacle_scheme::{CustomSchema, MediaType, StoredKind, StoredType};
+use binnacle_scheme::{CustomSchema, MediaType, ReadFailure, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
@@ -80,9 +80,11 @@ impl Collection {
         let mut stored = object.clone();
         match custom.converter() {
             None => custom.to_stored(&mut stored).map_err(Status::internal)?,
+            // An object that is too large to be converted is deleted as it is stored.
+            Some(_) if stored.str_at(&["apiVersion"]) == custom.stored_version() => {}
             Some(converter) => {
                 let converted = converter.convert(vec![stored], custom.stored_version()).await;
-                let converted = converted.map_err(|why| Status::unknown(500, &why))?;
+                let converted = converted.map_err(conversion_failure)?;
                 // A converter returns one object for each.
                 stored = converted.into_iter().next().unwrap_or_default();
                 custom.fit(&mut stored).map_err(|why| Status::unknown(500, &why))?;
@@ -104,6 +106,11 @@ impl Collection {
         let mut object = object.map_err(|why| self.undecodable(why, revision))?;
         self.set_version(&mut object, revision);
         Ok(object)
+    }
+
+    pub(crate) fn with_version(&self, mut object: Value, revision: Revision) -> Value {
+        self.set_version(&mut object, revision);
+        object
     }
 
     /// Returns a message for [`Collection::part`] with the fields on these paths.
@@ -138,8 +145,8 @@ impl Collection {
             // Fields that are unknown to the stored version are lost.
             if !custom.is_stored() {
                 let read = Conversions::new(custom).open_one(value).await;
-                let read = read.and_then(|value| self.codec().read(&self.stored_kind(), &value));
-                *object = read.map_err(|why| Status::unknown(500, &why))?;
+                let read = read.and_then(|value| self.codec().read(&self.stored_kind(), &value).map_err(Into::into));
+                *object = read.map_err(conversion_failure)?;
             } else if custom.set_defaults(object) {
                 // Sets the defaults of the status, which a create cannot set.
                 self.kind.canonicalize(object);
@@ -190,6 +197,14 @@ impl Collection {
 pub fn decode_stored(kind: &StoredType, stored: &[u8]) -> Result<Value, String> {
     let api_version = kind.storage.group_version_kind().api_version();
     kind.codec().read(&StoredKind::new(kind, &api_version), stored)
+}
+
+/// Returns the status for an object that cannot be converted.
+pub(crate) fn conversion_failure(failure: ReadFailure) -> Status {
+    match failure {
+        ReadFailure::TooLarge(why) => Status::request_entity_too_large(why),
+        ReadFailure::Invalid(why) => Status::unknown(500, &why),
+    }
 }
 
 /// Returns the status for a failure of the store, and logs the details.

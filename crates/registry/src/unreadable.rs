@@ -2,8 +2,10 @@
 //! (KEP-3926).
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusDetails};
-use binnacle_scheme::{Deletion, ResourceDescription};
+use binnacle_schema::Value;
+use binnacle_scheme::{Deletion, ResourceDescription, why_too_large};
 use binnacle_store::{Expect, KeyValue, Op, RangeRequest, RangeResponse, StoreError, Txn};
+use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
 use crate::context::Context;
@@ -18,8 +20,17 @@ const CODE: u8 = 7;
 impl Collection {
     /// Decodes the object of a stored value.
     pub(crate) fn open(&self, kv: &KeyValue) -> Result<Stored, StoreError> {
-        match self.read(&kv.value, kv.mod_revision) {
-            Ok(object) => Ok(Stored { object, revision: kv.mod_revision }),
+        self.opened(kv, self.codec().read(&self.stored_kind(), &kv.value))
+    }
+
+    /// Decodes the object of a stored value to delete it: one that is too large to be read is taken as it is stored.
+    pub(crate) fn open_to_delete(&self, kv: &KeyValue) -> Result<Stored, StoreError> {
+        self.opened(kv, self.codec().read_to_delete(&self.stored_kind(), &kv.value))
+    }
+
+    fn opened(&self, kv: &KeyValue, read: Result<Value, String>) -> Result<Stored, StoreError> {
+        match read {
+            Ok(object) => Ok(Stored { object: self.with_version(object, kv.mod_revision), revision: kv.mod_revision }),
             Err(why) => {
                 let error = StoreError::no_object(kv, why);
                 if matches!(error, StoreError::Undecodable { .. }) {
@@ -28,6 +39,14 @@ impl Collection {
                 Err(error)
             }
         }
+    }
+
+    /// Returns the error of an object that is too large to be read.
+    pub(crate) fn read_failure(&self, entry: &Entry) -> Option<StoreError> {
+        let value = entry.value();
+        let why = why_too_large(&value).filter(|_| self.kind.custom.is_some())?;
+        let key = format!("{}{}", String::from_utf8_lossy(&self.prefix), entry.path());
+        Some(StoreError::Undecodable { key, revision: entry.revision(), why: why.to_owned() })
     }
 
     /// Returns the status for a request for one object, or for its deletion.

@@ -2,6 +2,7 @@
 //! built-in kinds, and JSON for custom resources.
 
 mod envelope;
+mod kept;
 mod text;
 
 use std::str::FromStr;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use crate::{CustomSchema, Kinds, StoredType, Strategy, Written};
 
 pub use envelope::Envelope;
+pub use kept::{Growth, ReadFailure, text_length, too_large, why_too_large, within_object_limits};
 pub use text::JsonText;
 
 /// Encoding and decoding of a kind's objects. *Kept* bytes are those in the watch cache: the stored bytes, or the
@@ -26,6 +28,11 @@ pub trait Codec: Send + Sync + 'static {
     /// Decodes bytes that the cache keeps, which [`Codec::index`] has read already.
     fn read_kept(&self, kind: &StoredKind<'_>, kept: &[u8]) -> Result<Value, String> {
         self.read(kind, kept)
+    }
+
+    /// [`Codec::read`] to delete the object: one that is too large to be read is returned as it is stored.
+    fn read_to_delete(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
+        self.read(kind, stored)
     }
 
     /// Narrows a kind's message to the fields on these paths.
@@ -89,6 +96,7 @@ pub struct Named<'a> {
     pub message: &'a MessageRef,
     pub api_version: &'a str,
     pub kind: &'a str,
+    pub custom: Option<&'a dyn CustomSchema>,
 }
 
 /// The maximum nesting of a stored object; an object accepted as JSON is never deeper.
@@ -181,7 +189,7 @@ mod tests {
         let stored = Bytes::from(stored);
         let (indexed, kept) = JsonText.index(&kind, &message, &stored).expect("what was written");
         assert_eq!((indexed, kept.as_deref()), (JsonText.read(&kind, &text).expect("JSON"), Some(&text[..])));
-        let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind };
+        let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind, custom: None };
         let json = [&text[..], &stored[..]].map(|kept| JsonText.to_json(&shown, kept, "7").expect("it is shown"));
         assert_eq!(json[0], json[1]);
         let meta = JsonText::type_meta(&stored, &LIMITS).expect("it says what it is");
@@ -207,7 +215,7 @@ mod tests {
         let stored = Bytes::from(JsonText.write(&kind, MediaType::Cbor, &object));
         let (indexed, kept) = JsonText.index(&kind, &message, &stored).expect("what was written");
         assert_eq!((indexed.get("size"), kept), (Some(&Value::Float(3.0)), None));
-        let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind };
+        let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind, custom: None };
         let json = JsonText.to_json(&shown, &stored, "7").expect("it is shown");
         assert!(json.ends_with(b",\"size\":3}"), "{}", String::from_utf8_lossy(&json));
     }
@@ -237,7 +245,7 @@ mod tests {
             let narrowed = codec.narrow(&message, &[&["metadata", "name"]]);
             let (indexed, kept) = codec.index(&kind, &narrowed, &stored).expect("what was written");
             assert_eq!((indexed.str_at(&["metadata", "name"]), kept), ("a", None));
-            let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind };
+            let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind, custom: None };
             let text = codec.to_json(&shown, &stored, "7").expect("what was written");
             let shown = json::parse(&text, &LIMITS).expect("it is JSON");
             assert_eq!((shown.str_at(&["metadata", "resourceVersion"]), shown.str_at(&["kind"])), ("7", "Thing"));

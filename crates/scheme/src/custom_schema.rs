@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use binnacle_schema::Value;
 
+use crate::ReadFailure;
+
 /// The future of converted objects; the error is for clients.
-pub type Converted<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, String>> + Send + 'a>>;
+pub type Converted<'a> = Pin<Box<dyn Future<Output = Result<Vec<Value>, ReadFailure>> + Send + 'a>>;
 
 /// Converts objects of a custom resource to another version by other means than schemas, which takes time and may fail.
 pub trait Converter: Send + Sync + 'static {
     /// Converts the objects to the version `api_version`, in their order. None of them is in that version yet.
+    ///
+    /// Errors: of many objects that are too large together, fewer may be converted.
     fn convert(&self, objects: Vec<Value>, api_version: &str) -> Converted<'_>;
 }
 

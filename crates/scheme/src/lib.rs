@@ -18,7 +18,10 @@ mod shared;
 mod strategy;
 mod verbs;
 
-pub use codec::{Codec, Envelope, JsonText, MediaType, Named, StoredKind};
+pub use codec::{
+    Codec, Envelope, Growth, JsonText, MediaType, Named, ReadFailure, StoredKind, text_length, too_large,
+    why_too_large, within_object_limits,
+};
 pub use columns::Columns;
 pub use conversion::Conversion;
 pub use custom_schema::{Converted, Converter, CustomSchema};

@@ -6,8 +6,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use binnacle_schema::{Object, Value};
+use binnacle_work::{charge, charge_bytes};
 
 use crate::structural::{ListType, SchemaType, Structural};
+use crate::weight::{equal, pace_lookup};
 
 /// A new value, the old value that it replaces, and their schema.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +64,15 @@ impl<'v> Correlated<'v> {
 
     /// Returns the member of a name, if both objects and the schema have it.
     pub fn key(&self, name: &str) -> Option<Self> {
+        charge(4).ok()?;
+        self.old.as_object().into_iter().for_each(|old| pace_lookup(old, name));
         let (new, old) = (self.new.get(name)?, self.old.get(name)?);
         Some(Self { new, old, schema: self.schema.member(name)?, known: self.known })
     }
 
     /// Returns the element at an index of the new list, if the old list has an element with the same keys.
     pub fn index(&self, index: usize) -> Option<Self> {
+        charge(4 + 4 * self.schema.list_map_keys.len() as u64).ok()?;
         let new = self.new.as_list()?.get(index)?;
         let old = self.map_list()?.get(new, self.schema)?;
         Some(Self { new, old, schema: self.schema.items.as_deref()?, known: self.known })
@@ -93,7 +98,7 @@ impl<'v> Correlated<'v> {
         match (self.new, self.old) {
             (Value::List(new), Value::List(old)) => {
                 if new.len() != old.len() || self.schema.list_type != Some(ListType::Map) {
-                    return new == old;
+                    return equal(self.new, self.old);
                 }
                 (0..new.len()).all(|i| self.index(i).is_some_and(|element| element.is_unchanged()))
             }
@@ -101,7 +106,7 @@ impl<'v> Correlated<'v> {
                 new.len() == old.len()
                     && new.keys().all(|name| self.key(name).is_some_and(|member| member.is_unchanged()))
             }
-            (new, old) => new == old,
+            (new, old) => equal(new, old),
         }
     }
 
@@ -129,6 +134,9 @@ impl<'v> MapList<'v> {
             return list;
         }
         for item in items {
+            if charge(4 + 4 * schema.list_map_keys.len() as u64).is_err() {
+                return list;
+            }
             if let Some(key) = item.as_object().and_then(|item| key(item, schema)) {
                 list.by_key.entry(key).or_insert(item);
             }
@@ -150,7 +158,7 @@ fn key<'v>(element: &'v Object, schema: &Structural) -> Option<Vec<Key<'v>>> {
         Value::Bool(b) => Some(Key::Bool(*b)),
         Value::Int(n) => Some(Key::Int(*n)),
         Value::Float(n) => Some(Key::Float(n.to_bits())),
-        Value::Str(text) => Some(Key::Str(text)),
+        Value::Str(text) => charge_bytes(text.len()).is_ok().then(|| Key::Str(text)),
         _ => None,
     };
     schema.list_map_keys.iter().map(scalar).collect()

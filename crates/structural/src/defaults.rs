@@ -83,7 +83,7 @@ impl Pruner<'_> {
         let mut made: Option<Structural> = None;
         let default = schema.default.as_deref();
         if let Some(default) = default.and_then(|default| prune_default(default, self.root, step, self.object_meta)) {
-            made.get_or_insert_with(|| schema.clone()).default = default.map(Box::new);
+            made.get_or_insert_with(|| schema.clone()).set_default(default);
         }
         let below = schema.additional_schema().and_then(|below| self.node(below, &Step::Member(step, "*")));
         if let Some(below) = below {

@@ -4,10 +4,12 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
 use binnacle_schema::decode::{self, DecodeError};
 use binnacle_schema::{Finding, Message, Object, Value, canonical};
 use binnacle_validation::{metadata, names};
+use binnacle_work::{allocate, charge, check, pace};
 
 use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::Structural;
+use crate::weight::Weight;
 
 /// The options for coercing metadata to `ObjectMeta`.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +51,9 @@ pub fn validate(
     Judge { base, object_meta, errors }.walk(object, schema, is_root, &Path::Root);
 }
 
+/// The steps of decoding a value of metadata.
+const DECODE: u64 = 16;
+
 /// Returns metadata as `ObjectMeta`, and adds the paths of its unknown fields, below `path`, to `unknown`.
 ///
 /// # Errors
@@ -59,6 +64,11 @@ pub fn object_meta(
     path: &FieldPath,
     unknown: &mut Vec<String>,
 ) -> Result<Value, DecodeError> {
+    let weight = Weight::of(tree);
+    // The copies and their fields: up to three, and more if something is malformed.
+    pace(weight.nodes * DECODE);
+    // What is exceeded stays in the budget.
+    let _ = allocate(weight.bytes);
     let mut tell = |findings: decode::Decoded| {
         let found = findings.findings.iter().filter_map(|finding| match finding {
             Finding::UnknownField(field) => Some(format!("{path}.{field}")),
@@ -86,6 +96,7 @@ pub fn object_meta(
         Err(error) => sorted().err().unwrap_or(error),
     };
     let Some(members) = tree.as_object().filter(|_| coercion.drop_malformed) else { return Err(error) };
+    pace(weight.nodes * DECODE);
     // Each member on its own: malformed ones are dropped, the others stay.
     let good: Object = members
         .iter()
@@ -114,6 +125,9 @@ impl Coercer<'_, '_> {
     ) -> Result<(), FieldError> {
         match value {
             Value::Object(object) => {
+                if charge(1 + 4 * object.len() as u64).is_err() {
+                    return Ok(());
+                }
                 if is_root || schema.embedded {
                     self.resource(object, path)?;
                 }
@@ -127,6 +141,9 @@ impl Coercer<'_, '_> {
             }
             Value::List(items) => {
                 let Some(schema) = schema.items.as_deref() else { return Ok(()) };
+                if charge(items.len() as u64).is_err() {
+                    return Ok(());
+                }
                 for (i, item) in items.iter_mut().enumerate() {
                     self.walk(item, schema, false, &Path::Index(path, i))?;
                 }
@@ -178,6 +195,9 @@ impl Judge<'_, '_> {
         }
         match value {
             Value::Object(object) => {
+                if charge(1 + 4 * object.len() as u64).is_err() {
+                    return;
+                }
                 if is_root || schema.embedded {
                     self.resource(object, &path.below(self.base));
                 }
@@ -191,6 +211,9 @@ impl Judge<'_, '_> {
             }
             Value::List(items) => {
                 let Some(schema) = schema.items.as_deref() else { return };
+                if charge(items.len() as u64).is_err() {
+                    return;
+                }
                 for (i, item) in items.iter().enumerate() {
                     self.walk(item, schema, false, &Path::Index(path, i));
                 }
@@ -224,7 +247,7 @@ impl Judge<'_, '_> {
                 Some(other) => self.errors.push(FieldError::invalid(&at, shown(other), "must be a string")),
             }
         }
-        let Some(tree) = object.get("metadata") else { return };
+        let Some(tree) = object.get("metadata").filter(|_| check().is_ok()) else { return };
         let at = path.child("metadata");
         let coercion = Coercion { object_meta: self.object_meta, drop_malformed: false };
         match object_meta(tree, coercion, &at, &mut Vec::new()) {

@@ -59,6 +59,7 @@ mod scale;
 mod shown;
 mod structural;
 pub mod validation;
+mod weight;
 
 pub use correlation::{Correlated, Known as KnownCorrelations};
 pub use field_path::FoundField;
@@ -73,3 +74,4 @@ pub use scale::ScalePaths;
 pub use structural::{
     Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
 };
+pub use weight::Weight;

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value, canonical, json};
+use binnacle_work::{allocate, charge, charge_bytes};
 
 use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::{ListType, Structural};
+use crate::weight::copied;
 
 /// Reports each duplicate element of a set and each duplicate key of a list map, once.
 pub fn validate(object: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
@@ -23,6 +25,9 @@ fn walk(value: &Value, schema: &Structural, path: &Path<'_>, base: &FieldPath, e
     }
     match value {
         Value::Object(object) => {
+            if charge(1 + 4 * object.len() as u64).is_err() {
+                return;
+            }
             for (name, value) in object.iter() {
                 if let Some(additional) = schema.additional_schema() {
                     walk(value, additional, &Path::Key(path, name), base, errors);
@@ -33,9 +38,12 @@ fn walk(value: &Value, schema: &Structural, path: &Path<'_>, base: &FieldPath, e
             }
         }
         Value::List(items) => {
+            if charge(1 + items.len() as u64).is_err() {
+                return;
+            }
             match schema.list_type {
                 Some(ListType::Set) => {
-                    for i in repeated(items.iter().map(Value::clone)) {
+                    for i in repeated(items.iter()) {
                         errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), shown(&items[i])));
                     }
                 }
@@ -66,7 +74,7 @@ fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldP
     // A single key is compared as a value, several as JSON, where 1.0 is 1.
     let duplicates = match &schema.list_map_keys[..] {
         [name] => repeated_texts(items.iter().map(|item| item.get(name).map_or_else(String::new, identity))),
-        _ => repeated(items.iter().map(key)),
+        _ => repeated_texts(items.iter().map(|item| identity(&key(item)))),
     };
     for i in duplicates {
         errors.push(FieldError::duplicate(&Path::Index(path, i).below(base), shown(&key(&items[i]))));
@@ -74,9 +82,12 @@ fn list_map(items: &[Value], schema: &Structural, path: &Path<'_>, base: &FieldP
 }
 
 /// Returns the indexes at which values occur for the second time.
-pub(crate) fn repeated(values: impl ExactSizeIterator<Item = Value>) -> Vec<usize> {
-    repeated_texts(values.map(|value| identity(&value)))
+pub(crate) fn repeated<'v>(values: impl ExactSizeIterator<Item = &'v Value>) -> Vec<usize> {
+    repeated_texts(values.map(identity))
 }
+
+/// The bytes of an entry in the table of texts.
+const ENTRY: usize = 64;
 
 fn repeated_texts(texts: impl ExactSizeIterator<Item = String>) -> Vec<usize> {
     let mut found = Vec::new();
@@ -85,6 +96,10 @@ fn repeated_texts(texts: impl ExactSizeIterator<Item = String>) -> Vec<usize> {
     }
     let mut times: HashMap<String, usize> = HashMap::with_capacity(texts.len());
     for (i, text) in texts.enumerate() {
+        // Texts are kept and hashed.
+        if charge_bytes(64 + 4 * text.len()).is_err() || allocate(text.len() + ENTRY).is_err() {
+            return Vec::new();
+        }
         let times = times.entry(text).or_default();
         *times += 1;
         if *times == 2 {
@@ -100,7 +115,7 @@ fn identity(value: &Value) -> String {
         // As text, a float could look like an integer, which it does not equal.
         Value::Float(n) => format!("float {n:?}"),
         Value::Object(_) | Value::List(_) => {
-            let mut value = value.clone();
+            let Some(mut value) = copied(value) else { return String::new() };
             canonical::sort_free_form(&mut value);
             json::to_string(&value)
         }

@@ -10,6 +10,7 @@ use crate::interner::Interner;
 use crate::structural::{
     Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
 };
+use crate::weight::Weight;
 
 /// The reason why a schema cannot be parsed as a structural one, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +76,7 @@ impl Structural {
         let text = |name: &str| schema.str_at(&[name]);
         let is = |name: &str| schema.bool_at(&[name]);
         let kind = text("type");
-        Ok(interner.node(Self {
+        let mut node = Self {
             kind: (!kind.is_empty()).then(|| SchemaType::new(kind)),
             nullable: is("nullable"),
             preserve_unknown: is("x-kubernetes-preserve-unknown-fields"),
@@ -85,12 +86,15 @@ impl Structural {
             map_type: MapType::new(text("x-kubernetes-map-type")),
             additional,
             items,
-            default: present(schema, "default").map(|default| Box::new(unpacked(default))),
+            default: None,
+            default_weight: Weight::default(),
             list_map_keys: texts(schema, "x-kubernetes-list-map-keys"),
             values: values.map(Box::new),
             rules: schema.list_at(&["x-kubernetes-validations"]).iter().map(rule).collect(),
             properties: properties.into(),
-        }))
+        };
+        node.set_default(present(schema, "default").map(unpacked));
+        Ok(interner.node(node))
     }
 }
 

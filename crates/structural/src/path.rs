@@ -3,6 +3,10 @@
 use std::fmt::Write;
 
 use binnacle_meta::FieldPath;
+use binnacle_work::pace;
+
+/// The maximum length of a formatted path; the rest is omitted.
+const MAX_LENGTH: usize = 16 << 10;
 
 /// One step of a path, with the steps before it.
 #[derive(Clone, Copy, Debug)]
@@ -29,16 +33,20 @@ impl<'p> Path<'p> {
             at = parent;
         }
         steps.reverse();
+        pace(steps.len() as u64 * 4);
         steps
     }
 
     /// Returns the path below another one, with members of maps in brackets.
     pub(crate) fn below(&self, base: &FieldPath) -> FieldPath {
-        self.steps().into_iter().fold(base.clone(), |path, step| match step {
-            Self::Root => path,
-            Self::Field(_, name) => path.child(name),
-            Self::Key(_, key) => path.key(key),
-            Self::Index(_, index) => path.index(*index),
+        self.steps().into_iter().fold(base.clone(), |path, step| {
+            pace(path.as_str().len() as u64 / 16);
+            match step {
+                Self::Root => path,
+                Self::Field(_, name) => path.child(name),
+                Self::Key(_, key) => path.key(key),
+                Self::Index(_, index) => path.index(*index),
+            }
         })
     }
 
@@ -48,10 +56,11 @@ impl<'p> Path<'p> {
         for step in self.steps() {
             match step {
                 Self::Root => {}
-                Self::Field(_, name) if out.is_empty() => out.push_str(name),
+                _ if out.len() >= MAX_LENGTH => break,
+                Self::Field(_, name) if out.is_empty() => out.push_str(beginning(name)),
                 Self::Field(_, name) | Self::Key(_, name) => {
                     out.push('.');
-                    out.push_str(name);
+                    out.push_str(beginning(name));
                 }
                 Self::Index(_, index) => {
                     // Writing to a string does not fail.
@@ -71,7 +80,14 @@ impl<'p> Path<'p> {
         if !out.is_empty() {
             out.push('.');
         }
-        out.push_str(field);
+        out.push_str(beginning(field));
         out
     }
+}
+
+/// Returns a name, or its beginning if it is longer than paths may be.
+fn beginning(name: &str) -> &str {
+    let name = &name[..name.floor_char_boundary(MAX_LENGTH)];
+    pace(name.len() as u64 / 16);
+    name
 }

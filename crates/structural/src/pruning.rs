@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
+use binnacle_work::charge;
 
 use crate::path::Path;
 use crate::structural::{Additional, Structural};
@@ -35,54 +36,60 @@ struct Pruner<'f> {
 impl Pruner<'_> {
     /// `is_resource` is true if the object is a resource even if its schema does not say so.
     fn prune(&mut self, value: &mut Value, schema: Option<&Structural>, is_resource: bool, path: &Path<'_>) {
-        let embedded = is_resource || schema.is_some_and(|schema| schema.embedded);
+        let preserved = schema.is_some_and(|schema| schema.preserve_unknown);
+        self.below(value, schema, is_resource, preserved, path);
+    }
+
+    /// As [`Pruner::prune`]; `preserved` is true if unknown members stay, even if the schema does not say so.
+    fn below(
+        &mut self,
+        value: &mut Value,
+        schema: Option<&Structural>,
+        is_resource: bool,
+        preserved: bool,
+        path: &Path<'_>,
+    ) {
         match value {
-            Value::Object(object) => object.retain(|name, value| {
-                if embedded && RESOURCE_FIELDS.contains(&name.as_str()) {
-                    return true;
+            Value::Object(object) => {
+                let embedded = is_resource || schema.is_some_and(|schema| schema.embedded);
+                if charge(1 + 4 * object.len() as u64).is_err() {
+                    return;
                 }
-                match member(schema, name) {
-                    Member::Known(below) => {
-                        self.prune(value, Some(below), false, &Path::Field(path, name));
-                        true
+                object.retain(|name, value| {
+                    if embedded && RESOURCE_FIELDS.contains(&name.as_str()) {
+                        return true;
                     }
-                    Member::Any => {
-                        self.prune(value, None, false, &Path::Field(path, name));
-                        true
+                    match member(schema, preserved, name) {
+                        Member::Known(below) => {
+                            self.prune(value, Some(below), false, &Path::Field(path, name));
+                            true
+                        }
+                        Member::Any => {
+                            self.prune(value, None, false, &Path::Field(path, name));
+                            true
+                        }
+                        Member::Preserved => true,
+                        Member::Unknown => {
+                            self.tell(name, path);
+                            false
+                        }
                     }
-                    Member::Preserved => true,
-                    Member::Unknown => {
-                        self.tell(name, path);
-                        false
-                    }
-                }
-            }),
+                });
+            }
             Value::List(items) => {
-                let preserved = schema.is_some_and(|schema| schema.preserve_unknown);
                 let below = schema.and_then(|schema| schema.items.as_deref());
                 // A preserving list without a schema for its items preserves them.
-                if preserved && below.is_none() {
+                if preserved && below.is_none() || charge(1 + items.len() as u64).is_err() {
                     return;
                 }
                 for (i, item) in items.iter_mut().enumerate() {
-                    let path = Path::Index(path, i);
-                    match below.filter(|_| preserved) {
-                        Some(below) => self.prune_preserved(item, below, &path),
-                        None => self.prune(item, below, false, &path),
-                    }
+                    // Items of a preserved list are preserved as well.
+                    let preserved = preserved || below.is_some_and(|below| below.preserve_unknown);
+                    self.below(item, below, false, preserved, &Path::Index(path, i));
                 }
             }
             _ => {}
         }
-    }
-
-    /// Prunes below preserved values; items of a preserved list are preserved as well.
-    fn prune_preserved(&mut self, value: &mut Value, schema: &Structural, path: &Path<'_>) {
-        if schema.preserve_unknown {
-            return self.prune(value, Some(schema), false, path);
-        }
-        let schema = Structural { preserve_unknown: true, ..schema.clone() };
-        self.prune(value, Some(&schema), false, path);
     }
 
     fn tell(&mut self, name: &Text, path: &Path<'_>) {
@@ -112,7 +119,7 @@ enum Member<'s> {
     Unknown,
 }
 
-fn member<'s>(schema: Option<&'s Structural>, name: &str) -> Member<'s> {
+fn member<'s>(schema: Option<&'s Structural>, preserved: bool, name: &str) -> Member<'s> {
     let Some(schema) = schema else { return Member::Unknown };
     if let Some(property) = schema.property(name) {
         return Member::Known(property);
@@ -120,7 +127,7 @@ fn member<'s>(schema: Option<&'s Structural>, name: &str) -> Member<'s> {
     match &schema.additional {
         Additional::Schema(additional) => Member::Known(additional),
         Additional::Any(_) => Member::Any,
-        Additional::Unset if schema.preserve_unknown => Member::Preserved,
+        Additional::Unset if preserved => Member::Preserved,
         Additional::Unset => Member::Unknown,
     }
 }

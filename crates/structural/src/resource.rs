@@ -17,6 +17,7 @@ use crate::pruning;
 use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
 use crate::structural::{ListType, Structural};
 use crate::validation;
+use crate::weight::{copied, equal};
 
 /// A version of a custom resource. The schema, its rules and the message are built on first use: most resources of a
 /// server are not in use.
@@ -200,7 +201,8 @@ impl ResourceSchema {
     /// Returns true if the result of a server-side apply has unknown fields, nulls that the schema forbids, or embedded
     /// resources with such metadata: these go when it is stored.
     pub fn prunes_applied(&self, object: &Value) -> bool {
-        let (schema, mut pruned) = (self.schema().map(|schema| &**schema), object.clone());
+        let schema = self.schema().map(|schema| &**schema);
+        let Some(mut pruned) = copied(object) else { return false };
         pruning::prune(&mut pruned, schema, true);
         if let Some(schema) = schema {
             defaulting::prune_nulls(&mut pruned, schema);
@@ -210,7 +212,7 @@ impl ResourceSchema {
                 let _ = embedded::coerce(&mut pruned, schema, false, &FieldPath::root(), coercion, &mut Vec::new());
             }
         }
-        pruned != *object
+        !equal(&pruned, object)
     }
 
     /// Sets the schema's defaults for absent values. Returns true if any was set.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use binnacle_cel::go_double;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_work::charge_bytes;
 
 /// `subresources.scale`: the paths in the definition.
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +85,14 @@ fn wrong_type(path: &str, value: &Value, wanted: &str) -> String {
     format!(".{path} accessor error: {shown} is of the type {kind}, expected {wanted}")
 }
 
+/// The maximum length of a formatted value, which errors cut even shorter.
+const MAX_SHOWN: usize = 32 << 10;
+
 /// Formats a value like Go's `%v`.
 fn print(value: &Value, out: &mut String) {
+    if out.len() > MAX_SHOWN || charge_bytes(16).is_err() {
+        return;
+    }
     match value {
         Value::Null => out.push_str("<nil>"),
         Value::Float(n) => out.push_str(&go_double(*n)),

@@ -4,6 +4,8 @@ use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;
 use binnacle_schema::{Value, canonical, json};
 
+use crate::weight::copied;
+
 /// Returns quoted texts, numbers in Go's format, and others as JSON with sorted members.
 pub(crate) fn shown(value: &Value) -> ErrorValue {
     match value {
@@ -13,7 +15,7 @@ pub(crate) fn shown(value: &Value) -> ErrorValue {
         Value::Float(n) => ErrorValue::raw(go_double(*n)),
         Value::Str(text) => ErrorValue::from(text),
         value => {
-            let mut value = value.clone();
+            let Some(mut value) = copied(value) else { return ErrorValue::raw("") };
             canonical::sort_free_form(&mut value);
             ErrorValue::raw(json::to_string(&value))
         }

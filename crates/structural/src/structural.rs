@@ -8,6 +8,7 @@ use binnacle_schema::Value;
 
 use crate::format::Format;
 use crate::pattern::Pattern;
+use crate::weight::Weight;
 
 /// One node of a schema. Nodes are immutable and shared: equal ones made by one [`Interner`](crate::Interner) are
 /// identical.
@@ -32,6 +33,8 @@ pub struct Structural {
     pub items: Option<Arc<Structural>>,
     /// Never null.
     pub default: Option<Box<Value>>,
+    /// The cost of a copy of the default.
+    pub(crate) default_weight: Weight,
     /// `x-kubernetes-list-map-keys`.
     pub list_map_keys: Box<[Text]>,
     pub values: Option<Box<Values>>,
@@ -169,6 +172,18 @@ impl Structural {
         let mut properties = properties;
         properties.sort_by(|a, b| a.0.cmp(&b.0));
         Self { properties: properties.into(), ..self.clone() }
+    }
+
+    pub(crate) fn set_default(&mut self, default: Option<Value>) {
+        self.default_weight = default.as_ref().map(Weight::of).unwrap_or_default();
+        self.default = default.map(Box::new);
+    }
+
+    /// Returns a copy of the default; `None` if there is none, or no budget for it.
+    pub(crate) fn copied_default(&self) -> Option<Value> {
+        let default = self.default.as_deref()?;
+        self.default_weight.charge().ok()?;
+        Some(default.clone())
     }
 
     /// Returns true if the schema has this type.

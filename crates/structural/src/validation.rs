@@ -7,6 +7,7 @@ mod tests;
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, go_quote};
 use binnacle_schema::{Object, Value};
+use binnacle_work::{allocate, charge, charge_bytes};
 
 use crate::correlation::Correlated;
 use crate::format::Format;
@@ -14,6 +15,12 @@ use crate::list_types::repeated;
 use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::{Additional, Alternatives, SchemaType, Size, Structural, Values};
+use crate::weight::pace_lookup;
+
+/// The steps of validating a value, besides its members and errors.
+const VISIT: u64 = 6;
+/// The steps of making an error.
+const ERROR: u64 = 30;
 
 /// Validates a new value. `base` is the prefix of all paths.
 pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
@@ -67,7 +74,12 @@ impl Outcome {
 
     /// Adds an error that is new, unless the limit is reached.
     fn push(&mut self, error: FieldError) {
-        if !self.is_full() && !self.errors.contains(&error) {
+        let size = size_of::<FieldError>() + error.body().len();
+        let steps = ERROR + self.errors.len() as u64 + size as u64 / 16;
+        if self.is_full() || charge(steps).is_err() || allocate(size).is_err() {
+            return;
+        }
+        if !self.errors.contains(&error) {
             self.errors.push(error);
         }
     }
@@ -123,6 +135,9 @@ impl Check<'_> {
         let values = schema.values.as_deref();
         let format = self.format(schema);
         let mut outcome = Outcome::default();
+        if charge(VISIT).is_err() {
+            return outcome;
+        }
         if value.is_null() {
             match types {
                 Types::Any => outcome.matches += 1,
@@ -152,7 +167,7 @@ impl Check<'_> {
                     && let Some(known) = format.known()
                 {
                     outcome.matches += 1;
-                    if !known.holds(text) {
+                    if charge_bytes(4 * text.len()).is_err() || !known.holds(text) {
                         outcome.push(self.wrong_type(path, format.as_str(), text));
                     }
                 }
@@ -312,7 +327,7 @@ impl Check<'_> {
         if let Some(max) = values.size(Size::MaxItems).filter(|max| size > *max) {
             outcome.push(too_many(&self.at(path), items.len(), max));
         }
-        if values.unique_items && !repeated(items.iter().cloned()).is_empty() {
+        if values.unique_items && !repeated(items.iter()).is_empty() {
             outcome.push(self.invalid(path, ErrorValue::from(""), "shouldn't contain duplicates"));
         }
     }
@@ -339,6 +354,9 @@ impl Check<'_> {
             if outcome.is_full() {
                 break;
             }
+            if charge(2 + name.len() as u64 / 16).is_err() {
+                break;
+            }
             // The kind of an object cannot change on its own.
             let ratchets = !(matches!(path, Path::Root) && matches!(name.as_str(), "kind" | "apiVersion"));
             let change = || change.filter(|_| ratchets).and_then(|change| change.key(name));
@@ -357,7 +375,14 @@ impl Check<'_> {
                 Additional::Any(true) | Additional::Unset => {}
             }
         }
-        for name in schema.required().iter().filter(|name| !object.contains(name)) {
+        for name in schema.required() {
+            pace_lookup(object, name);
+            if charge(1).is_err() || outcome.is_full() {
+                break;
+            }
+            if object.contains(name) {
+                continue;
+            }
             outcome.push(FieldError::required(&self.at(&Path::Key(path, name)), ""));
         }
     }
@@ -388,7 +413,13 @@ impl Check<'_> {
 
     fn enumeration(&self, value: &Value, values: Option<&Values>, path: &Path<'_>, outcome: &mut Outcome) {
         let Some(values) = values.filter(|values| !values.enumeration.is_empty()) else { return };
+        if charge(values.enumeration.len() as u64).is_err() {
+            return;
+        }
         if values.enumeration.iter().any(|known| scalars::is_listed(value, known)) {
+            return;
+        }
+        if charge(ERROR * values.enumeration.len() as u64).is_err() {
             return;
         }
         let texts: Vec<String> = values.enumeration.iter().map(scalars::listed).collect();

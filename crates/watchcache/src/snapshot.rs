@@ -264,7 +264,7 @@ impl<I> Drop for Scan<'_, I> {
 }
 
 /// A reader of the selected objects of a snapshot, in steps and without borrowing it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Cursor {
     snapshot: Snapshot,
     selection: Arc<Selection>,

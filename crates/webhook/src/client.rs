@@ -79,6 +79,9 @@ pub enum WebhookError {
         /// The Status if the code is 403: some callers return it as their own.
         forbidden: Option<Box<Status>>,
     },
+    /// The answer is larger than any is read.
+    #[error("{message}")]
+    TooLarge { message: String },
     /// The answer cannot be read.
     #[error("{0}")]
     Malformed(String),
@@ -90,7 +93,7 @@ impl WebhookError {
         match self {
             Self::Connection { reset, .. } => *reset,
             Self::Status { code, retry_after, .. } => matches!(code, 429 | 500 | 504) || retry_after.is_some(),
-            Self::TimedOut { .. } | Self::Malformed(_) => false,
+            Self::TimedOut { .. } | Self::TooLarge { .. } | Self::Malformed(_) => false,
         }
     }
 
@@ -293,10 +296,11 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
     let body = collect(body, &held).await;
     meter.expect_head();
     let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
-        let why = if error.is::<LengthLimitError>() { error.to_string() } else { root(&*error) };
+        let too_large = error.is::<LengthLimitError>();
+        let why = if too_large { error.to_string() } else { root(&*error) };
         let why = if why == "EOF" { "unexpected EOF" } else { &why };
         let message = format!("unexpected error when reading response body. Please retry. Original error: {why}");
-        WebhookError::Connection { message, reset: false }
+        if too_large { WebhookError::TooLarge { message } } else { WebhookError::Connection { message, reset: false } }
     };
     let body = body.map_err(unread)?;
     let code = parts.status.as_u16();

@@ -73,7 +73,7 @@ impl Keeper<'_> {
 async fn delete_instances(resource: &Resource) -> Result<Instances, Status> {
     let everywhere = Context::internal("");
     let list = ListOptions::default();
-    let mut page = resource.list(&everywhere, &list).await?;
+    let mut page = resource.list_to_delete(&everywhere, &list).await?;
     let mut namespaces = BTreeSet::new();
     while let Some(chunk) = page.next_chunk() {
         namespaces.extend(chunk.iter().map(|entry| entry.namespace().to_owned()));
@@ -81,7 +81,7 @@ async fn delete_instances(resource: &Resource) -> Result<Instances, Status> {
     for namespace in namespaces {
         resource.delete_collection(&Context::internal(&namespace), &list, &DeleteOptions::default()).await?;
     }
-    if resource.list(&everywhere, &list).await?.next_chunk().is_some() {
+    if resource.list_to_delete(&everywhere, &list).await?.next_chunk().is_some() {
         return Ok(Instances::Remaining);
     }
     Ok(Instances::Gone(Condition {

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use binnacle_custom::Definition;
 use binnacle_meta::{FieldErrors, FieldPath, GroupVersion, Text, aggregate, go_quote};
-use binnacle_schema::{Limits, Object, Value, json, value};
-use binnacle_scheme::{Converted, Converter};
+use binnacle_schema::{Limits, Object, TooManyElements, Value, json, value};
+use binnacle_scheme::{Converted, Converter, ReadFailure, within_object_limits};
 use binnacle_validation::metadata;
 use binnacle_webhook::{Answer, Client, ReviewKind, Service, ServiceResolver, Target, WebhookError};
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 
 pub use self::metrics::ConversionMetrics;
 use self::metrics::Failure;
@@ -23,7 +24,14 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const ATTEMPTS: u32 = 11;
 const GROUP: &str = "apiextensions.k8s.io";
 const REVIEW: &str = "ConversionReview";
-const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
+/// The limits of an answer, which has at most 8 MiB. Objects that are too large together are converted in parts.
+const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: MAX_TREE };
+/// The maximum memory of the tree of an answer, without its texts.
+const MAX_TREE: usize = 64 << 20;
+/// The number of answers that are decoded at the same time.
+const DECODED_AT_ONCE: usize = 4;
+
+static DECODERS: Semaphore = Semaphore::const_new(DECODED_AT_ONCE);
 
 /// The webhook of one definition.
 pub(super) struct ConversionWebhook {
@@ -100,7 +108,10 @@ impl ConversionWebhook {
         let mut body = Vec::new();
         json::write(&review, &mut body);
         let client = self.client().map_err(failed)?;
-        let answer = post(client, body.into()).await.map_err(|error| failed(error.to_string()))?;
+        let answer = post(client, body.into()).await.map_err(|error| match error {
+            WebhookError::TooLarge { message } => (Failure::TooLarge, message),
+            error => failed(error.to_string()),
+        })?;
         if answer.body.is_empty() {
             let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
             let code = answer.code;
@@ -111,22 +122,29 @@ impl ConversionWebhook {
             _ => Ok(()),
         };
         let expected = ReviewKind { group: GROUP, version, kind: REVIEW };
-        let review = expected.read(&answer.body, &LIMITS, of_another_kind).map_err(failed)?;
+        // The semaphore is never closed.
+        let _turn = DECODERS.acquire().await;
+        binnacle_work::large(answer.body.len()).await;
+        let review = within_object_limits(|| expected.read(&answer.body, &LIMITS, of_another_kind));
+        let review = review.map_err(|failure| match failure {
+            ReadFailure::Invalid(why) if !has_too_many_elements(&why) => failed(why),
+            failure => (Failure::TooLarge, failure.into_text()),
+        })?;
         answer::check_types(&review, version).map_err(failed)?;
-        converted_objects(&review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
+        converted_objects(review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
 
     /// Asks for all objects at once, and if the answer is not a conversion of all of them, for one after the other:
     /// kube-apiserver always does, so its errors are about one object, and webhooks may know no more than one.
-    async fn ask_for_all(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, String> {
+    async fn ask_for_all(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, ReadFailure> {
         match self.ask(version, objects, wanted).await {
-            Err((failure, _)) if objects.len() > 1 && failure != Failure::Call => {}
-            answered => return answered.map_err(|(_, why)| why),
+            Err((failure, _)) if objects.len() > 1 && !matches!(failure, Failure::Call | Failure::TooLarge) => {}
+            answered => return answered.map_err(read_failure),
         }
         let mut converted = Vec::with_capacity(objects.len());
         for object in objects {
             let one = self.ask(version, std::slice::from_ref(object), wanted).await;
-            converted.extend(one.map_err(|(_, why)| why)?);
+            converted.extend(one.map_err(read_failure)?);
         }
         Ok(converted)
     }
@@ -176,11 +194,23 @@ impl Converter for ConversionWebhook {
             let begun = Instant::now();
             let converted = match self.review_version() {
                 Ok(version) => self.ask_for_all(version, &objects, &wanted).await,
-                Err(why) => Err(why),
+                Err(why) => Err(ReadFailure::Invalid(why)),
             };
             self.metrics.converted(&self.definition, [&from, to], converted.is_ok(), begun.elapsed());
             converted
         })
+    }
+}
+
+/// Returns true for the error of a document whose tree takes too much memory.
+fn has_too_many_elements(why: &str) -> bool {
+    why.contains(&TooManyElements { limit: MAX_TREE }.to_string())
+}
+
+fn read_failure((failure, why): (Failure, String)) -> ReadFailure {
+    match failure {
+        Failure::TooLarge => ReadFailure::TooLarge(why),
+        _ => ReadFailure::Invalid(why),
     }
 }
 
@@ -228,10 +258,10 @@ fn kind_of(object: &Value) -> String {
 }
 
 /// Returns the converted objects of a review, if it is the response to this request.
-fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
+fn converted_objects(mut review: Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
     // v1beta1 checks neither of them.
     let strict = version == "v1";
-    let (expected, got) = (format!("{GROUP}/{version}, Kind={REVIEW}"), kind_of(review));
+    let (expected, got) = (format!("{GROUP}/{version}, Kind={REVIEW}"), kind_of(&review));
     if strict && got != expected {
         return Err(format!("expected webhook response of {expected}, got {got}"));
     }
@@ -249,7 +279,11 @@ fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Val
             message => message.to_owned(),
         });
     }
-    Ok(response.list_at(&["convertedObjects"]).to_vec())
+    let objects = review.at_mut(&["response", "convertedObjects"]);
+    match objects.map(std::mem::take) {
+        Some(Value::List(objects)) => Ok(objects),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Fails unless a converted object has the wanted version and the original's identity.

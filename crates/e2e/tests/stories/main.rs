@@ -22,6 +22,7 @@ mod auditing;
 mod authentication;
 mod authorization;
 mod bad_input;
+mod bounded_custom;
 mod bounded_proxies;
 mod cardinality;
 mod cbor;

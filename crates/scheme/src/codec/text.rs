@@ -1,12 +1,15 @@
 //! JSON stored as JSON, with sorted members: for kinds whose schema is created at run time. An object names its own
 //! version, and responses are the stored text with the resourceVersion inserted.
 //!
-//! An object stored as CBOR is kept as JSON too, unless it has numbers that JSON does not tell from integers.
+//! An object stored as CBOR is kept as JSON too, unless it has numbers that JSON does not tell from integers. One that
+//! grows a lot when it is read is kept as it is stored.
 
 use binnacle_schema::{Limits, Message, MessageRef, Object, Value, canonical, cbor, decode, json};
 use bytes::Bytes;
 
+use super::kept::{Growth, Kept, ReadFailure, as_stored, too_large, within_object_limits};
 use super::{Codec, LIMITS, MediaType, Named, StoredKind};
+use crate::CustomSchema;
 
 /// The codec of objects stored as JSON.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,23 @@ fn is_cbor(stored: &[u8]) -> bool {
     stored.starts_with(&cbor::SELF_DESCRIBED)
 }
 
+/// Reads a stored object within the limits of one object.
+fn complete(custom: Option<&dyn CustomSchema>, stored: &[u8]) -> Result<Value, ReadFailure> {
+    let Some(custom) = custom else { return sorted(stored).map_err(ReadFailure::Invalid) };
+    within_object_limits(|| {
+        let mut object = JsonText::tree(stored, &LIMITS)?;
+        custom.read_stored(&mut object)?;
+        canonical::sort_free_form(&mut object);
+        Ok(object)
+    })
+}
+
+fn sorted(text: &[u8]) -> Result<Value, String> {
+    let mut object = JsonText::tree(text, &LIMITS)?;
+    canonical::sort_free_form(&mut object);
+    Ok(object)
+}
+
 fn text(object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     json::write(object, &mut out);
@@ -52,19 +72,32 @@ impl Codec for JsonText {
     }
 
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
-        let mut object = Self::tree(stored, &LIMITS)?;
-        if let Some(custom) = kind.custom {
-            custom.read_stored(&mut object)?;
+        match Kept::of(stored) {
+            Kept::Text(stored) | Kept::AsStored(stored) => {
+                complete(kind.custom, stored).map_err(ReadFailure::into_text)
+            }
+            Kept::TooLarge { why, .. } => Err(why.to_owned()),
         }
-        canonical::sort_free_form(&mut object);
-        Ok(object)
     }
 
     /// The defaults of this version are not set again: an object that is stored in another one has those of that.
-    fn read_kept(&self, _: &StoredKind<'_>, kept: &[u8]) -> Result<Value, String> {
-        let mut object = Self::tree(kept, &LIMITS)?;
-        canonical::sort_free_form(&mut object);
-        Ok(object)
+    fn read_kept(&self, kind: &StoredKind<'_>, kept: &[u8]) -> Result<Value, String> {
+        match Kept::of(kept) {
+            Kept::Text(text) => sorted(text),
+            Kept::AsStored(_) | Kept::TooLarge { .. } => self.read(kind, kept),
+        }
+    }
+
+    fn read_to_delete(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
+        let kept = Kept::of(stored);
+        let read = match kept {
+            Kept::Text(stored) | Kept::AsStored(stored) => complete(kind.custom, stored),
+            Kept::TooLarge { .. } => return sorted(kept.stored()),
+        };
+        match read {
+            Err(ReadFailure::TooLarge(_)) => sorted(kept.stored()),
+            read => read.map_err(ReadFailure::into_text),
+        }
     }
 
     /// Returns an empty message: objects are read whole.
@@ -72,9 +105,28 @@ impl Codec for JsonText {
         Message::new("", Vec::new())
     }
 
+    /// An object that is too large to be read has the attributes of the stored one.
     fn index(&self, kind: &StoredKind<'_>, _: &Message, stored: &Bytes) -> Result<(Value, Option<Bytes>), String> {
-        let object = self.read(kind, stored)?;
-        let written = match is_cbor(stored) && cbor::has_whole_floats(&object) {
+        if let Kept::TooLarge { stored, .. } = Kept::of(stored) {
+            return Ok((sorted(stored)?, None));
+        }
+        let given = Kept::of(stored).stored();
+        let read = complete(kind.custom, given);
+        let grown = read.and_then(|object| match kind.custom {
+            Some(_) => Growth::of(&object, given.len()).map(|growth| (object, growth)),
+            None => Ok((object, Growth { bytes: 0, is_free: true })),
+        });
+        let (object, growth) = match grown {
+            Ok(read) => read,
+            Err(ReadFailure::Invalid(why)) => return Err(why),
+            Err(ReadFailure::TooLarge(why)) => return Ok((sorted(given)?, Some(too_large(&why, given)))),
+        };
+        // Only what no webhook has to convert can be completed at each read.
+        let converts = || kind.custom.is_some_and(|custom| custom.converter().is_some());
+        if !growth.is_free && !converts() {
+            return Ok((object, Some(as_stored(given))));
+        }
+        let written = match is_cbor(given) && cbor::has_whole_floats(&object) {
             true => self.write(kind, MediaType::Cbor, &object),
             false => text(&object),
         };
@@ -82,15 +134,19 @@ impl Codec for JsonText {
         Ok((object, kept))
     }
 
-    fn to_json(&self, _: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
+    fn to_json(&self, named: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
         let read;
-        let kept = if is_cbor(kept) {
-            let mut tree = Self::tree(kept, &LIMITS)?;
-            canonical::sort_free_form(&mut tree);
-            read = text(&tree);
-            &read
-        } else {
-            kept
+        let kept = match Kept::of(kept) {
+            Kept::Text(kept) if !is_cbor(kept) => kept,
+            Kept::Text(kept) => {
+                read = text(&sorted(kept)?);
+                &read
+            }
+            Kept::AsStored(stored) => {
+                read = text(&complete(named.custom, stored).map_err(ReadFailure::into_text)?);
+                &read
+            }
+            Kept::TooLarge { why, .. } => return Err(why.to_owned()),
         };
         let text = kept.strip_suffix(b"\n").unwrap_or(kept);
         json::with_text_member(text, "metadata", "resourceVersion", resource_version)

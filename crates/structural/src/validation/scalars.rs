@@ -2,15 +2,19 @@
 
 use binnacle_meta::{ErrorValue, FieldError};
 use binnacle_schema::{Value, canonical, json};
+use binnacle_work::pace;
 
 use super::{Check, Outcome};
 use crate::path::Path;
 use crate::structural::{Size, Values};
+use crate::weight::{copied, equal};
 
 impl Check<'_> {
     /// Reports only the first error of a text.
     pub(super) fn text(&self, text: &str, values: Option<&Values>, path: &Path<'_>, outcome: &mut Outcome) {
         let Some(values) = values else { return };
+        // Texts are counted and shown.
+        pace(text.len() as u64 / 8);
         let length = || text.chars().count() as i64;
         // The number of bytes is at least that of characters, so most texts need not be counted.
         if let Some(max) = values.size(Size::MaxLength)
@@ -55,7 +59,7 @@ pub(super) fn is_listed(value: &Value, known: &Value) -> bool {
             let c = u32::try_from(*n).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
             known.chars().eq([c])
         }
-        (value, known) => value == known,
+        (value, known) => equal(value, known),
     }
 }
 
@@ -64,7 +68,7 @@ pub(super) fn listed(value: &Value) -> String {
     match value {
         Value::Str(text) => text.to_string(),
         value => {
-            let mut value = value.clone();
+            let Some(mut value) = copied(value) else { return String::new() };
             canonical::sort_free_form(&mut value);
             json::to_string(&value)
         }

@@ -1,6 +1,10 @@
 //! The type checks of a conversion webhook's response, with the errors of Go's JSON decoder.
 
+use binnacle_meta::bounded_text;
 use binnacle_schema::{Value, json};
+
+/// The maximum length of an object in an error.
+const MAX_SHOWN: usize = 16 << 10;
 
 /// Checks the types of the members of a review that are used. `null` counts as an absent member.
 pub(super) fn check_types(review: &Value, version: &str) -> Result<(), String> {
@@ -37,7 +41,9 @@ fn expect(of: &Value, member: &str, fits: impl Fn(&Value) -> bool, field: &str, 
 pub(super) fn check_object(object: &Value) -> Result<(), String> {
     match object {
         Value::Object(_) if object.str_at(&["kind"]).is_empty() => {
-            Err(format!("Object 'Kind' is missing in '{}'", json::to_string(object)))
+            // The rest of a long text says nothing more.
+            let text = json::to_string(object);
+            Err(format!("Object 'Kind' is missing in '{}'", bounded_text(&text, MAX_SHOWN)))
         }
         Value::Object(_) => Ok(()),
         Value::Null => Err("unexpected end of JSON input".to_owned()),

@@ -18,6 +18,8 @@ pub struct ConversionMetrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     Call,
+    /// The answer takes more memory than the server uses for one.
+    TooLarge,
     MalformedResponse,
     PartialResponse,
     InvalidConvertedObject,
@@ -66,7 +68,7 @@ impl Failure {
     fn as_str(self) -> &'static str {
         match self {
             Self::Call => "conversion_webhook_call_failure",
-            Self::MalformedResponse => "conversion_webhook_malformed_response_failure",
+            Self::TooLarge | Self::MalformedResponse => "conversion_webhook_malformed_response_failure",
             Self::PartialResponse => "conversion_webhook_partial_response_failure",
             Self::InvalidConvertedObject => "conversion_webhook_invalid_converted_object_failure",
         }

@@ -19,7 +19,7 @@ fn answers_are_judged() {
         ("v1", v1(value!({"uid": "u", "result": {"status": "Success"}})), Ok(0)),
     ];
     for (version, review, want) in cases {
-        let got = converted_objects(&review, version, "u").map(|objects| objects.len());
+        let got = converted_objects(review.clone(), version, "u").map(|objects| objects.len());
         assert_eq!(got, want, "{}", json::to_string(&review));
     }
 }
