@@ -24,6 +24,7 @@ mod authorization;
 mod bad_input;
 mod bounded_custom;
 mod bounded_proxies;
+mod bounded_work;
 mod cardinality;
 mod cbor;
 mod cluster;
