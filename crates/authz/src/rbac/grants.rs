@@ -114,6 +114,36 @@ impl Grants {
         }
     }
 
+    /// Visits the first bindings in a map. Further ones of the same role are passed by a search if they are many.
+    fn visit_many<'a>(
+        map: &'a OrdMap<Key, Arc<Binding>>,
+        namespace: &str,
+        see: &mut dyn FnMut(&'a Binding) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        const STEPS: usize = 4;
+        let mut from = Key::first(namespace);
+        let mut last: Option<&Binding> = None;
+        'search: loop {
+            let mut same = 0;
+            for binding in map.range::<_, Key>(&from..).map(|(_, binding)| binding) {
+                if binding.namespace != namespace {
+                    break;
+                }
+                if last.is_none_or(|last| last.role != binding.role) {
+                    see(binding)?;
+                    last = Some(binding);
+                    same = 0;
+                } else if same < STEPS {
+                    same += 1;
+                } else {
+                    from = Key::after(namespace, &binding.role);
+                    continue 'search;
+                }
+            }
+            return ControlFlow::Continue(());
+        }
+    }
+
     /// Visits the first binding of each role in a namespace.
     pub(super) fn visit<'a>(
         &'a self,
@@ -130,15 +160,7 @@ impl Grants {
                     last = Some(binding);
                 }
             }
-            Self::Many(map) => {
-                let mut from = Key::first(namespace);
-                while let Some((_, binding)) = map.range::<_, Key>(&from..).next()
-                    && binding.namespace == namespace
-                {
-                    see(binding)?;
-                    from = Key::after(namespace, &binding.role);
-                }
-            }
+            Self::Many(map) => return Self::visit_many(map, namespace, &mut see),
         }
         ControlFlow::Continue(())
     }

@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use binnacle_meta::{Text, go_quote};
 use binnacle_request::User;
 use binnacle_schema::Value;
@@ -22,8 +23,10 @@ use crate::by_name::{ByName, take};
 /// The roles and bindings of a cluster.
 pub struct RbacIndex {
     state: ArcSwap<State>,
-    /// Held while a new state is made from the current one, which takes microseconds.
-    publishing: Mutex<()>,
+    /// The next state. Held for microseconds.
+    next: Mutex<State>,
+    /// True if `next` has changes that `state` has not: many are collected before the first reader comes.
+    is_behind: AtomicBool,
     /// The cluster role bindings and the role bindings. Each is held while one of them changes; nothing else needs it.
     bindings: [Mutex<ByName<Arc<Binding>>>; 2],
     /// Ready when each of the four kinds has been read once.
@@ -66,6 +69,12 @@ const CHANGE: u64 = 200;
 struct State {
     /// By namespace and name; cluster roles are under the empty namespace.
     roles: HashMap<Text, HashMap<Text, Arc<RoleRules>>>,
+    grantees: Grantees,
+}
+
+/// The bindings by user and by group.
+#[derive(Clone, Default)]
+struct Grantees {
     users: HashMap<Text, Grants>,
     groups: HashMap<Text, Grants>,
 }
@@ -100,7 +109,8 @@ pub(super) enum Visit<'a> {
 impl Default for RbacIndex {
     fn default() -> Self {
         let ready = Ready::new(RbacKind::ALL.len());
-        Self { state: ArcSwap::default(), publishing: Mutex::default(), bindings: Default::default(), ready }
+        let (state, next, is_behind) = (ArcSwap::default(), Mutex::default(), AtomicBool::new(false));
+        Self { state, next, is_behind, bindings: Default::default(), ready }
     }
 }
 
@@ -140,7 +150,7 @@ impl RbacIndex {
 
     /// Returns the rules of a role; `namespace` is that of the binding, which a `Role` must be in.
     pub fn role_rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<Arc<RoleRules>, NoRole> {
-        self.state.load().rules(role, namespace).cloned()
+        self.snapshot().rules(role, namespace).cloned()
     }
 
     /// Returns the roles of a user in a namespace, and the reasons why others are unknown.
@@ -162,10 +172,10 @@ impl RbacIndex {
         if charge(1 + 8 * user.groups.len() as u64).is_err() {
             return;
         }
-        let state = self.state.load();
+        let state = self.snapshot();
         let mut found: Vec<&Grants> = Vec::new();
-        found.extend(state.users.get(&user.name));
-        found.extend(user.groups.iter().filter_map(|group| state.groups.get(group)));
+        found.extend(state.grantees.users.get(&user.name));
+        found.extend(user.groups.iter().filter_map(|group| state.grantees.groups.get(group)));
         let scopes: &[&str] = if namespace.is_empty() { &[""] } else { &["", namespace] };
         for scope in scopes {
             let mut seen = Seen::default();
@@ -217,8 +227,8 @@ impl RbacIndex {
     }
 
     fn grant(&self, binding: &Arc<Binding>, subjects: &[Subject]) {
-        self.change_in_chunks(subjects, |state, subject| {
-            let grants = state.grants(subject);
+        self.change_grants(subjects, |grantees, subject| {
+            let grants = grantees.of(subject);
             match grants.get_mut(subject.identity()) {
                 Some(grants) => grants.insert(binding.clone()),
                 None => drop(grants.insert(subject.identity().clone(), Grants::one(binding.clone()))),
@@ -227,31 +237,70 @@ impl RbacIndex {
     }
 
     fn revoke_from(&self, binding: &Binding, subjects: &[Subject]) {
-        self.change_in_chunks(subjects, |state, subject| {
-            let grants = state.grants(subject);
+        self.change_grants(subjects, |grantees, subject| {
+            let grants = grantees.of(subject);
             if grants.get_mut(subject.identity()).is_some_and(|of_subject| of_subject.remove(binding)) {
                 grants.remove(subject.identity());
             }
         });
     }
 
-    fn change_in_chunks(&self, subjects: &[Subject], change: impl Fn(&mut State, &Subject)) {
+    fn change_grants(&self, subjects: &[Subject], change: impl Fn(&mut Grantees, &Subject)) {
+        // In one copy each node is copied once; each piece that is published copies some of them again.
+        let is_large = subjects.len() > CHUNK && self.ready.is_ready();
+        if is_large && self.change_copy(subjects, &change) {
+            return;
+        }
         for chunk in subjects.chunks(CHUNK) {
             pace(CHANGE * chunk.len() as u64);
-            self.change(|state| chunk.iter().for_each(|subject| change(state, subject)));
+            self.change(|state| chunk.iter().for_each(|subject| change(&mut state.grantees, subject)));
         }
     }
 
-    /// Publishes a changed state. Charges nothing, as others may wait for the lock.
+    /// Changes a copy. Returns false if another change came first.
+    fn change_copy(&self, subjects: &[Subject], change: &impl Fn(&mut Grantees, &Subject)) -> bool {
+        let before = self.next.lock().grantees.clone();
+        let mut after = before.clone();
+        for chunk in subjects.chunks(CHUNK) {
+            pace(CHANGE * chunk.len() as u64);
+            chunk.iter().for_each(|subject| change(&mut after, subject));
+        }
+        self.change(|state| {
+            let is_same = state.grantees.is_same(&before);
+            if is_same {
+                state.grantees = after;
+            }
+            is_same
+        })
+    }
+
+    /// Changes the next state, and publishes it once there are readers. Charges nothing, as others may wait for the
+    /// lock.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let publishing = self.publishing.lock();
-        let mut state = State::clone(&self.state.load());
-        let result = change(&mut state);
-        let before = self.state.swap(Arc::new(state));
-        drop(publishing);
+        let mut next = self.next.lock();
+        let result = change(&mut next);
+        if !self.ready.is_ready() {
+            self.is_behind.store(true, Ordering::Release);
+            return result;
+        }
+        let before = self.publish(&next);
+        drop(next);
         // Only now is what it had alone freed.
         drop(before);
         result
+    }
+
+    fn publish(&self, next: &State) -> Arc<State> {
+        let before = self.state.swap(Arc::new(next.clone()));
+        self.is_behind.store(false, Ordering::Release);
+        before
+    }
+
+    fn snapshot(&self) -> Guard<Arc<State>> {
+        if self.is_behind.load(Ordering::Acquire) {
+            drop(self.publish(&self.next.lock()));
+        }
+        self.state.load()
     }
 
     fn bindings(&self, kind: RbacKind) -> &Mutex<ByName<Arc<Binding>>> {
@@ -267,7 +316,7 @@ impl RbacIndex {
                 .flat_map(|(namespace, named)| pairs(namespace, named.keys()))
                 .collect();
         }
-        let state = self.state.load();
+        let state = self.snapshot();
         let of_kind = |namespace: &Text| namespace.is_empty() == (kind == RbacKind::ClusterRole);
         let roles = state.roles.iter().filter(|(namespace, _)| of_kind(namespace));
         roles.flat_map(|(namespace, named)| pairs(namespace, named.keys())).collect()
@@ -288,10 +337,6 @@ impl State {
         removed
     }
 
-    fn grants(&mut self, subject: &Subject) -> &mut HashMap<Text, Grants> {
-        if subject.is_group() { &mut self.groups } else { &mut self.users }
-    }
-
     fn rules(&self, role: RoleRef<'_>, namespace: &str) -> Result<&Arc<RoleRules>, NoRole> {
         let (cluster, place) = match role.kind {
             "ClusterRole" => (true, ""),
@@ -301,6 +346,17 @@ impl State {
         // Cluster roles are stored under the empty namespace.
         let there = (cluster || !place.is_empty()).then(|| self.roles.get(place)?.get(role.name)).flatten();
         there.ok_or_else(|| NoRole::Missing { cluster, name: role.name.into() })
+    }
+}
+
+impl Grantees {
+    fn of(&mut self, subject: &Subject) -> &mut HashMap<Text, Grants> {
+        if subject.is_group() { &mut self.groups } else { &mut self.users }
+    }
+
+    /// Returns true if nothing has changed.
+    fn is_same(&self, other: &Self) -> bool {
+        self.users.ptr_eq(&other.users) && self.groups.ptr_eq(&other.groups)
     }
 }
 

@@ -255,6 +255,7 @@ fn many_roles_of_many_groups_do_not_multiply() {
 #[test]
 fn an_update_costs_what_changes() {
     let index = RbacIndex::default();
+    index.ready.all();
     index.put(RbacKind::Role, &role("n", "reader", &["get"], "pods"));
     let mut groups = numbered("g", 18_000);
     let put = |groups: &[String]| {
@@ -293,6 +294,7 @@ fn grants_that_stay_are_never_missing() {
     };
     let (one, other) = (with("a"), with("b"));
     index.put(RbacKind::RoleBinding, &one);
+    index.ready.all();
     let user = User::new("u", &[&stays]);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use binnacle_meta::Text;
-use binnacle_work::{Exceeded, allocate};
+use binnacle_work::{Exceeded, allocate, pace};
 
 use super::super::rule::Rule;
 use super::{Part, Uncovered};
@@ -52,6 +52,8 @@ impl<'a> Lines<'a> {
         if self.bytes + more > MAX_BYTES {
             return ControlFlow::Break(());
         }
+        // Compared now, and formatted later.
+        pace(5 + more as u64 / 4);
         self.bytes += more;
         self.named += 1;
         match part {
