@@ -114,8 +114,10 @@ fn clause(text: &str) -> Result<(usize, char, &str), String> {
 }
 
 fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> Formatted {
-    // The longest forms are those in digits.
-    meter.copy(8 + 2 * arg.bytes() + if matches!(clause, 'f' | 'e') { 320 + precision } else { 0 })?;
+    // The longest forms are those in digits, which are computed one by one.
+    let digits = if matches!(clause, 'f' | 'e') { 320 + precision } else { 0 };
+    meter.copy(8 + 2 * arg.bytes() + digits)?;
+    meter.work(2 * digits as u64)?;
     let shown = match (clause, arg) {
         ('s', arg) => return string(meter, arg).map_err(during),
         ('d', Val::Int(n)) => Some(n.to_string()),
@@ -148,7 +150,9 @@ fn signed(n: i64, digits: fn(u64) -> String) -> String {
 }
 
 fn hex(bytes: &[u8], upper: bool) -> String {
-    bytes.iter().map(|b| if upper { format!("{b:02X}") } else { format!("{b:02x}") }).collect()
+    let digits = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    let pair = |b: &u8| [digits[usize::from(b >> 4)], digits[usize::from(b & 15)]].map(char::from);
+    bytes.iter().flat_map(pair).collect()
 }
 
 /// Returns a double, also from the name of infinity or NaN.
