@@ -183,9 +183,9 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// As [`Self::keys`], charged.
+    /// As [`Self::keys`], charged as work only: they need less memory than the map itself, and only for a moment.
     pub(crate) fn keys_charged(&self, meter: &Meter) -> Result<Vec<Val<'a>>, Error> {
-        meter.list(self.len())?;
+        meter.work(1 + 2 * self.len() as u64)?;
         Ok(self.keys())
     }
 

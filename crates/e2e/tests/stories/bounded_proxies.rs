@@ -1,7 +1,12 @@
 //! Pods whose answers have no end: their users wait for them, and nobody else does.
 
+use std::sync::Arc;
+
 use binnacle_testkit::{Hostile, POD_IPS, Server, in_own_network};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use crate::proxies::{CORE, make, pod, send};
 
@@ -60,4 +65,35 @@ async fn story() {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let log = server.log();
     assert!(!log.contains("a worker was kept from other requests"), "{log}");
+}
+
+/// The size of a chunk of a request's body has no end either.
+#[tokio::test(flavor = "multi_thread")]
+async fn endless_chunk_sizes_of_requests_end() {
+    const MOST: usize = 32 << 20;
+    let server = Server::ephemeral();
+    let tcp = TcpStream::connect(server.address).await.unwrap();
+    let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+    let config = server.admin().alpn(&["http/1.1"]).config();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap();
+    let head = "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\n\
+                Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let zeros = vec![b'0'; 64 << 10];
+    let mut sent = 0;
+    while sent < MOST && stream.write_all(&zeros).await.is_ok() {
+        sent += zeros.len();
+    }
+    assert!(sent < MOST, "the connection is still open");
+    // A body in chunks of one byte is read as before.
+    let body = json!({"metadata": {"name": "c"}, "data": {"k": "x".repeat(10_000)}}).to_string();
+    let tcp = TcpStream::connect(server.address).await.unwrap();
+    let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+    let config = server.admin().alpn(&["http/1.1"]).config();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap();
+    let chunks: String = body.chars().map(|byte| format!("000001\r\n{byte}\r\n")).collect();
+    stream.write_all(format!("{head}{chunks}0\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 201");
 }
