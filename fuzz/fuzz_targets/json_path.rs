@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| binnacle_properties::json_path(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| binnacle_properties::charged(binnacle_properties::json_path, data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| binnacle_properties::policy_expression(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| binnacle_properties::charged(binnacle_properties::policy_expression, data));

@@ -34,6 +34,7 @@ pub use review_answer::review_answer;
 pub use spdy::spdy;
 pub use strategic_patch::strategic_patch;
 pub use structural::structural;
+pub use work::charged;
 pub use yaml::yaml;
 
 /// A property and the name of its folder in the corpus.

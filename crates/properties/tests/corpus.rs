@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use binnacle_properties::ALL;
+use binnacle_properties::{ALL, charged};
 
 #[test]
 fn corpus() {
@@ -19,7 +19,7 @@ fn corpus() {
             let data = std::fs::read(&file).expect("the file can be read");
             // A violated property panics; this line names the file.
             println!("{}", file.display());
-            property(&data);
+            charged(*property, &data);
         }
     }
 }
