@@ -3,7 +3,8 @@
 //!
 //! Three observations count. A task that runs on the workers every second shows that timers fire and tasks run. The
 //! runtime's own counters show that each single worker goes on. The charges of long computations show that none is
-//! stuck on a thread beside the workers, where it holds a turn that others wait for. All are made on another runtime.
+//! stuck on a thread beside the workers, where it holds a turn that others wait for: that is less urgent, so it counts
+//! only from a later time on. All are made on another runtime.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -27,11 +28,14 @@ pub struct CanaryTimes {
     pub ready: Duration,
     /// The time without progress after which the server should be restarted.
     pub alive: Duration,
+    /// The time without charges after which a computation beside the workers begins to count.
+    pub computation: Duration,
 }
 
 impl Default for CanaryTimes {
     fn default() -> Self {
-        Self { tick: Duration::from_secs(1), ready: Duration::from_secs(5), alive: Duration::from_secs(15) }
+        let [tick, ready, alive, computation] = [1, 5, 15, 45].map(Duration::from_secs);
+        Self { tick, ready, alive, computation }
     }
 }
 
@@ -115,7 +119,7 @@ async fn beat(canary: Weak<Canary>, tick: Duration) {
 
 /// Observes the workers from another runtime.
 async fn watch(canary: Weak<Canary>, workers: Handle, times: CanaryTimes) {
-    let (mut stalls, mut since) = (Stalls::default(), None);
+    let (mut stalls, mut since) = (Stalls::new(times.computation), None);
     let mut before = Instant::now();
     loop {
         tokio::time::sleep(times.tick).await;
@@ -169,7 +173,7 @@ fn observations(canary: &Canary, workers: &Handle, busy: &[Busy]) -> Vec<(Part, 
     for worker in 0..metrics.num_workers() {
         let parked = metrics.worker_park_unpark_count(worker);
         // An odd number means that it waits for work.
-        if parked % 2 == 0 {
+        if parked.is_multiple_of(2) {
             let worked = metrics.worker_total_busy_duration(worker);
             parts.push((Part::Worker(worker), Progress::Worker(parked, worked)));
         }
@@ -179,19 +183,31 @@ fn observations(canary: &Canary, workers: &Handle, busy: &[Busy]) -> Vec<(Part, 
 }
 
 /// The times for which parts have made no progress.
-#[derive(Debug, Default)]
-struct Stalls(HashMap<Part, (Progress, Duration)>);
+#[derive(Debug)]
+struct Stalls {
+    parts: HashMap<Part, (Progress, Duration)>,
+    /// The time that does not count for computations.
+    computation: Duration,
+}
 
 impl Stalls {
+    fn new(computation: Duration) -> Self {
+        Self { parts: HashMap::new(), computation }
+    }
+
     /// Compares the parts with the last observation, and returns the longest time without progress.
     fn observe(&mut self, passed: Duration, parts: Vec<(Part, Progress)>) -> Duration {
-        let before = std::mem::take(&mut self.0);
+        let before = std::mem::take(&mut self.parts);
         let stalled = |part: &Part, progress: &Progress| match before.get(part) {
             Some((same, stalled)) if same == progress => *stalled + passed,
             _ => Duration::ZERO,
         };
-        self.0 = parts.into_iter().map(|(part, progress)| (part, (progress, stalled(&part, &progress)))).collect();
-        self.0.values().map(|(_, stalled)| *stalled).max().unwrap_or_default()
+        self.parts = parts.into_iter().map(|(part, progress)| (part, (progress, stalled(&part, &progress)))).collect();
+        let counted = self.parts.iter().map(|(part, (_, stalled))| match part {
+            Part::Computation(_) => stalled.saturating_sub(self.computation),
+            Part::Task | Part::Worker(_) => *stalled,
+        });
+        counted.max().unwrap_or_default()
     }
 }
 
@@ -216,7 +232,7 @@ mod tests {
 
     #[test]
     fn only_unchanged_parts_count() {
-        let (mut stalls, now) = (Stalls::default(), Instant::now());
+        let (mut stalls, now) = (Stalls::new(SECOND), Instant::now());
         let task = |count| (Part::Task, Progress::Count(count));
         let worker = |number, worked| (Part::Worker(number), Progress::Worker(2, SECOND * worked));
         let computation = |seconds| (Part::Computation(now), Progress::Charged(now + SECOND * seconds));
@@ -227,10 +243,12 @@ mod tests {
             (vec![task(3), worker(0, 1), worker(1, 1)], 2),
             (vec![task(4), worker(0, 2), worker(1, 1)], 1),
             (vec![task(4), computation(0)], 1),
-            (vec![task(4), computation(1)], 2),
-            (vec![task(5), computation(1)], 1),
-            (vec![task(6), computation(1)], 2),
-            (vec![task(7)], 0),
+            (vec![task(5), computation(1)], 0),
+            (vec![task(6), computation(1)], 0),
+            (vec![task(7), computation(1)], 1),
+            (vec![task(8), computation(1)], 2),
+            (vec![task(9), computation(2)], 0),
+            (vec![task(10)], 0),
         ] {
             assert_eq!(stalls.observe(SECOND, parts.clone()), SECOND * want, "{parts:?}");
         }

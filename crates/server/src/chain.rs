@@ -243,8 +243,9 @@ impl Chain {
                 filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
                 let fairness = config.options.fairness.as_ref();
                 let longest = config.request_timeout;
+                let caller = budget.caller();
                 let seat =
-                    filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, budget, &mut belongs);
+                    filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, caller, &mut belongs);
                 let seat = seat.await;
                 belongs.note(record);
                 let seat = seat?;
@@ -347,6 +348,8 @@ mod tests {
 
     use binnacle_authn::{Anonymous, Bearer, FailFast, TokenFile, Union as Authenticators};
     use binnacle_authz::{PrivilegedGroups, Union as Authorizers};
+    use binnacle_flowcontrol::RequestLimits;
+    use binnacle_metrics::Registry;
     use binnacle_request::{BoxError, BoxFuture, Link, Pieces, RequestInfo, ShutdownTrigger};
     use http::Request as HttpRequest;
 
@@ -386,6 +389,8 @@ mod tests {
     fn chain() -> Chain {
         let tokens = TokenFile::parse("t", b"root,root,1,system:masters\nuser,user,2\n").unwrap();
         let known = Authenticators::new(vec![Box::new(Bearer::new(tokens))]);
+        let limits = RequestLimits { read_only: 100, mutating: 100 };
+        let fairness = FlowControl::new(limits, Arc::new(|_| None), Arc::new(|_| None), &Registry::new()).unwrap();
         Chain::new(ChainConfig {
             authentication: Authentication::by(Arc::new(FailFast(known, Anonymous::new()))),
             authorizer: Arc::new(Authorizers::new(vec![Box::new(PrivilegedGroups::masters())])),
@@ -395,7 +400,7 @@ mod tests {
             features: Arc::default(),
             shutdown: ShutdownTrigger::new().1,
             request_timeout: Duration::from_secs(60),
-            options: ChainOptions::default(),
+            options: ChainOptions { fairness: Some(fairness), ..ChainOptions::default() },
         })
     }
 
@@ -457,6 +462,7 @@ mod tests {
             assert_eq!(headers["cache-control"], "no-cache, private");
             assert_eq!(headers["audit-id"].len(), 36);
         }
+        // The records of all requests are gone.
         assert_eq!(chain.inflight.now(crate::inflight::RequestKind::ReadOnly), 0);
         let (_, headers, _) = ask(&chain, "HEAD", "/do/body", "root").await;
         assert_eq!(headers["content-length"], "6");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_flowcontrol::{Entry, Paused, Seat, Waiters};
 use binnacle_request::{BoxFuture, RequestSeat, WaitError};
-use binnacle_work::WorkBudget;
+use binnacle_work::Caller;
 use parking_lot::Mutex;
 
 /// The time after which a client that takes nothing of its answer does not read it.
@@ -19,8 +19,8 @@ pub(crate) struct HeldSeat(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     waiters: Arc<Waiters>,
-    /// Its caller is whoever has authenticated, not the user that is impersonated.
-    budget: WorkBudget,
+    /// Whoever has authenticated, not the user that is impersonated.
+    caller: Caller,
     deadline: Option<Instant>,
     /// The longest wait for a seat.
     patience: Duration,
@@ -39,12 +39,12 @@ impl HeldSeat {
     pub(crate) fn new(
         seat: Seat,
         waiters: Arc<Waiters>,
-        budget: WorkBudget,
+        caller: Caller,
         deadline: Option<Instant>,
         patience: Duration,
     ) -> Self {
         let (state, handed) = (Mutex::new(State::Held(seat)), AtomicU64::new(0));
-        Self(Arc::new(Shared { state, waiters, budget, deadline, patience, handed }))
+        Self(Arc::new(Shared { state, waiters, caller, deadline, patience, handed }))
     }
 
     /// Returns the seat for those parts of the request that wait.
@@ -110,8 +110,7 @@ impl RequestSeat for Shared {
         if !matches!(&*state, State::Held(seat) if !seat.is_exempt()) {
             return Ok(None);
         }
-        let caller = self.budget.caller();
-        let waiter = match self.waiters.enter(&caller.name, caller.is_system) {
+        let waiter = match self.waiters.enter(&self.caller.name, self.caller.is_system) {
             Entry::Waits(waiter) => waiter,
             Entry::KeepsSeat => return Ok(None),
             Entry::Refused => return Err(WaitError::Crowded),
@@ -143,7 +142,6 @@ mod tests {
     use binnacle_flowcontrol::{Admitted, FlowControl, RequestLimits};
     use binnacle_metrics::Registry;
     use binnacle_request::{Query, RequestInfo, User};
-    use binnacle_work::WorkLimits;
     use http::Method;
 
     use super::*;
@@ -159,8 +157,7 @@ mod tests {
         let info = RequestInfo::parse(&Method::GET, "/api/v1/nodes/n", &query, "").expect("valid");
         let user = User::new("jane", groups);
         let Admitted { seat, .. } = control.admit(&info, &query, &user, Instant::now()).await.ok()?;
-        let budget = WorkBudget::new(WorkLimits::REQUEST);
-        Some(HeldSeat::new(seat, control.waiters().clone(), budget, None, Duration::ZERO))
+        Some(HeldSeat::new(seat, control.waiters().clone(), Caller::default(), None, Duration::ZERO))
     }
 
     #[tokio::test]

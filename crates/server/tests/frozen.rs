@@ -18,6 +18,7 @@ const TIMES: CanaryTimes = CanaryTimes {
     tick: Duration::from_millis(10),
     ready: Duration::from_millis(200),
     alive: Duration::from_millis(600),
+    computation: Duration::from_secs(3600),
 };
 
 fn runtime() -> Runtime {

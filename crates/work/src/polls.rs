@@ -132,26 +132,34 @@ pub fn longest_poll() -> Duration {
 
 /// Measures the processor time of a poll until it leaves the worker. Only in builds for tests, or where the environment
 /// asks for it: it takes two system calls for each poll.
-pub(crate) struct PollTimer(Option<Duration>);
+#[derive(Default)]
+pub(crate) struct PollTimer {
+    began: Option<Duration>,
+    /// The last work with a budget of its own inside the poll, such as the request of a connection.
+    inner: Option<WorkBudget>,
+}
 
 impl PollTimer {
-    pub(crate) const fn none() -> Self {
-        Self(None)
+    pub(crate) fn start() -> Self {
+        Self { began: is_measured().then(processor_time), inner: None }
     }
 
-    pub(crate) fn start() -> Self {
-        Self(is_measured().then(processor_time))
+    /// Notes that work with a budget of its own was done in the poll.
+    pub(crate) fn includes(&mut self, budget: &WorkBudget) {
+        if self.began.is_some() {
+            self.inner = Some(budget.clone());
+        }
     }
 
     /// Ends the measurement.
     pub(crate) fn stop(&mut self, budget: &WorkBudget) {
-        let Some(began) = self.0.take() else { return };
+        let Some(began) = self.began.take() else { return };
         let used = processor_time().saturating_sub(began);
         LONGEST.fetch_max(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         if MAX_POLL.is_some_and(|most| used > most) {
             tracing::error!(
                 milliseconds = used.as_millis(),
-                subject = budget.describe(),
+                subject = self.inner.as_ref().unwrap_or(budget).describe(),
                 "a worker was kept from other requests"
             );
         }

@@ -222,7 +222,7 @@ impl Current {
     fn new(budget: WorkBudget, turn: Option<Turn>) -> Self {
         let mut timer = PollTimer::start();
         if turn.is_some() {
-            timer = PollTimer::none();
+            timer = PollTimer::default();
         }
         Self { budget, steps: 0, bytes: 0, began: None, turn, timer }
     }
@@ -340,6 +340,7 @@ impl Drop for Entered {
                     outer.turn = current.turn.take();
                     outer.began = current.began;
                     std::mem::swap(&mut current.timer, &mut outer.timer);
+                    outer.timer.includes(&current.budget);
                 }
                 current.settle(steps, bytes);
             }
@@ -378,7 +379,16 @@ impl<F: Future + Unpin> Future for Budgeted<F> {
 
 /// Runs work while another thread serves this worker's tasks. A runtime with one thread has no other thread.
 pub(crate) fn away<T>(work: impl FnOnce() -> T) -> T {
-    if is_on_worker() { tokio::task::block_in_place(work) } else { work() }
+    if !is_on_worker() {
+        return work();
+    }
+    // Whatever surrounds this work does not keep the worker any more either.
+    LOCAL.with(|local| {
+        if let Some(current) = &mut *local.current.borrow_mut() {
+            current.timer.stop(&current.budget);
+        }
+    });
+    tokio::task::block_in_place(work)
 }
 
 /// Returns true on a thread of a runtime with several threads.

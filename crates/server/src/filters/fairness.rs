@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_flowcontrol::FlowControl;
 use binnacle_request::{FlowNames, Query, Record, RequestInfo, Response, User};
-use binnacle_work::WorkBudget;
+use binnacle_work::Caller;
 use http::StatusCode;
 use http::{HeaderName, HeaderValue};
 
@@ -35,7 +35,7 @@ pub(crate) async fn seat(
     user: &User,
     deadline: Option<Instant>,
     longest: Duration,
-    budget: &WorkBudget,
+    caller: Caller,
     belongs: &mut Belongs,
 ) -> Result<Option<HeldSeat>, Refusal> {
     let Some(control) = control else { return Ok(None) };
@@ -48,7 +48,7 @@ pub(crate) async fn seat(
         Ok(admitted) => {
             belongs.0 = Some(admitted.flow);
             let waiters = control.waiters().clone();
-            Ok(Some(HeldSeat::new(admitted.seat, waiters, budget.clone(), deadline, longest / 4)))
+            Ok(Some(HeldSeat::new(admitted.seat, waiters, caller, deadline, longest / 4)))
         }
         Err(rejected) => {
             belongs.0 = Some(rejected.flow);
