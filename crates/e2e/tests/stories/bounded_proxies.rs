@@ -38,7 +38,7 @@ async fn story() {
     assert!(answer.body.contains("net/http: server response headers exceeded"), "{}", answer.body);
     for path in ["digits", "spaces"] {
         // The head of the answer was sent before.
-        let client = server.client().await;
+        let mut client = server.client().await;
         let error = client.send("GET", &format!("{proxy}/{path}"), &[], "").await.err();
         assert!(error.is_some(), "{path}");
     }
