@@ -324,7 +324,7 @@ impl Entered {
                     current.turn = outer.turn.take();
                 }
                 current.began = outer.began;
-                std::mem::swap(&mut current.timer, &mut outer.timer);
+                current.timer = std::mem::take(&mut outer.timer);
             }
             local.install(Some(current));
             Self { previous, steps, bytes, was_busy }
@@ -343,7 +343,7 @@ impl Drop for Entered {
                 if let Some(outer) = &mut self.previous {
                     outer.turn = current.turn.take();
                     outer.began = current.began;
-                    std::mem::swap(&mut current.timer, &mut outer.timer);
+                    outer.timer = std::mem::take(&mut current.timer);
                     outer.timer.includes(&current.budget);
                 }
                 current.settle(steps, bytes);
