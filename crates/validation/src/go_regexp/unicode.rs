@@ -1,9 +1,14 @@
 //! Names of Unicode classes in `\\p{...}`: categories, their long names, and scripts.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 /// Returns true for the name of a class. Case, spaces, hyphens and underscores do not count.
 pub(super) fn is_class(name: &str) -> bool {
     let name: String = name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).map(|c| c.to_ascii_lowercase()).collect();
-    NAMES.split(' ').any(|known| known == name)
+    // An expression can have many thousand classes.
+    static SET: LazyLock<HashSet<&str>> = LazyLock::new(|| NAMES.split(' ').collect());
+    SET.contains(&*name)
 }
 
 /// In lower case and without separators, of Unicode 17.
