@@ -4,7 +4,7 @@ mod actual;
 mod calls;
 mod estimate;
 
-pub(crate) use actual::{ActualCost, of_call};
+pub(crate) use actual::{ActualCost, of_call, traversal};
 pub use estimate::Estimate;
 pub(crate) use estimate::estimate;
 

@@ -14,7 +14,7 @@ use crate::eval::Activation;
 use crate::functions::{Function, FunctionSet};
 use crate::parser::{self, Features};
 use crate::plan::Program;
-use crate::source::{CompileErrors, Issues, Source};
+use crate::source::{CompileErrors, Issues, Location, Source};
 use crate::types::Type;
 use crate::validate;
 
@@ -162,7 +162,9 @@ impl Environment {
             bind: self.bind,
             no_macros: false,
         };
-        let parsed = parser::parse(source, features, issues)?;
+        let parsed = charged(source.chars.len() as u64 * STEPS_PER_CHARACTER, issues)
+            .and_then(|()| parser::parse(source, features, issues))?;
+        charged(parsed.positions.len() as u64 * STEPS_PER_NODE, issues)?;
         let checked = check::check(self, source, parsed.expr, parsed.positions, issues)?;
         if self.version.at_least(29) && issues.is_empty() {
             validate::literals(&checked, source, issues);
@@ -244,6 +246,15 @@ impl Environment {
         let object = name == "Object" || name.starts_with("Object.");
         (self.constructors.objects && object) || (self.constructors.json_patch && name == "JSONPatch")
     }
+}
+
+/// The steps of parsing a character, and of checking, estimating and planning a node.
+const STEPS_PER_CHARACTER: u64 = 10;
+const STEPS_PER_NODE: u64 = 100;
+
+/// Charges work on an expression. An exhausted budget is an error of the expression.
+fn charged(steps: u64, issues: &mut Issues) -> Option<()> {
+    binnacle_work::charge(steps).map_err(|exceeded| issues.add(Location::NONE, exceeded.to_string())).ok()
 }
 
 /// A checked expression.

@@ -2,25 +2,29 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
+
+use binnacle_work::Exceeded;
 
 /// The reason why an expression has no value. The operators `&&` and `||` absorb errors if the other side decides; an
 /// exceeded cost limit is never absorbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(Box<ErrorKind>);
+pub struct Error(Arc<ErrorKind>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ErrorKind {
     Message(Cow<'static, str>),
     CostLimit,
+    Exceeded(Exceeded),
 }
 
 impl Error {
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(ErrorKind::Message(message.into())))
+        Self(Arc::new(ErrorKind::Message(message.into())))
     }
 
     pub(crate) fn cost_limit() -> Self {
-        Self(Box::new(ErrorKind::CostLimit))
+        Self(Arc::new(ErrorKind::CostLimit))
     }
 
     pub(crate) fn no_such_overload() -> Self {
@@ -32,9 +36,15 @@ impl Error {
         *self == Self::no_such_overload()
     }
 
-    /// Returns true if the evaluation exceeded the cost limit.
+    /// Returns true if the evaluation was aborted: it exceeded the cost limit or the work budget.
     pub fn is_cost_limit(&self) -> bool {
-        *self.0 == ErrorKind::CostLimit
+        !matches!(*self.0, ErrorKind::Message(_))
+    }
+}
+
+impl From<Exceeded> for Error {
+    fn from(exceeded: Exceeded) -> Self {
+        Self(Arc::new(ErrorKind::Exceeded(exceeded)))
     }
 }
 
@@ -43,6 +53,7 @@ impl fmt::Display for Error {
         f.write_str(match &*self.0 {
             ErrorKind::Message(message) => message,
             ErrorKind::CostLimit => "operation cancelled: actual cost limit exceeded",
+            ErrorKind::Exceeded(exceeded) => return exceeded.fmt(f),
         })
     }
 }

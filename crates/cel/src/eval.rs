@@ -4,7 +4,7 @@ use crate::cost::{self, STRING_TRAVERSAL};
 use crate::error::Error;
 use crate::meter::Meter;
 use crate::plan::{Attribute, CallPlan, Fold, ListPlan, MessagePlan, Plan, Program, Qualifier, QualifierKey, Root};
-use crate::value::{Entries, Key, Map, Message, Val, equal, unequal};
+use crate::value::{Entries, Key, MAX_DEPTH, Map, Message, Val, equal, unequal};
 use std::sync::Arc;
 
 /// The cost limit of one evaluation: Kubernetes' limit for a single expression.
@@ -81,6 +81,7 @@ type Evaluation<'a> = Result<Val<'a>, Error>;
 
 impl<'a> Eval<'a, '_> {
     fn plan(&mut self, plan: &'a Plan) -> Evaluation<'a> {
+        self.meter.work(1)?;
         match plan {
             Plan::Const(value) => Ok(value.borrow()),
             Plan::Attribute(attribute) => {
@@ -103,6 +104,8 @@ impl<'a> Eval<'a, '_> {
                         return Err(error);
                     }
                 };
+                // The size of a string is counted.
+                self.meter.work((a.bytes() + b.bytes()) as u64 / 16)?;
                 let holds = if *negated { unequal(self.meter, &a, &b) } else { equal(self.meter, &a, &b) };
                 let size = if matches!(a, Val::Opaque(_)) { 10 } else { a.size().min(b.size()) };
                 self.meter.charge(cost::scaled(size, STRING_TRAVERSAL))?;
@@ -117,15 +120,17 @@ impl<'a> Eval<'a, '_> {
             Plan::Regex { text, regex, pattern_size } => {
                 let text = self.plan(text)?;
                 let result = match &text {
-                    Val::Str(text) => Ok(Val::Bool(regex.is_match(text))),
+                    Val::Str(text) => Ok(Val::Bool(regex.is_match(text)?)),
                     _ => Err(Error::no_such_overload()),
                 };
+                self.meter.work(text.bytes() as u64 / 16)?;
                 let text_cost = cost::scaled(text.size() + 1, STRING_TRAVERSAL);
                 self.meter.charge(text_cost.saturating_mul(cost::scaled(*pattern_size, cost::REGEX)))?;
                 result
             }
             Plan::OneOf { value, set } => {
                 let value = self.plan(value)?;
+                self.meter.key(&value)?;
                 Ok(Val::Bool(Key::of(&value).is_some_and(|key| set.contains(&key))))
             }
             Plan::List(list) => {
@@ -157,10 +162,11 @@ impl<'a> Eval<'a, '_> {
                 let element = self.plan(element)?;
                 self.meter.charge(list + 1)?;
                 match std::mem::replace(&mut self.slots[*slot], Ok(Val::Null))? {
-                    Val::List(list) => Ok(Val::List(list.push(element)?)),
+                    Val::List(list) => shallow(Val::List(list.push(self.meter, element)?)),
                     _ => Err(Error::no_such_overload()),
                 }
             }
+            Plan::Insert { slot, entry } => self.insert(*slot, entry),
             Plan::Fold(fold) => self.fold(fold),
             Plan::Deep(plan) => stacker::maybe_grow(256 * 1024, 1024 * 1024, || self.plan(plan)),
         }
@@ -259,6 +265,7 @@ impl<'a> Eval<'a, '_> {
         let key: &Val<'a> = match &qualifier.key {
             QualifierKey::Name(name) => {
                 if let Val::Map(map) = value {
+                    self.meter.work(name.len() as u64 / 4)?;
                     return match map.find_name(name)? {
                         None if !may_miss => Err(Error::new(format!("no such key: {name}"))),
                         found => Ok(found),
@@ -281,6 +288,7 @@ impl<'a> Eval<'a, '_> {
                 &dynamic
             }
         };
+        self.meter.key(key)?;
         match value {
             Val::Map(map) => match map.find(key)? {
                 None if !may_miss => Err(Error::new(format!("no such key: {key}"))),
@@ -289,7 +297,10 @@ impl<'a> Eval<'a, '_> {
             Val::List(list) => {
                 let index = index(key)?;
                 match usize::try_from(index).ok().filter(|i| *i < list.len()) {
-                    Some(i) => list.get(i).map(Some),
+                    Some(i) => {
+                        self.meter.work(list.height())?;
+                        list.get(i).map(Some)
+                    }
                     None if may_miss => Ok(None),
                     None => Err(Error::new(format!("index out of bounds: {key}"))),
                 }
@@ -343,6 +354,8 @@ impl<'a> Eval<'a, '_> {
     }
 
     fn apply(&mut self, call: &'a CallPlan, args: &[Val<'a>]) -> Evaluation<'a> {
+        // Functions walk their texts once; those that do more charge it.
+        self.meter.work(1 + args.iter().map(Val::bytes).sum::<usize>() as u64 / 4)?;
         let result = match args {
             [Val::Str(_), ..] => uncancelled(call.function.call(call.overload, self.meter, args))?,
             _ if call.searches => Err(Error::no_such_overload()),
@@ -351,14 +364,18 @@ impl<'a> Eval<'a, '_> {
         let cost = match call.cost {
             cost::ActualCost::Fixed(cost) => cost,
             cost::ActualCost::Of(cost) => cost(args, result.as_ref().ok()),
+            cost::ActualCost::Traversal => args.first().map_or(Ok(0), |value| cost::traversal(self.meter, value))?,
         };
         self.meter.charge(cost)?;
-        result
+        let result = shallow(result?)?;
+        binnacle_work::allocate(result.bytes())?;
+        Ok(result)
     }
 
     // === Literals ===
 
     fn list(&mut self, list: &'a ListPlan) -> Evaluation<'a> {
+        self.meter.list(list.elements.len())?;
         let mut values = Vec::with_capacity(list.elements.len());
         for (i, element) in list.elements.iter().enumerate() {
             let value = self.plan(element)?;
@@ -375,7 +392,7 @@ impl<'a> Eval<'a, '_> {
                 }
             }
         }
-        Ok(Val::list(values))
+        shallow(Val::list(values))
     }
 
     fn map(&mut self, planned: &'a [(Plan, Plan, bool)]) -> Evaluation<'a> {
@@ -383,15 +400,47 @@ impl<'a> Eval<'a, '_> {
         for (key, value, optional) in planned {
             let key = self.plan(key)?;
             let value = self.plan(value)?;
+            self.meter.entry(&key)?;
             match present(value, *optional, &key)? {
                 Some(value) => entries.insert(key, value)?,
-                None => entries.remove(&key),
+                None => {
+                    self.meter.work(planned.len() as u64)?;
+                    entries.remove(&key);
+                }
             }
         }
-        Ok(Val::Map(Map::Entries(Arc::new(entries))))
+        shallow(Val::Map(Map::Entries(Arc::new(entries))))
+    }
+
+    /// Adds an entry, or all entries of a map, to the map in a slot.
+    fn insert(&mut self, slot: usize, entry: &'a [Plan]) -> Evaluation<'a> {
+        // The costs of reading the accumulator and of the call.
+        self.meter.charge(cost::SELECT)?;
+        if let Err(error) = &self.slots[slot] {
+            return Err(error.clone());
+        }
+        let mut values = Vec::with_capacity(entry.len());
+        for plan in entry {
+            match uncancelled(self.plan(plan))? {
+                Ok(value) => values.push(value),
+                Err(error) => {
+                    self.meter.charge(u64::from(entry.len() == 1))?;
+                    return Err(error);
+                }
+            }
+        }
+        let inserted = match (std::mem::replace(&mut self.slots[slot], Ok(Val::Null))?, &values[..]) {
+            (Val::Map(map), [key, value]) => map.inserted(self.meter, key.clone(), value.clone()),
+            (Val::Map(map), [Val::Map(more)]) => map.with_all(self.meter, more),
+            _ => Err(Error::no_such_overload()),
+        };
+        let inserted = uncancelled(inserted)?;
+        self.meter.charge(1)?;
+        shallow(Val::Map(inserted?))
     }
 
     fn message(&mut self, message: &'a MessagePlan) -> Evaluation<'a> {
+        self.meter.list(2 * message.fields.len())?;
         let mut fields = Vec::with_capacity(message.fields.len());
         for (name, value, optional) in &message.fields {
             let value = self.plan(value)?;
@@ -399,7 +448,7 @@ impl<'a> Eval<'a, '_> {
                 fields.push((name.clone(), value));
             }
         }
-        Ok(Val::Message(Arc::new(Message { name: message.name.clone(), fields })))
+        shallow(Val::Message(Arc::new(Message::new(message.name.clone(), fields))))
     }
 
     // === Loops ===
@@ -412,6 +461,7 @@ impl<'a> Eval<'a, '_> {
         match &range {
             Val::List(list) => {
                 for i in 0..list.len() {
+                    self.meter.work(list.height())?;
                     let item = list.get(i)?;
                     match fold.variable2 {
                         Some(second) => {
@@ -426,8 +476,9 @@ impl<'a> Eval<'a, '_> {
                 }
             }
             Val::Map(map) => {
-                for key in map.keys() {
+                for key in map.keys_charged(self.meter)? {
                     if let Some(second) = fold.variable2 {
+                        self.meter.key(&key)?;
                         self.slots[second] = Ok(map.find(&key)?.unwrap_or(Val::Null));
                     }
                     self.slots[fold.variable] = Ok(key);
@@ -449,13 +500,20 @@ impl<'a> Eval<'a, '_> {
 
     /// Runs one round of a loop; false ends the loop.
     fn round(&mut self, fold: &'a Fold) -> Result<bool, Error> {
-        self.meter.work(1)?;
         if let Ok(Val::Bool(false)) = uncancelled(self.plan(&fold.condition))? {
             return Ok(false);
         }
         self.slots[fold.accumulator] = uncancelled(self.plan(&fold.step))?;
         Ok(true)
     }
+}
+
+/// Fails for a value that is nested too deeply for the stack.
+fn shallow(value: Val<'_>) -> Result<Val<'_>, Error> {
+    if value.depth() > MAX_DEPTH {
+        return Err(Error::new("the value is nested too deeply"));
+    }
+    Ok(value)
 }
 
 /// Separates errors that an operator may absorb from those that abort the evaluation.

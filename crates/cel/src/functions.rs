@@ -132,9 +132,9 @@ fn accepts(ty: &Type, value: &Val<'_>) -> bool {
         (Type::List(element), Val::List(list)) => {
             list.is_empty() || list.get(0).is_ok_and(|first| accepts(element, &first))
         }
-        (Type::Map(entry), Val::Map(map)) => map.keys().first().is_none_or(|key| {
-            accepts(&entry.0, key)
-                && map.find(key).is_ok_and(|value| value.is_none_or(|value| accepts(&entry.1, &value)))
+        (Type::Map(entry), Val::Map(map)) => map.first_key().is_none_or(|key| {
+            accepts(&entry.0, &key)
+                && map.find(&key).is_ok_and(|value| value.is_none_or(|value| accepts(&entry.1, &value)))
         }),
         (ty, value) => ty.name() == value.ty().name(),
     }

@@ -55,7 +55,7 @@ pub use library::authz::{
     resource_check_value,
 };
 pub use plan::Program;
-pub use regexp::go_regex;
+pub use regexp::GoRegex;
 pub use source::{CompileErrors, Issue, Location};
 pub use syntax::Syntax;
 pub use types::Type;

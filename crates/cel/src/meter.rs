@@ -3,22 +3,22 @@
 use std::cell::Cell;
 
 use crate::error::Error;
+use crate::value::Val;
 
-/// Counts the cost of an evaluation as kube-apiserver does, and its actual work: comparing values with shared parts can
-/// take far more steps than its cost.
+/// Counts the cost of an evaluation as kube-apiserver does. The actual work is charged to the work budget: comparing
+/// values with shared parts can take far more steps than its cost.
 #[derive(Debug)]
 pub(crate) struct Meter {
     cost: Cell<u64>,
     limit: u64,
-    work: Cell<u64>,
 }
 
-/// The limit on elements that functions visit in one evaluation.
-const MAX_WORK: u64 = 20_000_000;
+/// The memory of an entry of a map.
+const ENTRY: usize = 160;
 
 impl Meter {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { cost: Cell::new(0), limit, work: Cell::new(MAX_WORK) }
+        Self { cost: Cell::new(0), limit }
     }
 
     #[inline]
@@ -28,15 +28,43 @@ impl Meter {
         if total > self.limit { Err(Error::cost_limit()) } else { Ok(()) }
     }
 
+    /// Charges steps of work, before they are taken.
     #[inline]
     pub(crate) fn work(&self, steps: u64) -> Result<(), Error> {
-        match self.work.get().checked_sub(steps) {
-            Some(left) => {
-                self.work.set(left);
-                Ok(())
-            }
-            None => Err(Error::cost_limit()),
-        }
+        Ok(binnacle_work::charge(steps)?)
+    }
+
+    /// Charges the work of copying bytes and the memory for them.
+    #[inline]
+    pub(crate) fn copy(&self, bytes: usize) -> Result<(), Error> {
+        binnacle_work::charge_bytes(bytes)?;
+        Ok(binnacle_work::allocate(bytes)?)
+    }
+
+    /// Charges the work and memory of a list of this length.
+    #[inline]
+    pub(crate) fn list(&self, len: usize) -> Result<(), Error> {
+        binnacle_work::charge(1 + len as u64)?;
+        Ok(binnacle_work::allocate(len.saturating_mul(size_of::<Val<'_>>()))?)
+    }
+
+    /// Charges the look-up of a key.
+    #[inline]
+    pub(crate) fn key(&self, key: &Val<'_>) -> Result<(), Error> {
+        // Copied and hashed.
+        Ok(binnacle_work::charge(2 + key.bytes() as u64 / 4)?)
+    }
+
+    /// Charges one more entry of a map.
+    #[inline]
+    pub(crate) fn entry(&self, key: &Val<'_>) -> Result<(), Error> {
+        self.key(key)?;
+        Ok(binnacle_work::allocate(ENTRY + key.bytes())?)
+    }
+
+    /// Returns the cost that is left.
+    pub(crate) fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.cost.get())
     }
 
     pub(crate) fn cost(&self) -> u64 {

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use binnacle_meta::Text;
-use regex::Regex;
 
 use crate::ast::{Call, Comprehension, Expr, ExprKind, List, Literal, MapEntry, Struct, operators};
 use crate::check::{Checked, Reference};
@@ -11,7 +10,7 @@ use crate::cost::{self, ActualCost};
 use crate::error::Error;
 use crate::functions::Function;
 use crate::meter::Meter;
-use crate::regexp;
+use crate::regexp::{self, GoRegex};
 use crate::types::Type;
 use crate::value::{Entries, Key, Map, Val};
 
@@ -53,7 +52,7 @@ pub(crate) enum Plan {
     /// `matches` and the like with a constant pattern.
     Regex {
         text: Box<Plan>,
-        regex: Box<Regex>,
+        regex: GoRegex,
         pattern_size: u64,
     },
     /// `in` with a constant list of scalars.
@@ -75,6 +74,12 @@ pub(crate) enum Plan {
         element: Box<Plan>,
         /// The cost of creating the list of the element: none for a constant.
         list: u64,
+    },
+    /// `cel.@mapInsert(@result, key, value)` or `cel.@mapInsert(@result, map)` in a loop: the accumulator's map is
+    /// extended in place.
+    Insert {
+        slot: usize,
+        entry: Box<[Plan]>,
     },
     Fold(Box<Fold>),
     /// Inserted at intervals of depth, where more stack may be needed.
@@ -227,6 +232,10 @@ impl Planner<'_> {
         if let Some(append) = self.append(call) {
             return append;
         }
+        if let Some(slot) = self.inserts_into(function, call) {
+            let entry = call.args[1..].iter().map(|arg| self.plan(arg)).collect::<Result<_, _>>()?;
+            return Ok(Plan::Insert { slot, entry });
+        }
         let mut searches = false;
         let mut args = Vec::with_capacity(call.args.len() + 1);
         for arg in target.into_iter().chain(&call.args) {
@@ -272,7 +281,7 @@ impl Planner<'_> {
                 }
             }
             ("matches", [text, Plan::Const(Val::Str(pattern))]) if self.fold => {
-                let regex = Box::new(regexp::compile(pattern)?);
+                let regex = regexp::get(pattern)?;
                 let pattern_size = pattern.char_count() as u64;
                 return Ok(Plan::Regex { text: Box::new(take(text)), regex, pattern_size });
             }
@@ -288,6 +297,15 @@ impl Planner<'_> {
         }
         let cost = cost::of_call(function.name, id);
         Ok(Plan::Call(Box::new(CallPlan { function, overload, args, cost, searches })))
+    }
+
+    /// Returns the accumulator of `cel.@mapInsert(@result, ...)`.
+    fn inserts_into(&self, function: &Function, call: &Call) -> Option<usize> {
+        let ExprKind::Ident(name) = &call.args.first()?.kind else { return None };
+        if function.name != "cel.@mapInsert" || name != operators::ACCUMULATOR {
+            return None;
+        }
+        self.scope.iter().rposition(|known| known == name)
     }
 
     /// `@result + [element]`
@@ -383,7 +401,10 @@ impl Planner<'_> {
 
 fn mentions(expr: &Expr, name: &str) -> bool {
     let mut found = false;
-    expr.visit(&mut |expr| found |= matches!(&expr.kind, ExprKind::Ident(known) if known == name));
+    expr.visit(&mut |expr| {
+        binnacle_work::pace(1);
+        found |= matches!(&expr.kind, ExprKind::Ident(known) if known == name);
+    });
     found
 }
 

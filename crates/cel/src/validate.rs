@@ -22,6 +22,7 @@ pub(crate) fn literals(checked: &Checked, source: &Source, issues: &mut Issues) 
         ExprKind::Call(call) if call.function == "format" => {
             call.args.iter().for_each(|arg| {
                 arg.visit(&mut |within| {
+                    binnacle_work::pace(8);
                     exempt.insert(within.id);
                 });
             });

@@ -62,6 +62,22 @@ pub enum Str<'a> {
 pub struct Message<'a> {
     pub name: Text,
     pub fields: Vec<(Text, Val<'a>)>,
+    depth: u32,
+}
+
+impl<'a> Message<'a> {
+    pub(crate) fn new(name: Text, fields: Vec<(Text, Val<'a>)>) -> Self {
+        let depth = fields.iter().map(|(_, value)| value.depth() + 1).max().unwrap_or(1);
+        Self { name, fields, depth }
+    }
+}
+
+/// The limit on the nesting of values that expressions create.
+pub(crate) const MAX_DEPTH: u32 = 1000;
+
+/// Returns how deep values are nested in a list of them.
+fn deepest(values: &[Val<'_>]) -> u32 {
+    values.iter().map(|value| value.depth() + 1).max().unwrap_or(1)
 }
 
 /// A value of a library.
@@ -121,6 +137,11 @@ impl<'a> Val<'a> {
 
     /// Returns a value of JSON that is kept as text; a number that no tree can hold stays text.
     fn carried(text: &str) -> Self {
+        // Parsed again whenever it is accessed. The evaluation ends when the budget is exhausted.
+        let charged = binnacle_work::charge(text.len() as u64);
+        if charged.and_then(|()| binnacle_work::allocate(text.len().saturating_mul(8))).is_err() {
+            return Self::Null;
+        }
         let mut tree = schema::Value::Raw(text.into());
         schema::json::unpack(&mut tree);
         Self::owned(tree)
@@ -129,9 +150,7 @@ impl<'a> Val<'a> {
     fn owned(tree: schema::Value) -> Self {
         match tree {
             schema::Value::Str(text) | schema::Value::Raw(text) => Self::Str(Str::Shared(text.as_str().into())),
-            schema::Value::List(items) => {
-                Self::List(List::Values(Arc::new(items.into_iter().map(Self::owned).collect())))
-            }
+            schema::Value::List(items) => Self::list(items.into_iter().map(Self::owned).collect()),
             schema::Value::Object(object) => {
                 let mut entries = Entries::default();
                 for (name, value) in object {
@@ -161,7 +180,14 @@ impl<'a> Val<'a> {
             };
         }
         let text = |what: &str| match value {
-            V::Str(text) => Ok(text.as_str()),
+            V::Str(text) => {
+                if !matches!(ty.shape, Shape::String) {
+                    // Converted whenever it is accessed.
+                    binnacle_work::charge(text.len() as u64 / 2)?;
+                    binnacle_work::allocate(text.len())?;
+                }
+                Ok(text.as_str())
+            }
             _ => Err(Error::new(format!("invalid data, expected {what}, got {}", go_type(value)))),
         };
         Ok(match (&ty.shape, value) {
@@ -262,6 +288,30 @@ impl<'a> Val<'a> {
         }
     }
 
+    /// Returns how deep values are nested in this one; those of a tree do not count.
+    pub(crate) fn depth(&self) -> u32 {
+        let (mut value, mut depth) = (self, 0);
+        while let Self::Optional(Some(inner)) = value {
+            (value, depth) = (inner, depth + 1);
+        }
+        depth
+            + match value {
+                Self::List(list) => list.depth(),
+                Self::Map(Map::Entries(entries)) => entries.depth(),
+                Self::Message(message) => message.depth,
+                _ => 0,
+            }
+    }
+
+    /// Returns the number of bytes of a string or of bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Str(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// Returns the value with borrowed strings, for constants of a program, which outlive an evaluation.
     pub(crate) fn borrow(&'a self) -> Val<'a> {
         match self {
@@ -313,10 +363,16 @@ impl<'a> Val<'a> {
         self.tree_within(&mut MAX_TREE_NODES.clone())
     }
 
+    fn below(&self, nodes: &mut usize) -> Result<schema::Value, Error> {
+        stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.tree_within(nodes))
+    }
+
     fn tree_within(&self, nodes: &mut usize) -> Result<schema::Value, Error> {
         use schema::Value as V;
         // Values share parts, so a tree can be far larger than its values.
         *nodes = nodes.checked_sub(1).ok_or_else(|| Error::new("the value is too large"))?;
+        binnacle_work::charge_bytes(self.bytes())?;
+        binnacle_work::allocate(size_of::<V>() + self.bytes())?;
         Ok(match self {
             Self::Null => V::Null,
             Self::Bool(b) => V::Bool(*b),
@@ -330,27 +386,34 @@ impl<'a> Val<'a> {
             Self::Bytes(bytes) => V::Str(time::to_base64(bytes).into()),
             Self::Timestamp(time) => V::Str(time.to_string().into()),
             Self::Duration(nanos) => V::Str(duration_text(*nanos).into()),
-            Self::List(List::Tree(items, _)) => V::List(items.to_vec()),
-            Self::List(list) => V::List(list.iter().map(|item| item?.tree_within(nodes)).collect::<Result<_, _>>()?),
-            Self::Map(Map::Tree(object, _)) => V::Object((*object).clone()),
+            Self::List(List::Tree(items, _)) => {
+                items.iter().try_for_each(|item| copied(item, nodes))?;
+                V::List(items.to_vec())
+            }
+            Self::List(list) => V::List(list.iter().map(|item| item?.below(nodes)).collect::<Result<_, _>>()?),
+            Self::Map(Map::Tree(object, _)) => {
+                object.iter().try_for_each(|(_, value)| copied(value, nodes))?;
+                V::Object((*object).clone())
+            }
             Self::Map(map) => {
                 let mut object = schema::Object::new();
+                binnacle_work::charge(2 * map.len() as u64)?;
                 for key in map.keys() {
                     let Val::Str(name) = &key else {
                         return Err(Error::new(key.not_a_name()));
                     };
                     if let Some(value) = map.find(&key)? {
-                        object.insert(&**name, value.tree_within(nodes)?);
+                        object.insert(&**name, value.below(nodes)?);
                     }
                 }
                 V::Object(object)
             }
-            Self::Optional(Some(value)) => value.tree_within(nodes)?,
+            Self::Optional(Some(value)) => value.below(nodes)?,
             Self::Optional(None) => return Err(Error::new("optional.none() dereference")),
             Self::Message(message) => {
                 let mut object = schema::Object::new();
                 for (name, value) in &message.fields {
-                    object.insert(name.clone(), value.tree_within(nodes)?);
+                    object.insert(name.clone(), value.below(nodes)?);
                 }
                 V::Object(object)
             }
@@ -383,6 +446,22 @@ impl Val<'_> {
 }
 
 const MAX_TREE_NODES: usize = 1_000_000;
+
+/// Charges the copy of a tree, which values can hold many times.
+fn copied(tree: &schema::Value, nodes: &mut usize) -> Result<(), Error> {
+    *nodes = nodes.checked_sub(1).ok_or_else(|| Error::new("the value is too large"))?;
+    let bytes = match tree {
+        schema::Value::Str(text) | schema::Value::Raw(text) => text.len(),
+        _ => 0,
+    };
+    binnacle_work::charge_bytes(bytes)?;
+    binnacle_work::allocate(size_of::<schema::Value>())?;
+    stacker::maybe_grow(64 * 1024, 1024 * 1024, || match tree {
+        schema::Value::List(items) => items.iter().try_for_each(|item| copied(item, nodes)),
+        schema::Value::Object(object) => object.iter().try_for_each(|(_, value)| copied(value, nodes)),
+        _ => Ok(()),
+    })
+}
 
 impl Str<'_> {
     /// Counts the code points.

@@ -2,6 +2,7 @@
 
 use binnacle_cel::{Environment, PER_CALL_LIMIT, Type, Val, Version};
 use binnacle_schema::value;
+use binnacle_work::{WorkBudget, WorkLimits};
 
 fn environment() -> Environment {
     Environment::new(Version::STORED)
@@ -11,8 +12,19 @@ fn environment() -> Environment {
         .with_bind()
 }
 
-/// Compiles and evaluates an expression; only its end matters, not the result.
+/// The limits of a tenth of a request, so that unoptimized builds end soon.
+const LIMITS: WorkLimits = WorkLimits { steps: 30_000_000, memory: 96 << 20 };
+
+/// Compiles and evaluates an expression within a budget; only its end matters, not the result.
 fn run(expression: &str) -> Option<String> {
+    let budget = WorkBudget::new(LIMITS);
+    let outcome = budget.enter(|| run_in_budget(expression));
+    let exceeded = budget.steps() > LIMITS.steps || budget.memory() > LIMITS.memory;
+    assert!(!exceeded || budget.enter(binnacle_work::check).is_err(), "{expression}");
+    outcome
+}
+
+fn run_in_budget(expression: &str) -> Option<String> {
     let env = environment();
     let ast = env.compile(expression).ok()?;
     ast.estimate_cost();

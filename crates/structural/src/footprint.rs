@@ -13,8 +13,8 @@ const SHARED: usize = 2 * size_of::<usize>();
 /// An entry in the interner's table.
 const ENTRY: usize = 32;
 
-/// Returns the bytes that schemas use together, each node counted once. Compiled patterns, which have their own budget,
-/// and compiled rules are not counted.
+/// Returns the bytes that schemas use together, each node counted once. Patterns are counted with
+/// the machines that they use at the moment; compiled rules are not counted.
 pub fn footprint<'s>(schemas: impl IntoIterator<Item = &'s Arc<Structural>>) -> usize {
     let mut seen = HashSet::new();
     schemas.into_iter().map(|schema| shared(schema, &mut seen)).sum()
@@ -44,7 +44,8 @@ fn within(values: &Values, seen: &mut HashSet<*const Structural>) -> usize {
     bytes += values.format.as_deref().map_or(0, size_of_val);
     bytes += values.numbers().map_or(0, size_of_val);
     let pattern = values.pattern.as_deref();
-    bytes += pattern.map_or(0, |pattern| SHARED + size_of_val(pattern) + ENTRY + pattern.as_str().len());
+    bytes +=
+        pattern.map_or(0, |pattern| SHARED + size_of_val(pattern) + ENTRY + pattern.as_str().len() + pattern.memory());
     bytes += values.enumeration.iter().map(|listed| size_of::<Value>() + value(listed)).sum::<usize>();
     let Some(alternatives) = values.alternatives() else { return bytes };
     bytes += size_of_val(alternatives);

@@ -1,17 +1,16 @@
 //! Regular expressions of schemas, compiled on first use and cached within a budget.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use binnacle_cel::go_regex;
-use regex::Regex;
+use binnacle_cel::GoRegex;
 
-/// An expression in Go's syntax. The compiled form uses far more memory than the text, so it is cached within a budget
-/// and recompiled when needed again.
+/// An expression in Go's syntax. The compiled form uses more memory than the text, so it is cached within a budget and
+/// recompiled when needed again.
 #[derive(Debug)]
 pub struct Pattern {
     text: Box<str>,
-    machine: Mutex<Machine>,
+    machine: Arc<Mutex<Machine>>,
     compiled: Arc<CompiledPatterns>,
 }
 
@@ -19,43 +18,56 @@ pub struct Pattern {
 enum Machine {
     #[default]
     Unknown,
-    Made(Weak<Regex>),
+    Compiled(GoRegex),
     /// The reason why it does not compile.
     Invalid(Box<str>),
 }
 
-/// The cached machines, the oldest first, with the maximum size of each.
+/// The cached machines, the oldest first, with the bytes of each.
 #[derive(Debug, Default)]
 pub(crate) struct CompiledPatterns(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
-    machines: VecDeque<(Arc<Regex>, usize)>,
+    machines: VecDeque<(Arc<Mutex<Machine>>, usize)>,
     bytes: usize,
 }
 
 /// The limit on the bytes of all machines.
 const BUDGET: usize = 64 << 20;
-/// The size limits for one machine: most expressions fit into the first, and each further one needs another
-/// compilation.
-const SIZES: [usize; 3] = [64 << 10, 512 << 10, 8 << 20];
 
 impl CompiledPatterns {
-    fn hold(&self, machine: Arc<Regex>, bytes: usize) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.machines.push_back((machine, bytes));
+    /// Caches a machine, in its place, and forgets the oldest ones above the limit.
+    fn hold(&self, place: &Arc<Mutex<Machine>>, made: GoRegex) {
+        let bytes = made.memory();
+        if bytes > BUDGET {
+            return;
+        }
+        let mut dropped = vec![std::mem::replace(&mut *lock(place), Machine::Compiled(made))];
+        if matches!(dropped[0], Machine::Compiled(_)) {
+            // Another thread was faster, and its entry is the one for this place.
+            return;
+        }
+        let mut held = lock(&self.0);
+        held.machines.push_back((place.clone(), bytes));
         held.bytes += bytes;
         while held.bytes > BUDGET
-            && let Some((_, bytes)) = held.machines.pop_front()
+            && let Some((oldest, bytes)) = held.machines.pop_front()
         {
             held.bytes -= bytes;
+            dropped.push(std::mem::take(&mut *lock(&oldest)));
         }
+        drop(held);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pattern {
     pub(crate) fn new(text: &str, compiled: Arc<CompiledPatterns>) -> Self {
-        Self { text: text.into(), machine: Mutex::default(), compiled }
+        Self { text: text.into(), machine: Arc::default(), compiled }
     }
 
     pub fn as_str(&self) -> &str {
@@ -65,53 +77,90 @@ impl Pattern {
     /// Returns true if the expression matches a part of a text.
     ///
     /// # Errors
-    /// Go's error about a malformed expression.
+    /// Go's error about a malformed expression, or that the work budget is exhausted.
     pub fn is_match(&self, text: &str) -> Result<bool, String> {
-        Ok(self.machine()?.is_match(text))
+        self.machine()?.is_match(text).map_err(|exceeded| exceeded.to_string())
     }
 
-    fn machine(&self) -> Result<Arc<Regex>, String> {
-        let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*machine {
-            Machine::Made(made) => {
-                if let Some(made) = made.upgrade() {
-                    return Ok(made);
-                }
-            }
+    /// Returns the bytes of the compiled form; none before it is needed.
+    pub(crate) fn memory(&self) -> usize {
+        match &*lock(&self.machine) {
+            Machine::Compiled(machine) => machine.memory(),
+            Machine::Invalid(problem) => problem.len(),
+            Machine::Unknown => 0,
+        }
+    }
+
+    fn machine(&self) -> Result<GoRegex, String> {
+        match &*lock(&self.machine) {
+            Machine::Compiled(machine) => return Ok(machine.clone()),
             Machine::Invalid(problem) => return Err(problem.to_string()),
             Machine::Unknown => {}
         }
-        let mut problem = String::new();
-        for bytes in SIZES {
-            match go_regex(&self.text, bytes) {
-                Ok(made) => {
-                    let made = Arc::new(made);
-                    *machine = Machine::Made(Arc::downgrade(&made));
-                    self.compiled.hold(made.clone(), bytes);
-                    return Ok(made);
+        // Compiled without a lock: other requests need it, and a charge may wait.
+        match GoRegex::new(&self.text) {
+            Ok(made) => {
+                self.compiled.hold(&self.machine, made.clone());
+                Ok(made)
+            }
+            Err(error) => {
+                let problem = error.to_string();
+                // An exhausted budget says nothing about the expression.
+                if binnacle_work::check().is_ok() {
+                    *lock(&self.machine) = Machine::Invalid(problem.as_str().into());
                 }
-                Err(error) => problem = error.to_string(),
+                Err(problem)
             }
         }
-        *machine = Machine::Invalid(problem.as_str().into());
-        Err(problem)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use binnacle_work::{WorkBudget, WorkLimits};
+
     use super::*;
 
     #[test]
-    fn machines_are_made_again() {
+    fn machines_are_compiled_again() {
         let compiled = Arc::new(CompiledPatterns::default());
         let pattern = Pattern::new(r"^\d{2}$", compiled.clone());
+        assert_eq!(pattern.memory(), 0);
         assert_eq!(pattern.is_match("12"), Ok(true));
-        // A machine that uses the whole budget evicts all others.
-        compiled.hold(Arc::new(Regex::new("x").unwrap()), BUDGET);
-        assert!(matches!(&*pattern.machine.lock().unwrap(), Machine::Made(made) if made.strong_count() == 0));
+        assert!(pattern.memory() > 0);
+        // Large machines evict all others.
+        let large: Vec<_> =
+            (0..4).map(|n| Pattern::new(&format!("{}{n}", "[a-z]{1000}".repeat(900)), compiled.clone())).collect();
+        for large in &large {
+            assert_eq!(large.is_match("a"), Ok(false));
+            assert!(lock(&compiled.0).bytes <= BUDGET);
+        }
+        assert_eq!(pattern.memory(), 0);
+        assert_eq!(large[0].memory(), 0);
         assert_eq!(pattern.is_match("1"), Ok(false));
         let invalid = Pattern::new("a(", compiled);
         assert_eq!(invalid.is_match("a"), Err("error parsing regexp: missing closing ): `a(`".to_owned()));
+    }
+
+    #[test]
+    fn exhausted_budgets_are_not_kept() {
+        let pattern = Pattern::new(&"[a-z]{1000}".repeat(20), Arc::default());
+        let budget = WorkBudget::new(WorkLimits { steps: 10_000, memory: 1 << 20 });
+        assert!(budget.enter(|| pattern.is_match("a")).is_err());
+        assert_eq!(pattern.is_match("a"), Ok(false));
+    }
+
+    #[test]
+    fn a_pattern_is_compiled_once() {
+        let pattern =
+            Pattern::new(r"^([a-z0-9\p{S}\p{L}](-?[a-z0-9\p{S}\p{L}]{0,62})?\.){1,8}[a-z\p{L}]{2,63}$", Arc::default());
+        let steps = || {
+            let budget = WorkBudget::new(WorkLimits::REQUEST);
+            assert_eq!(budget.enter(|| pattern.is_match("www.example.com")), Ok(true));
+            budget.steps()
+        };
+        let first = steps();
+        let second = steps();
+        assert!(first > 1000 && second < 100, "{first} {second}");
     }
 }

@@ -36,7 +36,7 @@ impl Mapping {
     }
 
     fn step(&self) -> bool {
-        let left = self.steps.get().saturating_sub(1);
+        let left = if binnacle_work::charge(1).is_ok() { self.steps.get().saturating_sub(1) } else { 0 };
         self.steps.set(left);
         left > 0
     }

@@ -1,24 +1,26 @@
 //! The actual cost of a call, from its values.
 
 use super::{LIST, MESSAGE, REGEX, STRING_TRAVERSAL, scaled};
+use crate::error::Error;
+use crate::meter::Meter;
 use crate::value::Val;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ActualCost {
     Fixed(u64),
+    /// That of walking the first argument.
+    Traversal,
     /// Computed from the arguments and the result.
     Of(fn(&[Val<'_>], Option<&Val<'_>>) -> u64),
 }
 
 /// Returns the cost of calling a function; the overload is empty if it depends on the values.
 pub(crate) fn of_call(function: &str, overload: &str) -> ActualCost {
-    use ActualCost::{Fixed, Of};
+    use ActualCost::{Fixed, Of, Traversal};
     match function {
         "check" => Fixed(350_000),
         "fieldSelector" | "labelSelector" => Of(|args, _| selector(size(args, 1))),
-        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes" => {
-            Of(|args, _| args.first().map_or(0, traversal))
-        }
+        "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes" => Traversal,
         "url"
         | "lowerAscii"
         | "upperAscii"
@@ -127,20 +129,44 @@ fn within_network(args: &[Val<'_>]) -> u64 {
     within(args) + scaled(size(args, 0), STRING_TRAVERSAL) + 1
 }
 
-/// Returns the cost of walking a whole value.
-fn traversal(value: &Val<'_>) -> u64 {
-    match value {
-        Val::Str(text) => (text.len() as f64 * STRING_TRAVERSAL) as u64,
-        Val::Bytes(bytes) => (bytes.len() as f64 * STRING_TRAVERSAL) as u64,
+/// Returns the cost of walking a whole value. Values share parts, so the walk ends when the cost exceeds the limit.
+pub(crate) fn traversal(meter: &Meter, value: &Val<'_>) -> Result<u64, Error> {
+    let mut cost = 0;
+    walk(meter, value, &mut cost)?;
+    Ok(cost)
+}
+
+fn walk(meter: &Meter, value: &Val<'_>, cost: &mut u64) -> Result<(), Error> {
+    // Some values cost nothing.
+    meter.work(1)?;
+    let own = match value {
+        Val::Str(_) | Val::Bytes(_) => (value.bytes() as f64 * STRING_TRAVERSAL) as u64,
         Val::List(list) if list.len() > MAX_WALKED => list.len() as u64,
-        Val::List(list) => list.iter().map(|item| item.map_or(1, |item| traversal(&item))).sum(),
-        Val::Map(map) => map
-            .keys()
-            .iter()
-            .map(|key| traversal(key) + map.find(key).ok().flatten().map_or(1, |value| traversal(&value)))
-            .sum(),
+        Val::List(list) => {
+            let height = list.height();
+            return stacker::maybe_grow(64 * 1024, 1024 * 1024, || {
+                list.iter().try_for_each(|item| {
+                    meter.work(height)?;
+                    // An element without a value costs as much as a number.
+                    walk(meter, item.as_ref().unwrap_or(&Val::Null), cost)
+                })
+            });
+        }
+        Val::Map(map) => {
+            return stacker::maybe_grow(64 * 1024, 1024 * 1024, || {
+                for key in map.keys_charged(meter)? {
+                    walk(meter, &key, cost)?;
+                    meter.key(&key)?;
+                    let value = map.find(&key).ok().flatten();
+                    walk(meter, value.as_ref().unwrap_or(&Val::Null), cost)?;
+                }
+                Ok(())
+            });
+        }
         _ => 1,
-    }
+    };
+    *cost = cost.saturating_add(own);
+    if *cost > meter.left() { meter.charge(*cost) } else { Ok(()) }
 }
 
 /// The limit on elements: longer lists cost more than any expression may.

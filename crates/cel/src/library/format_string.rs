@@ -19,7 +19,10 @@ pub(super) fn format<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Err
     let mut used = 0;
     for step in steps(pattern) {
         match step.map_err(Error::new)? {
-            Step::Text(text) => out.push_str(text),
+            Step::Text(text) => {
+                meter.copy(text.len())?;
+                out.push_str(text);
+            }
             Step::Clause { .. } if used >= list.len() => {
                 return Err(Error::new(format!("index {used} out of range")));
             }
@@ -111,6 +114,10 @@ fn clause(text: &str) -> Result<(usize, char, &str), String> {
 }
 
 fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> Formatted {
+    // The longest forms are those in digits, which are computed one by one.
+    let digits = if matches!(clause, 'f' | 'e') { 320 + precision } else { 0 };
+    meter.copy(8 + 2 * arg.bytes() + digits)?;
+    meter.work(2 * digits as u64)?;
     let shown = match (clause, arg) {
         ('s', arg) => return string(meter, arg).map_err(during),
         ('d', Val::Int(n)) => Some(n.to_string()),
@@ -143,7 +150,9 @@ fn signed(n: i64, digits: fn(u64) -> String) -> String {
 }
 
 fn hex(bytes: &[u8], upper: bool) -> String {
-    bytes.iter().map(|b| if upper { format!("{b:02X}") } else { format!("{b:02x}") }).collect()
+    let digits = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    let pair = |b: &u8| [digits[usize::from(b >> 4)], digits[usize::from(b & 15)]].map(char::from);
+    bytes.iter().flat_map(pair).collect()
 }
 
 /// Returns a double, also from the name of infinity or NaN.
@@ -236,9 +245,12 @@ fn aggregate(meter: &Meter, arg: &Val<'_>) -> Formatted {
         Val::List(list) => {
             let mut items = Vec::new();
             for item in list.iter() {
+                meter.work(list.height())?;
                 items.push(element(meter, &item?)?);
             }
-            Ok(format!("[{}]", items.join(", ")))
+            let shown = items.join(", ");
+            meter.copy(2 * shown.len())?;
+            Ok(format!("[{shown}]"))
         }
         Val::Map(map) => entries(meter, map),
         arg => element(meter, arg),
@@ -247,7 +259,8 @@ fn aggregate(meter: &Meter, arg: &Val<'_>) -> Formatted {
 
 fn entries(meter: &Meter, map: &Map<'_>) -> Formatted {
     let mut pairs = Vec::new();
-    for key in map.keys() {
+    for key in map.keys_charged(meter)? {
+        meter.key(&key)?;
         let shown = match &key {
             Val::Str(_) | Val::Bool(_) | Val::Int(_) | Val::Uint(_) => element(meter, &key)?,
             key => {
@@ -258,6 +271,8 @@ fn entries(meter: &Meter, map: &Map<'_>) -> Formatted {
             pairs.push((shown, element(meter, &value)?));
         }
     }
+    meter.copy(2 * pairs.iter().map(|(key, value): &(String, String)| key.len() + value.len()).sum::<usize>())?;
+    meter.work(pairs.len() as u64 * 16)?;
     pairs.sort();
     let pairs: Vec<String> = pairs.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
     Ok(format!("{{{}}}", pairs.join(", ")))
@@ -265,12 +280,11 @@ fn entries(meter: &Meter, map: &Map<'_>) -> Formatted {
 
 /// Formats a value within a list or map.
 fn element(meter: &Meter, value: &Val<'_>) -> Formatted {
+    // Copied by each of the lists and maps around it as well.
     meter.work(8)?;
+    meter.copy(16 + 2 * value.bytes())?;
     Ok(match value {
-        Val::Str(text) => {
-            meter.work(text.len() as u64 / 16)?;
-            go_quote(text)
-        }
+        Val::Str(text) => go_quote(text),
         Val::Bytes(bytes) => format!("b{}", go_quote(&String::from_utf8_lossy(bytes))),
         Val::Double(n) if !n.is_finite() => go_quote(&go_double(*n)),
         Val::Double(n) => format!("{n:.6}"),

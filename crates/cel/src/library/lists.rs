@@ -80,7 +80,7 @@ const INCLUDES: Decl = Decl::each("includes", &[("list_includes_dyn_dyn", "dyn.(
 fn list<'v, 'a>(meter: &Meter, args: &'v [Val<'a>]) -> std::result::Result<&'v List<'a>, Error> {
     match &args[0] {
         Val::List(list) => {
-            meter.work(list.len() as u64)?;
+            meter.work((list.len() as u64).saturating_mul(1 + list.height()))?;
             Ok(list)
         }
         _ => Err(Error::no_such_overload()),
@@ -91,6 +91,7 @@ fn is_sorted<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let mut before = None;
     for item in list(meter, args)?.iter() {
         let item = item?;
+        meter.work(item.bytes() as u64 / 16)?;
         if let Some(before) = &before
             && compare(before, &item)?.is_gt()
         {
@@ -121,6 +122,7 @@ fn extreme<'a>(meter: &Meter, args: &[Val<'a>], worse: Ordering, empty: &'static
     let mut best: Option<Val<'a>> = None;
     for item in list(meter, args)?.iter() {
         let item = item?;
+        meter.work(item.bytes() as u64 / 16)?;
         match &best {
             Some(known) if compare(known, &item)? != worse => {}
             _ => best = Some(item),
@@ -149,7 +151,10 @@ fn last_index_of<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
 }
 
 fn includes<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
-    let Val::List(list) = &args[0] else { return Ok(Val::Bool(equal(meter, &args[0], &args[1])?)) };
+    if !matches!(args[0], Val::List(_)) {
+        return Ok(Val::Bool(equal(meter, &args[0], &args[1])?));
+    }
+    let list = list(meter, args)?;
     for item in list.iter() {
         if equal(meter, &item?, &args[1])? {
             return Ok(Val::Bool(true));

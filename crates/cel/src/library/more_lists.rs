@@ -60,7 +60,7 @@ const FUNCTIONS: &[Decl] = &[
 fn list<'v, 'a>(meter: &Meter, value: &'v Val<'a>) -> std::result::Result<&'v List<'a>, Error> {
     match value {
         Val::List(list) => {
-            meter.work(list.len() as u64)?;
+            meter.work((list.len() as u64).saturating_mul(1 + list.height()))?;
             Ok(list)
         }
         _ => Err(Error::no_such_overload()),
@@ -80,7 +80,8 @@ fn slice<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     if (list.len() as i64) < end {
         return fail(&format!("list is length {}", list.len()));
     }
-    meter.work((end - start) as u64)?;
+    meter.work(((end - start) as u64).saturating_mul(list.height()))?;
+    meter.list((end - start) as usize)?;
     let values: std::result::Result<Vec<_>, _> = (start..end).map(|i| list.get(i as usize)).collect();
     Ok(Val::list(values?))
 }
@@ -106,8 +107,10 @@ fn collect<'a>(
     depth: i64,
     values: &mut Vec<Val<'a>>,
 ) -> std::result::Result<(), Error> {
+    let height = list.height();
     for item in list.iter() {
-        meter.work(1)?;
+        meter.work(height)?;
+        meter.list(1)?;
         match item? {
             Val::List(inner) if depth > 0 => {
                 stacker::maybe_grow(64 * 1024, 1024 * 1024, || collect(meter, &inner, depth - 1, values))?;
@@ -136,6 +139,7 @@ fn sorted<'a>(meter: &Meter, values: &List<'a>, keys: &List<'a>) -> Result<'a> {
             keys.len()
         )));
     }
+    meter.list(3 * keys.len())?;
     let keys = keys.iter().collect::<std::result::Result<Vec<_>, _>>()?;
     let Some(first) = keys.first() else { return Ok(Val::List(values.clone())) };
     if compare(first, first).is_err() && !matches!(first, Val::Double(_)) {
@@ -144,7 +148,11 @@ fn sorted<'a>(meter: &Meter, values: &List<'a>, keys: &List<'a>) -> Result<'a> {
     if keys.iter().any(|key| key.ty() != first.ty()) {
         return Err(Error::new("list elements must have the same type"));
     }
-    meter.work(keys.len() as u64 * u64::from(usize::BITS - keys.len().leading_zeros()))?;
+    // Each comparison reads the shorter text at most.
+    let longest = keys.iter().map(Val::bytes).max().unwrap_or(0) as u64;
+    let bytes = (keys.iter().map(Val::bytes).sum::<usize>() as u64).min(longest.saturating_mul(keys.len() as u64));
+    let rounds = u64::from(usize::BITS - keys.len().leading_zeros());
+    meter.work((2 * keys.len() as u64 + bytes / 16) * rounds)?;
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by(|a, b| compare(&keys[*a], &keys[*b]).unwrap_or(Ordering::Equal));
     let values: std::result::Result<Vec<_>, _> = order.into_iter().map(|i| values.get(i)).collect();
@@ -153,12 +161,13 @@ fn sorted<'a>(meter: &Meter, values: &List<'a>, keys: &List<'a>) -> Result<'a> {
 
 fn range<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let Val::Int(end) = args[0] else { return Err(Error::no_such_overload()) };
-    meter.work(end.max(0) as u64)?;
+    meter.list(usize::try_from(end).unwrap_or(0))?;
     Ok(Val::list((0..end).map(Val::Int).collect()))
 }
 
 fn reverse<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let list = list(meter, &args[0])?;
+    meter.list(list.len())?;
     let values: std::result::Result<Vec<_>, _> = (0..list.len()).rev().map(|i| list.get(i)).collect();
     Ok(Val::list(values?))
 }
@@ -174,5 +183,6 @@ fn distinct<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
         }
         values.push(item);
     }
+    meter.list(values.len())?;
     Ok(Val::list(values))
 }

@@ -79,7 +79,8 @@ fn first<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
 
 fn unwrap<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let Val::List(list) = &args[0] else { return Err(Error::no_such_overload()) };
-    meter.work(list.len() as u64)?;
+    meter.work((list.len() as u64).saturating_mul(list.height()))?;
+    meter.list(list.len())?;
     let mut values = Vec::new();
     for item in list.iter() {
         match item? {

@@ -4,7 +4,7 @@ use super::Library;
 use crate::error::Error;
 use crate::functions::Decl;
 use crate::meter::Meter;
-use crate::regexp;
+use crate::regexp::{self, GoRegex};
 use crate::value::Val;
 
 pub(super) fn library() -> Library {
@@ -24,14 +24,15 @@ const FUNCTIONS: &[Decl] = &[
     ),
 ];
 
-fn compile(meter: &Meter, pattern: &str) -> std::result::Result<::regex::Regex, Error> {
-    meter.work(1_000 + pattern.len() as u64 * 100)?;
-    regexp::compile(pattern).map_err(|error| Error::new(format!("Illegal regex: {error}")))
+fn compile(pattern: &str) -> std::result::Result<GoRegex, Error> {
+    regexp::get(pattern)
+        .map_err(|error| if error.is_cost_limit() { error } else { Error::new(format!("Illegal regex: {error}")) })
 }
 
 fn find<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let [Val::Str(text), Val::Str(pattern)] = args else { return Err(Error::no_such_overload()) };
-    let found = compile(meter, pattern)?.find(text).map_or("", |found| found.as_str()).to_owned();
+    let found = compile(pattern)?.find(text)?.map_or("", |place| &text[place]);
+    meter.copy(found.len())?;
     Ok(Val::str(found))
 }
 
@@ -41,6 +42,11 @@ fn find_all<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
         Some(Val::Int(count)) if *count >= 0 => *count as usize,
         _ => usize::MAX,
     };
-    let regex = compile(meter, pattern)?;
-    Ok(Val::list(regex.find_iter(text).take(count).map(|found| Val::str(found.as_str())).collect()))
+    let found = compile(pattern)?.find_all(text, count)?;
+    meter.list(found.len())?;
+    meter.copy(found.iter().map(|found| STRING + found.len()).sum())?;
+    Ok(Val::list(found.into_iter().map(Val::str).collect()))
 }
+
+/// The memory of a string besides its bytes.
+const STRING: usize = 2 * size_of::<usize>();

@@ -26,7 +26,9 @@ fn lists<'v, 'a>(args: &'v [Val<'a>]) -> std::result::Result<(&'v List<'a>, &'v 
 }
 
 fn holds(meter: &Meter, list: &List<'_>, value: &Val<'_>) -> std::result::Result<bool, Error> {
+    let height = list.height();
     for item in list.iter() {
+        meter.work(height)?;
         if equal(meter, value, &item?)? {
             return Ok(true);
         }
@@ -36,6 +38,7 @@ fn holds(meter: &Meter, list: &List<'_>, value: &Val<'_>) -> std::result::Result
 
 fn holds_all(meter: &Meter, list: &List<'_>, values: &List<'_>) -> std::result::Result<bool, Error> {
     for value in values.iter() {
+        meter.work(values.height())?;
         if !holds(meter, list, &value?)? {
             return Ok(false);
         }
@@ -56,6 +59,7 @@ fn equivalent<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
 fn intersects<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let (a, b) = lists(args)?;
     for value in a.iter() {
+        meter.work(a.height())?;
         if holds(meter, b, &value?)? {
             return Ok(Val::Bool(true));
         }

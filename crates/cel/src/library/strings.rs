@@ -146,11 +146,12 @@ fn replace<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     // With an empty `old`, the text is inserted at every position, also between the characters.
     let places = if old.is_empty() { whole.char_count() + 1 } else { whole.len() / old.len() };
-    meter.work((places.min(count) as u64).saturating_mul(new.len() as u64) / 16)?;
+    let places = if old.is_empty() || new.len() <= old.len() { places } else { whole.matches(&**old).count() };
+    meter.copy(whole.len().saturating_add(places.min(count).saturating_mul(new.len())))?;
     Ok(Val::str(whole.replacen(&**old, new, count)))
 }
 
-fn split<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
+fn split<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let (whole, separator) = (text(&args[0])?, text(&args[1])?);
     let limit = args.get(2).map_or(Ok(-1), int)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -169,8 +170,12 @@ fn split<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     } else if limit > 0 {
         parts.extend(whole.splitn(limit, &**separator));
     }
+    meter.copy(parts.len().saturating_mul(PART) + whole.len())?;
     Ok(Val::list(parts.into_iter().map(Val::str).collect()))
 }
+
+/// The memory of an element of a list with its text, besides the bytes of the text.
+const PART: usize = size_of::<Val<'_>>() + 4 * size_of::<usize>();
 
 fn substring<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let (whole, start) = (text(&args[0])?, int(&args[1])?);
@@ -194,16 +199,21 @@ fn join<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
     let Val::List(list) = &args[0] else { return Err(Error::no_such_overload()) };
     let separator = args.get(1).map(text).transpose()?;
     let mut out = String::new();
+    let height = list.height();
     for (i, item) in list.iter().enumerate() {
+        meter.work(height)?;
         if let Some(separator) = separator.filter(|_| i > 0) {
+            // A list can hold one long string many times.
+            meter.copy(separator.len())?;
             out.push_str(separator);
         }
         match &item? {
-            Val::Str(text) => out.push_str(text),
+            Val::Str(text) => {
+                meter.copy(text.len())?;
+                out.push_str(text);
+            }
             other => return Err(Error::new(format!("join: invalid input: {other}"))),
         }
-        // A list can hold one long string many times.
-        meter.work(1 + separator.map_or(0, |s| s.len() as u64 / 16))?;
         if out.len() > MAX_JOINED {
             return Err(Error::cost_limit());
         }

@@ -18,19 +18,12 @@ const FUNCTIONS: &[Decl] = &[Decl::each(
     ],
 )];
 
-fn insert<'a>(_: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
+fn insert<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     let [Val::Map(map), key, value] = args else { return Err(Error::no_such_overload()) };
-    Ok(Val::Map(map.clone().inserted(key.clone(), value.clone())?))
+    Ok(Val::Map(map.clone().inserted(meter, key.clone(), value.clone())?))
 }
 
 fn insert_all<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
     let [Val::Map(map), Val::Map(more)] = args else { return Err(Error::no_such_overload()) };
-    meter.work(more.len() as u64)?;
-    let mut map = map.clone();
-    for key in more.keys() {
-        if let Some(value) = more.find(&key)? {
-            map = map.inserted(key, value)?;
-        }
-    }
-    Ok(Val::Map(map))
+    Ok(Val::Map(map.clone().with_all(meter, more)?))
 }

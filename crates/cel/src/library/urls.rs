@@ -89,6 +89,8 @@ fn is_url<'a>(_: &Meter, args: &[Val<'a>]) -> Result<'a> {
 
 fn parts<'v>(args: &'v [Val<'_>]) -> std::result::Result<Url<'v>, Error> {
     let url: &UrlText = args[0].as_opaque().ok_or_else(Error::no_such_overload)?;
+    // Parsed by each function.
+    binnacle_work::charge(url.0.len() as u64)?;
     Url::parse(&url.0).map_err(Error::new)
 }
 
@@ -116,6 +118,7 @@ fn query<'a>(meter: &Meter, args: &[Val<'a>]) -> Result<'a> {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (Some(key), Some(value)) = (unescape_query(key), unescape_query(value)) else { continue };
         meter.work(values.len() as u64)?;
+        meter.copy(128 + pair.len())?;
         match values.iter_mut().find(|(known, _)| *known == key) {
             Some((_, known)) => known.push(Val::str(value)),
             None => values.push((key, vec![Val::str(value)])),

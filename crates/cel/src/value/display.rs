@@ -1,28 +1,58 @@
 //! Values in messages, in Go's format.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::{Val, duration_text};
 
 impl fmt::Display for Val<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Str(text) => f.write_str(text),
+            value => value.show(&mut Shown { out: f, left: MAX_SHOWN }),
+        }
+    }
+}
+
+/// The limit on the bytes of a shown value, since its parts may be shared.
+const MAX_SHOWN: usize = 64 << 10;
+
+/// A text that ends at a limit.
+struct Shown<'f, 'o> {
+    out: &'f mut fmt::Formatter<'o>,
+    left: usize,
+}
+
+impl fmt::Write for Shown<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let shown = &text[..text.floor_char_boundary(self.left)];
+        self.left = if shown.len() < text.len() { 0 } else { self.left - shown.len() };
+        self.out.write_str(shown)
+    }
+}
+
+impl Val<'_> {
+    fn show(&self, f: &mut Shown<'_, '_>) -> fmt::Result {
+        if f.left == 0 {
+            return Ok(());
+        }
+        binnacle_work::pace(1 + self.bytes() as u64 / 16);
+        match self {
             Self::Null => f.write_str("NULL_VALUE"),
-            Self::Bool(b) => b.fmt(f),
-            Self::Int(n) => n.fmt(f),
-            Self::Uint(n) => n.fmt(f),
+            Self::Bool(b) => write!(f, "{b}"),
+            Self::Int(n) => write!(f, "{n}"),
+            Self::Uint(n) => write!(f, "{n}"),
             Self::Double(n) => f.write_str(&go_double(*n)),
             Self::Str(text) => f.write_str(text),
-            Self::Bytes(bytes) => write!(f, "{bytes:?}").map(drop),
-            Self::Timestamp(time) => time.fmt(f),
+            Self::Bytes(bytes) => write!(f, "{:?}", &bytes[..bytes.len().min(MAX_SHOWN)]),
+            Self::Timestamp(time) => write!(f, "{time}"),
             Self::Duration(nanos) => f.write_str(&duration_text(*nanos)),
             Self::List(list) => {
                 f.write_str("[")?;
                 for (i, item) in list.iter().take(SHOWN).enumerate() {
                     f.write_str(if i == 0 { "" } else { ", " })?;
                     match item {
-                        Ok(item) => item.fmt(f)?,
-                        Err(error) => error.fmt(f)?,
+                        Ok(item) => item.show_below(f)?,
+                        Err(error) => write!(f, "{error}")?,
                     }
                 }
                 f.write_str("]")
@@ -31,19 +61,28 @@ impl fmt::Display for Val<'_> {
                 f.write_str("{")?;
                 for (i, key) in map.keys().iter().take(SHOWN).enumerate() {
                     f.write_str(if i == 0 { "" } else { ", " })?;
-                    write!(f, "{key}: ")?;
+                    key.show(f)?;
+                    f.write_str(": ")?;
                     if let Ok(Some(value)) = map.find(key) {
-                        value.fmt(f)?;
+                        value.show_below(f)?;
                     }
                 }
                 f.write_str("}")
             }
-            Self::Optional(Some(value)) => write!(f, "optional({value})"),
+            Self::Optional(Some(value)) => {
+                f.write_str("optional(")?;
+                value.show_below(f)?;
+                f.write_str(")")
+            }
             Self::Optional(None) => f.write_str("optional.none()"),
             Self::Message(message) => write!(f, "{}", message.name),
             Self::Type(ty) => f.write_str(ty.name()),
-            Self::Opaque(value) => value.fmt(f),
+            Self::Opaque(value) => write!(f, "{value}"),
         }
+    }
+
+    fn show_below(&self, f: &mut Shown<'_, '_>) -> fmt::Result {
+        stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.show(f))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use binnacle_schema as schema;
+
 use super::{List, Map, Val, list_types};
 use crate::declared::{DeclType, ListKind, Shape};
 use crate::error::Error;
@@ -17,21 +19,32 @@ pub(crate) fn equal(meter: &Meter, a: &Val<'_>, b: &Val<'_>) -> Result<bool, Err
     Ok(match (a, b) {
         (Val::Null, Val::Null) => true,
         (Val::Bool(a), Val::Bool(b)) => a == b,
-        (Val::Str(a), Val::Str(b)) => **a == **b,
-        (Val::Bytes(a), Val::Bytes(b)) => a == b,
+        (Val::Str(_) | Val::Bytes(_), Val::Str(_) | Val::Bytes(_)) if a.bytes() != b.bytes() => false,
+        (Val::Str(text), Val::Str(other)) => {
+            meter.work(a.bytes() as u64 / 64)?;
+            **text == **other
+        }
+        (Val::Bytes(bytes), Val::Bytes(other)) => {
+            meter.work(a.bytes() as u64 / 64)?;
+            bytes == other
+        }
         (Val::Timestamp(a), Val::Timestamp(b)) => a.cmp(b).is_eq(),
         (Val::Duration(a), Val::Duration(b)) => a == b,
-        (Val::List(a), Val::List(b)) => lists(meter, a, b)?,
-        (Val::Map(a), Val::Map(b)) => maps(meter, a, b)?,
+        (Val::List(a), Val::List(b)) => stacker::maybe_grow(64 * 1024, 1024 * 1024, || lists(meter, a, b))?,
+        (Val::Map(a), Val::Map(b)) => stacker::maybe_grow(64 * 1024, 1024 * 1024, || maps(meter, a, b))?,
         (Val::Optional(None), Val::Optional(None)) => true,
-        (Val::Optional(Some(a)), Val::Optional(Some(b))) => equal(meter, a, b)?,
+        (Val::Optional(Some(a)), Val::Optional(Some(b))) => {
+            stacker::maybe_grow(64 * 1024, 1024 * 1024, || equal(meter, a, b))?
+        }
         (Val::Message(a), Val::Message(b)) => {
             if a.name != b.name || a.fields.len() != b.fields.len() {
                 return Ok(false);
             }
+            meter.work((a.fields.len() * a.fields.len()) as u64)?;
             for (name, value) in &a.fields {
                 match b.fields.iter().find(|(other, _)| other == name) {
-                    Some((_, other)) if equal(meter, value, other)? => {}
+                    Some((_, other)) if stacker::maybe_grow(64 * 1024, 1024 * 1024, || equal(meter, value, other))? => {
+                    }
                     _ => return Ok(false),
                 }
             }
@@ -59,7 +72,9 @@ fn lists(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
         Some(Shape::List { kind: ListKind::Set, .. }) => list_types::equal_sets(meter, a, b),
         Some(Shape::List { kind: ListKind::Map(keys), .. }) => list_types::equal_list_maps(meter, a, b, keys),
         _ => {
+            let height = a.height() + b.height();
             for i in 0..a.len() {
+                meter.work(height)?;
                 if !equal(meter, &a.get(i)?, &b.get(i)?)? {
                     return Ok(false);
                 }
@@ -73,7 +88,8 @@ fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
     if a.len() != b.len() {
         return Ok(false);
     }
-    for key in a.keys() {
+    for key in a.keys_charged(meter)? {
+        meter.key(&key)?;
         let same = match (a.find(&key)?, b.find(&key)?) {
             (Some(a), Some(b)) => equal(meter, &a, &b)?,
             (a, b) => a.is_none() && b.is_none(),
@@ -85,7 +101,7 @@ fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
     // Undeclared members are compared as untyped values, and only with those of another object with a schema.
     if let (Map::Tree(a, Some(DeclType { shape: Shape::Object(ty), .. })), Map::Tree(b, other)) = (a, b) {
         for (name, value) in a.iter().filter(|(name, _)| ty.field_of_json(name).is_none()) {
-            meter.work(1)?;
+            charge_tree(meter, value)?;
             if other.is_none() {
                 return Err(Error::no_such_overload());
             }
@@ -95,6 +111,17 @@ fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
         }
     }
     Ok(true)
+}
+
+/// Charges the comparison of a tree.
+fn charge_tree(meter: &Meter, tree: &schema::Value) -> Result<(), Error> {
+    meter.work(1)?;
+    stacker::maybe_grow(64 * 1024, 1024 * 1024, || match tree {
+        schema::Value::Str(text) | schema::Value::Raw(text) => meter.work(text.len() as u64 / 64),
+        schema::Value::List(items) => items.iter().try_for_each(|item| charge_tree(meter, item)),
+        schema::Value::Object(object) => object.iter().try_for_each(|(_, value)| charge_tree(meter, value)),
+        _ => Ok(()),
+    })
 }
 
 /// Returns the order of two numbers, `None` for others and for NaN.

@@ -4,31 +4,57 @@ use std::sync::Arc;
 
 use binnacle_schema as schema;
 
-use super::Val;
+use super::{Val, deepest};
 use crate::declared::{DeclType, Shape};
 use crate::error::Error;
+use crate::meter::Meter;
 
 #[derive(Clone, Debug)]
 pub enum List<'a> {
     /// Holds the type of the list.
     Tree(&'a [schema::Value], Option<&'a DeclType>),
-    Values(Arc<Vec<Val<'a>>>),
+    Values(Arc<Items<'a>>),
     /// The sum of lists with a list type, which is that of the first one.
-    Merged(Arc<[Val<'a>]>, &'a DeclType),
+    Merged(Arc<Items<'a>>, &'a DeclType),
     /// Not copied, so that repeated concatenation of long lists is cheap in time and memory.
-    Joined(Arc<(List<'a>, List<'a>, usize)>),
+    Joined(Arc<Joined<'a>>),
+}
+
+/// Values, and how deep they are nested.
+#[derive(Clone, Debug, Default)]
+pub struct Items<'a> {
+    values: Vec<Val<'a>>,
+    depth: u32,
+}
+
+/// The sum of two lists.
+#[derive(Debug)]
+pub struct Joined<'a> {
+    parts: (List<'a>, List<'a>),
+    len: usize,
+    /// The number of sums within each other.
+    height: u32,
+    depth: u32,
+}
+
+impl<'a> From<Vec<Val<'a>>> for Items<'a> {
+    fn from(values: Vec<Val<'a>>) -> Self {
+        let depth = deepest(&values);
+        Self { values, depth }
+    }
 }
 
 /// The length below which lists are copied when concatenated.
 const COPIED: usize = 64;
+/// The height of sums from which they are copied.
+const MAX_HEIGHT: u32 = 100;
 
 impl<'a> List<'a> {
     pub fn len(&self) -> usize {
         match self {
             Self::Tree(items, _) => items.len(),
-            Self::Values(values) => values.len(),
-            Self::Merged(values, _) => values.len(),
-            Self::Joined(parts) => parts.2,
+            Self::Values(items) | Self::Merged(items, _) => items.values.len(),
+            Self::Joined(joined) => joined.len,
         }
     }
 
@@ -44,11 +70,10 @@ impl<'a> List<'a> {
     pub fn get(&self, index: usize) -> Result<Val<'a>, Error> {
         match self {
             Self::Tree(items, ty) => element(&items[index], *ty),
-            Self::Values(values) => Ok(values[index].clone()),
-            Self::Merged(values, _) => Ok(values[index].clone()),
-            Self::Joined(parts) => match index.checked_sub(parts.0.len()) {
-                None => parts.0.get(index),
-                Some(index) => parts.1.get(index),
+            Self::Values(items) | Self::Merged(items, _) => Ok(items.values[index].clone()),
+            Self::Joined(joined) => match index.checked_sub(joined.parts.0.len()) {
+                None => joined.parts.0.get(index),
+                Some(index) => joined.parts.1.get(index),
             },
         }
     }
@@ -66,7 +91,24 @@ impl<'a> List<'a> {
         }
     }
 
-    pub(crate) fn join(self, other: Self) -> Result<Self, Error> {
+    /// Returns how deep values are nested in the list; those of a tree do not count.
+    pub(super) fn depth(&self) -> u32 {
+        match self {
+            Self::Tree(..) => 0,
+            Self::Values(items) | Self::Merged(items, _) => items.depth,
+            Self::Joined(joined) => joined.depth,
+        }
+    }
+
+    /// Returns the steps of accessing an element.
+    pub(crate) fn height(&self) -> u64 {
+        match self {
+            Self::Joined(joined) => joined.height.into(),
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn join(self, meter: &Meter, other: Self) -> Result<Self, Error> {
         if other.is_empty() {
             return Ok(self);
         }
@@ -74,28 +116,39 @@ impl<'a> List<'a> {
             return Ok(other);
         }
         let len = self.len().checked_add(other.len()).ok_or_else(|| Error::new("integer overflow"))?;
-        if len > COPIED {
-            return Ok(Self::Joined(Arc::new((self, other, len))));
+        let height = 1 + self.height().max(other.height()) as u32;
+        if len > COPIED && height <= MAX_HEIGHT {
+            meter.copy(size_of::<Joined<'_>>())?;
+            let depth = self.depth().max(other.depth());
+            return Ok(Self::Joined(Arc::new(Joined { parts: (self, other), len, height, depth })));
         }
+        meter.list(len)?;
+        meter.work((len as u64).saturating_mul(height.into()))?;
         let values: Result<Vec<_>, _> = self.iter().chain(other.iter()).collect();
-        Ok(Self::Values(Arc::new(values?)))
+        Ok(Self::from(values?))
     }
 
     /// Returns the list with one more value at its end.
-    pub(crate) fn push(self, value: Val<'a>) -> Result<Self, Error> {
+    pub(crate) fn push(self, meter: &Meter, value: Val<'a>) -> Result<Self, Error> {
         match self {
-            Self::Values(mut values) => {
-                Arc::make_mut(&mut values).push(value);
-                Ok(Self::Values(values))
+            Self::Values(mut items) => {
+                if Arc::get_mut(&mut items).is_none() {
+                    meter.list(items.values.len())?;
+                }
+                meter.list(1)?;
+                let items_mut = Arc::make_mut(&mut items);
+                items_mut.depth = items_mut.depth.max(value.depth() + 1);
+                items_mut.values.push(value);
+                Ok(Self::Values(items))
             }
-            list => list.join(Self::from(vec![value])),
+            list => list.join(meter, Self::from(vec![value])),
         }
     }
 }
 
 impl<'a> From<Vec<Val<'a>>> for List<'a> {
     fn from(values: Vec<Val<'a>>) -> Self {
-        Self::Values(Arc::new(values))
+        Self::Values(Arc::new(Items::from(values)))
     }
 }
 

@@ -3,6 +3,8 @@
 //! kube-apiserver finds elements by Go's equality of what it keeps: texts as they are in JSON, and names of keys as
 //! expressions write them. What that does not find is not found here.
 
+use std::sync::Arc;
+
 use binnacle_meta::Text;
 use binnacle_schema as schema;
 
@@ -13,6 +15,7 @@ use crate::meter::Meter;
 
 /// Returns true if `b` has as many elements as `a`, all of which are in `a`.
 pub(super) fn equal_sets(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
+    meter.list(a.len())?;
     elements_of_set(a)?;
     for item in b.iter() {
         if !has(meter, a, &item?)? {
@@ -24,6 +27,7 @@ pub(super) fn equal_sets(meter: &Meter, a: &List<'_>, b: &List<'_>) -> Result<bo
 
 /// Returns true if `b` has as many elements as `a`, each equal to the last one with the same keys in `a`.
 pub(super) fn equal_list_maps(meter: &Meter, a: &List<'_>, b: &List<'_>, keys: &[Text]) -> Result<bool, Error> {
+    meter.list(a.len())?;
     let keys = escaped(keys);
     let values: Vec<Val<'_>> = a.iter().collect::<Result<_, _>>()?;
     for item in b.iter() {
@@ -39,9 +43,10 @@ pub(super) fn equal_list_maps(meter: &Meter, a: &List<'_>, b: &List<'_>, keys: &
 /// Returns `a + b` by the list type, which the sum has as well: sets get missing elements, list maps are merged by
 /// keys.
 pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<List<'a>, Error> {
-    let Some((ty, kind)) = a.decl().and_then(|ty| Some((ty, kind(ty)?))) else { return a.join(b) };
+    let Some((ty, kind)) = a.decl().and_then(|ty| Some((ty, kind(ty)?))) else { return a.join(meter, b) };
+    meter.list(a.len())?;
     let values = match kind {
-        ListKind::Atomic => return a.join(b),
+        ListKind::Atomic => return a.join(meter, b),
         ListKind::Set => {
             let mut values = elements_of_set(&a)?;
             let len = values.len();
@@ -67,7 +72,8 @@ pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<L
             values
         }
     };
-    Ok(List::Merged(values.into(), ty))
+    meter.list(values.len())?;
+    Ok(List::Merged(Arc::new(values.into()), ty))
 }
 
 fn kind(ty: &DeclType) -> Option<&ListKind> {
@@ -136,14 +142,20 @@ fn escaped(keys: &[Text]) -> Vec<Text> {
 fn position(meter: &Meter, values: &[Val<'_>], item: &Val<'_>, keys: &[Text]) -> Result<Option<usize>, Error> {
     // Objects that an expression made have no keys.
     let Val::Map(Map::Tree(item, _)) = item else { return Ok(None) };
-    let key = |object: &'_ schema::Object, key: &Text| object.get(key).filter(|value| !value.is_null()).cloned();
-    let wanted: Vec<Option<schema::Value>> = keys.iter().map(|name| key(item, name)).collect();
+    let wanted: Vec<Option<&schema::Value>> = keys.iter().map(|name| key(item, name)).collect();
+    let bytes = wanted.iter().flatten().filter_map(|value| value.as_str()).map(str::len).sum::<usize>();
+    let steps = 1 + keys.len() as u64 + bytes as u64 / 64;
     for (i, value) in values.iter().enumerate().rev() {
-        meter.work(1)?;
+        meter.work(steps)?;
         let Val::Map(Map::Tree(object, _)) = value else { continue };
         if keys.iter().zip(&wanted).all(|(name, wanted)| key(object, name) == *wanted) {
             return Ok(Some(i));
         }
     }
     Ok(None)
+}
+
+/// Returns a key of an element, `None` if it is missing or null.
+fn key<'v>(object: &'v schema::Object, name: &Text) -> Option<&'v schema::Value> {
+    object.get(name).filter(|value| !value.is_null())
 }

@@ -10,6 +10,7 @@ use binnacle_schema as schema;
 use super::{Str, Val};
 use crate::declared::{DeclType, Shape, escape};
 use crate::error::Error;
+use crate::meter::Meter;
 
 #[derive(Clone, Debug)]
 pub enum Map<'a> {
@@ -34,6 +35,7 @@ pub trait Fields: fmt::Debug + Send + Sync {
 pub struct Entries<'a> {
     list: Vec<(Val<'a>, Val<'a>)>,
     index: HashMap<Key, usize>,
+    depth: u32,
 }
 
 /// A key; equal numbers of different types are the same key.
@@ -56,6 +58,7 @@ impl<'a> Entries<'a> {
         let Some(k) = Key::of(&key) else {
             return Err(Error::new(format!("unsupported key type: {}", key.type_name())));
         };
+        self.depth = self.depth.max(value.depth() + 1);
         match self.index.get(&k) {
             Some(at) => self.list[*at].1 = value,
             None => {
@@ -64,6 +67,10 @@ impl<'a> Entries<'a> {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
     }
 
     pub(crate) fn remove(&mut self, key: &Val<'a>) {
@@ -166,11 +173,28 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// Returns the first key as expressions see it.
+    pub(crate) fn first_key(&self) -> Option<Val<'a>> {
+        match self {
+            Self::Tree(object, None) => object.keys().next().map(|name| Val::Str(Str::Borrowed(name))),
+            Self::Entries(entries) => entries.list.first().map(|(key, _)| key.clone()),
+            // Objects of a type have few members.
+            map => map.keys().into_iter().next(),
+        }
+    }
+
+    /// As [`Self::keys`], charged as work only: they need less memory than the map itself, and only for a moment.
+    pub(crate) fn keys_charged(&self, meter: &Meter) -> Result<Vec<Val<'a>>, Error> {
+        meter.work(1 + 2 * self.len() as u64)?;
+        Ok(self.keys())
+    }
+
     /// Returns the map with one more entry.
     ///
     /// # Errors
     /// If the key exists already or has an invalid type.
-    pub(crate) fn inserted(self, key: Val<'a>, value: Val<'a>) -> Result<Self, Error> {
+    pub(crate) fn inserted(self, meter: &Meter, key: Val<'a>, value: Val<'a>) -> Result<Self, Error> {
+        meter.entry(&key)?;
         if self.find(&key)?.is_some() {
             return Err(Error::new(format!("insert failed: key {key} already exists")));
         }
@@ -178,7 +202,8 @@ impl<'a> Map<'a> {
             Self::Entries(entries) => entries,
             map => {
                 let mut entries = Entries::default();
-                for key in map.keys() {
+                for key in map.keys_charged(meter)? {
+                    meter.entry(&key)?;
                     if let Some(value) = map.find(&key)? {
                         entries.insert(key, value)?;
                     }
@@ -186,7 +211,27 @@ impl<'a> Map<'a> {
                 Arc::new(entries)
             }
         };
+        if Arc::get_mut(&mut entries).is_none() {
+            // The entries are used elsewhere, so all of them are copied.
+            for (key, _) in &entries.list {
+                meter.entry(key)?;
+            }
+        }
         Arc::make_mut(&mut entries).insert(key, value)?;
         Ok(Self::Entries(entries))
+    }
+
+    /// Returns the map with all entries of another one.
+    ///
+    /// # Errors
+    /// As [`Self::inserted`].
+    pub(crate) fn with_all(mut self, meter: &Meter, more: &Self) -> Result<Self, Error> {
+        for key in more.keys_charged(meter)? {
+            meter.key(&key)?;
+            if let Some(value) = more.find(&key)? {
+                self = self.inserted(meter, key, value)?;
+            }
+        }
+        Ok(self)
     }
 }

@@ -104,6 +104,8 @@ impl Run<'_> {
         if new.is_null() {
             return Ok(());
         }
+        // The answer names the exhausted budget.
+        binnacle_work::charge(4 + node.rules.len() as u64).map_err(|_| self.stop())?;
         let old = old.filter(|old| !old.is_null());
         self.rules(node, new, old, ratchet, path)?;
         match new {

@@ -1,0 +1,226 @@
+//! Matching without the place of the match: sets of instructions are states, whose transitions are kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_work::{Exceeded, charge};
+
+use super::closure::{Before, Closure};
+use super::program::{Inst, Program};
+
+/// The states that texts have led to so far. They are built when they are first needed, and forgotten when they use
+/// too much memory.
+#[derive(Debug)]
+pub(super) struct States {
+    /// The number of the column for each ASCII character. The last column is for the end of the text.
+    columns: [u8; 128],
+    width: usize,
+    /// The instructions of each state in order, followed by the kind of the character before.
+    keys: Vec<Arc<[u32]>>,
+    numbers: HashMap<Arc<[u32]>, u32>,
+    /// A row of next states for each state.
+    table: Vec<u32>,
+    /// The next states for other characters.
+    others: HashMap<(u32, char), u32>,
+    bytes: usize,
+    closure: Closure,
+    next: Vec<u32>,
+}
+
+/// A transition that is not known yet.
+const UNKNOWN: u32 = u32::MAX;
+/// There is a match before the character.
+const MATCH: u32 = u32::MAX - 1;
+/// There is none, and there will be none.
+const DEAD: u32 = u32::MAX - 2;
+
+/// The bytes of states after which they are forgotten.
+const MAX_STATES: usize = 32 << 10;
+/// The number of characters after which known transitions are charged, and their steps.
+const STRIDE: u32 = 64;
+const STEPS_PER_STRIDE: u64 = 16;
+
+impl States {
+    pub(super) fn new(program: &Program) -> Result<Self, Exceeded> {
+        let (columns, width) = columns(program)?;
+        let mut states = Self {
+            columns,
+            width,
+            keys: Vec::new(),
+            numbers: HashMap::new(),
+            table: Vec::new(),
+            others: HashMap::new(),
+            bytes: 0,
+            closure: Closure::new(program.insts.len())?,
+            next: Vec::new(),
+        };
+        states.number(&[0, Before::Nothing as u32])?;
+        Ok(states)
+    }
+
+    /// Returns true if a part of the text matches.
+    pub(super) fn is_match(&mut self, program: &Program, text: &str) -> Result<bool, Exceeded> {
+        // The first state is the first one again after all were forgotten.
+        let mut state = self.number(&[0, Before::Nothing as u32])?;
+        let mut stride = 0;
+        for c in text.chars() {
+            if stride == 0 {
+                charge(STEPS_PER_STRIDE)?;
+                stride = STRIDE;
+            }
+            stride -= 1;
+            let known = match self.columns.get(c as usize) {
+                Some(column) => self.table[state as usize * self.width + usize::from(*column)],
+                None => self.others.get(&(state, c)).copied().unwrap_or(UNKNOWN),
+            };
+            state = match if known == UNKNOWN { self.transition(program, state, Some(c))? } else { known } {
+                MATCH => return Ok(true),
+                DEAD => return Ok(false),
+                next => next,
+            };
+        }
+        charge(1)?;
+        let known = self.table[(state as usize + 1) * self.width - 1];
+        Ok(if known == UNKNOWN { self.transition(program, state, None)? } else { known } == MATCH)
+    }
+
+    /// Computes the next state after a character, or at the end of the text.
+    #[cold]
+    fn transition(&mut self, program: &Program, state: u32, c: Option<char>) -> Result<u32, Exceeded> {
+        let key = self.keys[state as usize].clone();
+        let (before, insts) = key.split_last().expect("keys end with the kind of a character");
+        self.closure.clear();
+        let mut next = std::mem::take(&mut self.next);
+        next.clear();
+        for pc in insts {
+            self.closure.add(program, *pc, Before::of_number(*before), c)?;
+        }
+        let mut matches = false;
+        for pc in self.closure.reached() {
+            match program.insts[*pc as usize] {
+                Inst::Match => matches = true,
+                Inst::Char(wanted) if c == Some(wanted) => next.push(pc + 1),
+                Inst::Set(set) if c.is_some_and(|c| program.sets[set as usize].contains(c)) => next.push(pc + 1),
+                _ => {}
+            }
+        }
+        if !program.is_anchored {
+            next.push(0);
+        }
+        charge(next.len() as u64)?;
+        next.sort_unstable();
+        next.dedup();
+        let found = match c {
+            _ if matches => MATCH,
+            Some(c) if !next.is_empty() => {
+                next.push(Before::of(program, c) as u32);
+                return self.remember(state, c, next, &key);
+            }
+            _ => DEAD,
+        };
+        self.next = next;
+        self.set(state, c, found);
+        Ok(found)
+    }
+
+    /// Notes a transition to a state.
+    fn remember(&mut self, state: u32, c: char, next: Vec<u32>, key: &[u32]) -> Result<u32, Exceeded> {
+        let mut from = state;
+        if self.bytes > MAX_STATES {
+            self.keys.clear();
+            self.numbers.clear();
+            self.table.clear();
+            self.others.clear();
+            self.bytes = 0;
+            from = self.number(key)?;
+        }
+        let number = self.number(&next)?;
+        self.next = next;
+        self.set(from, Some(c), number);
+        Ok(number)
+    }
+
+    fn set(&mut self, state: u32, c: Option<char>, next: u32) {
+        let column = match c {
+            None => self.width - 1,
+            Some(c) => match self.columns.get(c as usize) {
+                Some(column) => usize::from(*column),
+                None => {
+                    self.bytes += OTHER;
+                    self.others.insert((state, c), next);
+                    return;
+                }
+            },
+        };
+        self.table[state as usize * self.width + column] = next;
+    }
+
+    /// Returns the number of a state.
+    fn number(&mut self, key: &[u32]) -> Result<u32, Exceeded> {
+        if let Some(known) = self.numbers.get(key) {
+            return Ok(*known);
+        }
+        charge((key.len() + self.width) as u64)?;
+        let number = self.keys.len() as u32;
+        let key: Arc<[u32]> = key.into();
+        self.bytes += size_of_val(&*key) + self.width * size_of::<u32>() + STATE;
+        self.numbers.insert(key.clone(), number);
+        self.keys.push(key);
+        self.table.resize(self.keys.len() * self.width, UNKNOWN);
+        Ok(number)
+    }
+
+    /// Returns the number of bytes.
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + self.bytes + self.closure.memory()
+    }
+}
+
+/// The memory of a state besides its instructions and its row.
+const STATE: usize = 96;
+/// The memory of a transition by a character that is not ASCII.
+const OTHER: usize = 32;
+
+/// Returns a column for each ASCII character, such that a program does not tell the characters of a column apart, and
+/// the number of columns with that for the end.
+fn columns(program: &Program) -> Result<([u8; 128], usize), Exceeded> {
+    let mut columns = [0_u8; 128];
+    let mut width = 1;
+    let mut split = |holds: &dyn Fn(char) -> bool| {
+        // The new number of the characters that are in the set, by their old one.
+        let mut renamed: HashMap<u8, u8> = HashMap::new();
+        let outside =
+            (0..128_u8).filter(|c| !holds(char::from(*c))).fold(0_u128, |all, c| all | 1 << columns[usize::from(c)]);
+        for c in (0..128_u8).filter(|c| holds(char::from(*c))) {
+            let column = &mut columns[usize::from(c)];
+            if outside >> *column & 1 == 1 {
+                *column = *renamed.entry(*column).or_insert_with(|| {
+                    width += 1;
+                    width as u8 - 1
+                });
+            }
+        }
+    };
+    charge((program.sets.len() as u64 + 2) * 100)?;
+    for set in &program.sets {
+        split(&|c| set.contains(c));
+    }
+    let mut single = 0_u128;
+    for inst in &program.insts {
+        if let Inst::Char(c) = inst
+            && c.is_ascii()
+        {
+            single |= 1 << u32::from(*c);
+        }
+    }
+    for wanted in (0..128_u8).filter(|c| single >> c & 1 == 1) {
+        split(&|c| c == char::from(wanted));
+    }
+    if program.looks.lines {
+        split(&|c| c == '\n');
+    }
+    if program.looks.words {
+        split(&|c| c.is_ascii_alphanumeric() || c == '_');
+    }
+    Ok((columns, width + 1))
+}
