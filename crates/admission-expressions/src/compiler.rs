@@ -1,9 +1,10 @@
 //! The expressions of one policy or webhook, compiled once.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use binnacle_cel::{DeclType, Environment, Program, Shape, Type, Version, escape};
-use binnacle_kinds::expressions::{self, Uses};
+use binnacle_kinds::expressions::{self, Uses, Variables as Declared};
 use binnacle_meta::Text;
 
 /// Compiles the expressions of one policy or webhook with the environment for stored ones: every known function and
@@ -12,11 +13,8 @@ use binnacle_meta::Text;
 pub struct Compiler {
     uses: Uses,
     /// The declared types of the variables so far; `None` where expressions have no `variables` at all.
-    declared: Option<Vec<(Text, DeclType)>>,
-    variables: Vec<Variable>,
-    /// Rebuilt after each further variable.
-    with_authorizer: Environment,
-    without_authorizer: Environment,
+    declared: Option<Declared>,
+    variables: Variables,
 }
 
 /// A compiled expression, or its compile error.
@@ -30,14 +28,14 @@ pub struct Expression {
 #[derive(Debug, Default)]
 pub struct Variables {
     pub(crate) list: Vec<Variable>,
+    /// The places in the list by the names in expressions.
+    pub(crate) places: HashMap<Text, usize>,
     pub(crate) numbers: Numbers,
 }
 
 #[derive(Debug)]
 pub(crate) struct Variable {
     pub(crate) name: Text,
-    /// The name of the variable in expressions.
-    pub(crate) escaped: Text,
     pub(crate) expression: Expression,
 }
 
@@ -63,12 +61,17 @@ impl Compiler {
 
     /// Returns a compiler for the expressions of a policy; `params` is true if it has parameters.
     pub fn of_policy(params: bool) -> Self {
-        Self::new(Uses { params, ..Uses::default() }, Some(Vec::new()))
+        Self::new(Uses { params, ..Uses::default() }, Some(Declared::default()))
     }
 
-    fn new(uses: Uses, declared: Option<Vec<(Text, DeclType)>>) -> Self {
-        let [with_authorizer, without_authorizer] = environments(uses, declared.as_deref());
-        Self { uses, declared, variables: Vec::new(), with_authorizer, without_authorizer }
+    fn new(uses: Uses, declared: Option<Declared>) -> Self {
+        Self { uses, declared, variables: Variables::default() }
+    }
+
+    /// Returns the environment for an expression, with the variables that it names.
+    fn environment(&self, expression: &str, uses: Uses) -> Environment {
+        let variables = self.declared.as_ref().map(|declared| declared.named_in(expression));
+        expressions::admission(Version::STORED, uses, variables.as_deref())
     }
 
     /// Compiles a variable, which later expressions can use.
@@ -78,36 +81,34 @@ impl Compiler {
             Ok(program) => expressions::data_type(program.output_type()),
             Err(_) => DeclType::new(Shape::Dyn),
         };
-        let declared = self.declared.get_or_insert_default();
+        self.declared.get_or_insert_default().insert(name, ty);
         // As in kube-apiserver, the last variable of a name wins; validation rejects duplicates.
-        declared.retain(|(known, _)| known != name);
-        declared.push((name.into(), ty));
-        self.variables.retain(|known| known.name != name);
         let escaped = escape(name).unwrap_or_else(|| name.into());
-        self.variables.push(Variable { name: name.into(), escaped, expression });
-        [self.with_authorizer, self.without_authorizer] = environments(self.uses, self.declared.as_deref());
+        let Variables { list, places, .. } = &mut self.variables;
+        places.insert(escaped, list.len());
+        list.push(Variable { name: name.into(), expression });
     }
 
     /// Compiles an expression whose result must be of one of these types; any type if there are none.
     pub fn compile(&self, expression: &str, types: &[Type]) -> Expression {
-        Expression::new(&self.with_authorizer, expression, types)
+        Expression::new(&self.environment(expression, Uses { authorizer: true, ..self.uses }), expression, types)
     }
 
     /// As [`Compiler::compile`], for an expression that does not see the authorizer.
     pub fn compile_without_authorizer(&self, expression: &str, types: &[Type]) -> Expression {
-        Expression::new(&self.without_authorizer, expression, types)
+        Expression::new(&self.environment(expression, self.uses), expression, types)
     }
 
     /// As [`Compiler::compile`], for an expression that can make objects and patches.
     pub fn compile_mutation(&self, expression: &str, types: &[Type]) -> Expression {
         let uses = Uses { authorizer: true, patch_types: true, ..self.uses };
-        let environment = expressions::admission(Version::STORED, uses, self.declared.as_deref());
-        Expression::new(&environment, expression, types)
+        Expression::new(&self.environment(expression, uses), expression, types)
     }
 
     /// Returns the variables, after the last expression.
     pub fn into_variables(self) -> Variables {
-        Variables { numbers: Numbers::of(&self.with_authorizer), list: self.variables }
+        let numbers = Numbers::of(&self.environment("", Uses { authorizer: true, ..self.uses }));
+        Variables { numbers, ..self.variables }
     }
 }
 
@@ -152,9 +153,4 @@ impl Numbers {
         let count = numbers.into_iter().flatten().max().map_or(0, |last| last + 1);
         Self { count, object, old_object, namespace_object, request, params, variables, authorizer, request_resource }
     }
-}
-
-/// Returns the environments with and without the authorizer.
-fn environments(uses: Uses, declared: Option<&[(Text, DeclType)]>) -> [Environment; 2] {
-    [true, false].map(|authorizer| expressions::admission(Version::STORED, Uses { authorizer, ..uses }, declared))
 }

@@ -118,8 +118,8 @@ impl<'a> Scope<'a> {
     }
 
     fn variable(&'a self, name: &str) -> Option<Result<Val<'a>, Error>> {
-        let (slot, variable) =
-            self.values.iter().zip(&self.variables.list).find(|(_, variable)| variable.escaped == name)?;
+        let place = *self.variables.places.get(name)?;
+        let (slot, variable) = (&self.values[place], &self.variables.list[place]);
         if let Some(known) = slot.value.get() {
             return Some(known.clone());
         }

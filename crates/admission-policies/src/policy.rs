@@ -7,6 +7,7 @@ use binnacle_admission_matching::Criteria;
 use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;
 use binnacle_validation::selectors;
+use binnacle_work::WorkLimits;
 
 use crate::params::KnownParams;
 
@@ -87,7 +88,7 @@ impl<E: Evaluator> Policy<E> {
             criteria: Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&nothing)),
             params: spec.get("paramKind").and_then(param_kind).map(|kind| ParamKind { known: known(&kind), kind }),
             failure_policy: FailurePolicy::of(spec),
-            evaluator: E::compile(name, spec),
+            evaluator: compile(name, spec),
         }
     }
 
@@ -96,6 +97,14 @@ impl<E: Evaluator> Policy<E> {
         let known = self.generation > 0 && self.generation == generation(object);
         known && self.uid == object.str_at(&["metadata", "uid"])
     }
+}
+
+/// Compiles a policy within the limits of one request, whoever stored it. Expressions beyond the limits are left without
+/// a program, which is an error of each evaluation.
+fn compile<E: Evaluator>(name: &str, spec: &Value) -> E {
+    let mut compiled = None;
+    let _ = binnacle_work::limited(WorkLimits::REQUEST, || compiled = Some(E::compile(name, spec)));
+    compiled.expect("the policy was compiled, with or without programs")
 }
 
 impl Binding {

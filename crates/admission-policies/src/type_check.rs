@@ -11,6 +11,7 @@ use binnacle_kinds::expressions;
 use binnacle_meta::{GroupVersion, GroupVersionKind, Text};
 use binnacle_registry::Snapshot;
 use binnacle_schema::Value;
+use binnacle_work::WorkLimits;
 
 use crate::elsewhere::OtherServers;
 
@@ -50,17 +51,27 @@ pub async fn expression_warnings(
             objects.push((name, object));
         }
     }
+    let check = || checked(spec, objects, params.as_ref());
+    // Nobody waits for the warnings, and a policy is stored without them, too.
+    binnacle_work::limited(WorkLimits::REQUEST, check).unwrap_or_default()
+}
+
+/// Compiles the expressions of a policy's spec for each kind of object.
+fn checked(spec: &Value, objects: Vec<(KindName, DeclType)>, params: Option<&DeclType>) -> Vec<ExpressionWarning> {
     let environment = |(name, object): (KindName, DeclType)| {
         let mut variables: Vec<(Text, DeclType)> = Vec::new();
         for variable in spec.list_at(&["variables"]) {
-            let environment = expressions::type_checking(&object, params.as_ref(), &variables);
+            if binnacle_work::charge(200 + 10 * variables.len() as u64).is_err() {
+                break;
+            }
+            let environment = expressions::type_checking(&object, params, &variables);
             let ty = match environment.compile(variable.str_at(&["expression"])) {
                 Ok(ast) => expressions::data_type(ast.output_type()),
                 Err(_) => DeclType::new(Shape::Dyn),
             };
             variables.push((variable.str_at(&["name"]).into(), ty));
         }
-        (name, expressions::type_checking(&object, params.as_ref(), &variables))
+        (name, expressions::type_checking(&object, params, &variables))
     };
     let environments: Vec<_> = objects.into_iter().map(environment).collect();
     let mut warnings = Vec::new();

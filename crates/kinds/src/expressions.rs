@@ -80,14 +80,15 @@ impl Compiler {
 
 /// The variables of a policy.
 #[derive(Debug, Default)]
-struct Variables {
+pub struct Variables {
     named: HashMap<Text, DeclType>,
     /// Variables whose name is no identifier. Each is an error, so there are few before validation stops.
     others: Vec<(Text, DeclType)>,
 }
 
 impl Variables {
-    fn insert(&mut self, name: &str, ty: DeclType) {
+    /// Declares a variable for later expressions; the last one of a name counts.
+    pub fn insert(&mut self, name: &str, ty: DeclType) {
         if name.bytes().all(is_part_of_identifier) {
             self.named.insert(name.into(), ty);
         } else {
@@ -97,7 +98,7 @@ impl Variables {
 
     /// Returns the variables whose names occur in an expression. Others are not declared for it: declaring all
     /// variables for each expression takes quadratic time.
-    fn named_in(&self, expression: &str) -> Vec<(Text, DeclType)> {
+    pub fn named_in(&self, expression: &str) -> Vec<(Text, DeclType)> {
         let words = expression.split(|c: char| !(c.is_ascii() && is_part_of_identifier(c as u8)));
         let words: HashSet<&str> = words.filter(|word| !word.is_empty()).collect();
         let named = words.into_iter().filter_map(|word| self.named.get_key_value(word));

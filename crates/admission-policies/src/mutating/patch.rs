@@ -89,15 +89,23 @@ fn check_names(value: &Val<'_>, root: &str) -> Result<(), Failure> {
 }
 
 fn mismatches(value: &Val<'_>, path: &str, wrong: &mut Vec<String>) {
+    // Values share parts, so that there can be far more ways to a part than parts. The request ends with the budget.
+    if binnacle_work::charge(1).is_err() {
+        return;
+    }
     match value {
         Val::Message(message) => {
             if message.name != path {
+                if binnacle_work::allocate(256 + message.name.len() + path.len()).is_err() {
+                    return;
+                }
                 wrong.push(format!(
                     "unexpected type name {:?}, expected {path:?}, which matches field name path from root Object type",
                     message.name.as_str()
                 ));
             }
             for (name, field) in &message.fields {
+                binnacle_work::pace((path.len() + name.len()) as u64 / 16);
                 mismatches(field, &format!("{path}.{name}"), wrong);
             }
         }
