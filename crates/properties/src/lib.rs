@@ -11,12 +11,14 @@ mod json_patch;
 mod json_path;
 mod merge_patch;
 mod objects;
+mod pattern;
 mod policy_expression;
 mod protobuf;
 mod review_answer;
 mod spdy;
 mod strategic_patch;
 mod structural;
+mod work;
 mod yaml;
 
 pub use apply::apply;
@@ -25,6 +27,7 @@ pub use json::json;
 pub use json_patch::json_patch;
 pub use json_path::json_path;
 pub use merge_patch::merge_patch;
+pub use pattern::pattern;
 pub use policy_expression::policy_expression;
 pub use protobuf::protobuf;
 pub use review_answer::review_answer;
@@ -44,6 +47,7 @@ pub const ALL: &[Property] = &[
     ("json_patch", json_patch),
     ("json_path", json_path),
     ("merge_patch", merge_patch),
+    ("pattern", pattern),
     ("policy_expression", policy_expression),
     ("protobuf", protobuf),
     ("review_answer", review_answer),

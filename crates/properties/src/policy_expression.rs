@@ -3,10 +3,17 @@
 use binnacle_admission_expressions::{BUDGET, Budget, Compiler, Inputs, Scope};
 use binnacle_schema::value;
 
+use crate::work::bounded;
+
 /// The input is an expression, with the expressions of variables on the lines before it. Every compiled expression has
-/// a value or an error within its cost limit, and the same one each time.
+/// a value or an error within its cost limit and the work budget, and the same one each time.
 pub fn policy_expression(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(text) = std::str::from_utf8(data) {
+        bounded(|| evaluated_twice(text));
+    }
+}
+
+fn evaluated_twice(text: &str) {
     let mut lines: Vec<&str> = text.lines().collect();
     let Some(expression) = lines.pop() else { return };
     let mut compiler = Compiler::of_policy(true);
@@ -34,7 +41,11 @@ pub fn policy_expression(data: &[u8]) {
             let value = scope.evaluate(expression, &mut Budget::new(BUDGET));
             value.map(|value| value.map(|value| value.to_tree().map_err(|error| error.to_string())))
         };
+        let (first, second) = (evaluate(), evaluate());
+        if binnacle_work::check().is_err() {
+            return;
+        }
         // NaN is not equal to itself.
-        assert_eq!(format!("{:?}", evaluate()), format!("{:?}", evaluate()));
+        assert_eq!(format!("{first:?}"), format!("{second:?}"));
     }
 }
