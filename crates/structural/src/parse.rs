@@ -10,7 +10,6 @@ use crate::interner::Interner;
 use crate::structural::{
     Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
 };
-use crate::weight::Weight;
 
 /// The reason why a schema cannot be parsed as a structural one, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +86,7 @@ impl Structural {
             additional,
             items,
             default: None,
-            default_weight: Weight::default(),
+            default_weight: [0; 2],
             list_map_keys: texts(schema, "x-kubernetes-list-map-keys"),
             values: values.map(Box::new),
             rules: schema.list_at(&["x-kubernetes-validations"]).iter().map(rule).collect(),

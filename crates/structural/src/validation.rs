@@ -74,7 +74,7 @@ impl Outcome {
 
     /// Adds an error that is new, unless the limit is reached.
     fn push(&mut self, error: FieldError) {
-        let size = size_of::<FieldError>() + error.body().len();
+        let size = size_of::<FieldError>() + error.field.as_str().len() + error.body().len();
         let steps = ERROR + self.errors.len() as u64 + size as u64 / 16;
         if self.is_full() || charge(steps).is_err() || allocate(size).is_err() {
             return;

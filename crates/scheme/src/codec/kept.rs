@@ -224,13 +224,13 @@ mod tests {
         let object = |bytes: usize| value!({"a": ("x".repeat(bytes))});
         for (read, stored, want) in [
             (50, 100, Ok((0, true))),
-            (100, 100, Ok((8, true))),
-            (8000, 100, Ok((7908, true))),
-            (40_000, 11_000, Ok((29_008, true))),
-            (20_000, 100, Ok((19_908, false))),
-            (1 << 20, 100, Ok(((1 << 20) + 8 - 100, false))),
+            (100, 100, Ok((9, true))),
+            (8000, 100, Ok((7909, true))),
+            (40_000, 11_000, Ok((29_009, true))),
+            (20_000, 100, Ok((19_909, false))),
+            (1 << 20, 100, Ok(((1 << 20) + 9 - 100, false))),
             (2 << 20, 100, Err(())),
-            (2 << 20, 1 << 20, Ok(((1 << 20) + 8, true))),
+            (2 << 20, 1 << 20, Ok(((1 << 20) + 9, true))),
         ] {
             let want = want.map(|(bytes, is_free)| Growth { bytes, is_free });
             assert_eq!(Growth::of(&object(read), stored).map_err(drop), want, "{read} {stored}");
