@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use binnacle_meta::Text;
-use imbl::OrdMap;
+use imbl::OrdSet;
 
 use super::binding::{Binding, RoleKey};
 
@@ -14,7 +14,7 @@ use super::binding::{Binding, RoleKey};
 #[derive(Clone, Debug)]
 pub(super) enum Grants {
     Few(Few),
-    Many(OrdMap<Key, Arc<Binding>>),
+    Many(OrdSet<Place>),
 }
 
 #[derive(Clone, Debug)]
@@ -23,19 +23,20 @@ pub(super) enum Few {
     Some(Arc<[Arc<Binding>]>),
 }
 
-/// The namespace, the role and the name of a binding.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    namespace: Text,
-    role: RoleKey,
-    name: Name,
+/// A place in the order of bindings. Small, as there may be one for each pair of a subject and a binding.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Of(Arc<Binding>),
+    /// Between bindings, for a search.
+    Between(Box<Boundary>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Name {
-    Of(Text),
-    /// Comes after all names.
-    End,
+#[derive(Clone, Debug)]
+pub(super) struct Boundary {
+    namespace: Text,
+    role: RoleKey,
+    /// True after all bindings of the role, false before them.
+    is_after: bool,
 }
 
 /// The number of bindings up to which they are in one list.
@@ -50,23 +51,46 @@ impl Few {
     }
 }
 
-impl Key {
-    fn of(binding: &Binding) -> Self {
-        let Binding { namespace, name, role, .. } = binding;
-        Self { namespace: namespace.clone(), role: role.clone(), name: Name::Of(name.clone()) }
-    }
-
-    /// Returns the key before all bindings of a namespace.
+impl Place {
+    /// Returns the place before all bindings of a namespace.
     fn first(namespace: &str) -> Self {
         let role = RoleKey { kind: Text::default(), name: Text::default() };
-        Self { namespace: namespace.into(), role, name: Name::Of(Text::default()) }
+        Self::Between(Box::new(Boundary { namespace: namespace.into(), role, is_after: false }))
     }
 
-    /// Returns the key after all bindings of a role.
-    fn after(namespace: &str, role: &RoleKey) -> Self {
-        Self { namespace: namespace.into(), role: role.clone(), name: Name::End }
+    /// Returns the place after all bindings of a role.
+    fn after(binding: &Binding) -> Self {
+        let Binding { namespace, role, .. } = binding;
+        Self::Between(Box::new(Boundary { namespace: namespace.clone(), role: role.clone(), is_after: true }))
+    }
+
+    fn key(&self) -> (&Text, &RoleKey, bool, &str) {
+        match self {
+            Self::Of(binding) => (&binding.namespace, &binding.role, false, &binding.name),
+            Self::Between(boundary) => (&boundary.namespace, &boundary.role, boundary.is_after, ""),
+        }
     }
 }
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Place {}
 
 impl Grants {
     pub(super) fn one(binding: Arc<Binding>) -> Self {
@@ -82,17 +106,17 @@ impl Grants {
                     Err(at) => list.insert(at, binding),
                 }
                 *self = if list.len() > FEW {
-                    Self::Many(list.into_iter().map(|binding| (Key::of(&binding), binding)).collect())
+                    Self::Many(list.into_iter().map(Place::Of).collect())
                 } else {
                     Self::Few(Few::Some(list.into()))
                 };
             }
-            Self::Many(map) => drop(map.insert(Key::of(&binding), binding)),
+            Self::Many(set) => drop(set.insert(Place::Of(binding))),
         }
     }
 
     /// Removes a binding; returns true if none is left.
-    pub(super) fn remove(&mut self, binding: &Binding) -> bool {
+    pub(super) fn remove(&mut self, binding: &Arc<Binding>) -> bool {
         match self {
             Self::Few(few) => {
                 let mut list = few.list().to_vec();
@@ -107,25 +131,27 @@ impl Grants {
                 };
                 false
             }
-            Self::Many(map) => {
-                map.remove(&Key::of(binding));
-                map.is_empty()
+            Self::Many(set) => {
+                set.remove(&Place::Of(binding.clone()));
+                set.is_empty()
             }
         }
     }
 
-    /// Visits the first bindings in a map. Further ones of the same role are passed by a search if they are many.
+    /// Visits the first bindings in a set. Further ones of the same role are passed by a search if they are many.
     fn visit_many<'a>(
-        map: &'a OrdMap<Key, Arc<Binding>>,
+        set: &'a OrdSet<Place>,
         namespace: &str,
         see: &mut dyn FnMut(&'a Binding) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         const STEPS: usize = 4;
-        let mut from = Key::first(namespace);
+        let mut from = Place::first(namespace);
         let mut last: Option<&Binding> = None;
         'search: loop {
             let mut same = 0;
-            for binding in map.range::<_, Key>(&from..).map(|(_, binding)| binding) {
+            for place in set.range::<_, Place>(&from..) {
+                // Boundaries are only searched for.
+                let Place::Of(binding) = place else { continue };
                 if binding.namespace != namespace {
                     break;
                 }
@@ -136,7 +162,7 @@ impl Grants {
                 } else if same < STEPS {
                     same += 1;
                 } else {
-                    from = Key::after(namespace, &binding.role);
+                    from = Place::after(binding);
                     continue 'search;
                 }
             }
@@ -160,7 +186,7 @@ impl Grants {
                     last = Some(binding);
                 }
             }
-            Self::Many(map) => return Self::visit_many(map, namespace, &mut see),
+            Self::Many(set) => return Self::visit_many(set, namespace, &mut see),
         }
         ControlFlow::Continue(())
     }

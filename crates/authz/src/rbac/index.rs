@@ -221,7 +221,7 @@ impl RbacIndex {
         }
     }
 
-    fn revoke(&self, binding: &Binding) {
+    fn revoke(&self, binding: &Arc<Binding>) {
         let subjects: Vec<Subject> = binding.subjects.load().iter().cloned().collect();
         self.revoke_from(binding, &subjects);
     }
@@ -236,7 +236,7 @@ impl RbacIndex {
         });
     }
 
-    fn revoke_from(&self, binding: &Binding, subjects: &[Subject]) {
+    fn revoke_from(&self, binding: &Arc<Binding>, subjects: &[Subject]) {
         self.change_grants(subjects, |grantees, subject| {
             let grants = grantees.of(subject);
             if grants.get_mut(subject.identity()).is_some_and(|of_subject| of_subject.remove(binding)) {
