@@ -41,7 +41,7 @@ impl Rbac {
                 Visit::Role(role, binding) => {
                     charge(role.steps()).map_or(ControlFlow::Break(()), ControlFlow::Continue)?;
                     if role.iter().any(|rule| rule.allows(attributes)) {
-                        allowed = Some(format!("RBAC: allowed by {}", binding.granted_to(attributes.user)));
+                        allowed = Some(binding.reason(attributes.user));
                         return ControlFlow::Break(());
                     }
                 }

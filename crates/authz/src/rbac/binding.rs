@@ -1,6 +1,7 @@
 //! Bindings, as decisions use them.
 
 use std::cmp::Ordering;
+use std::fmt::Write;
 
 use arc_swap::ArcSwap;
 use binnacle_meta::{Text, go_quote};
@@ -74,17 +75,23 @@ impl Binding {
         names.then_with(|| self.role.cmp(&other.role)).then_with(|| self.name.cmp(&other.name))
     }
 
-    /// Returns the binding and its first subject that matches the user, as in reasons.
-    pub(super) fn granted_to(&self, user: &User) -> String {
-        let binding = if self.namespace.is_empty() {
-            format!("ClusterRoleBinding {}", go_quote(&self.name))
+    /// Returns the reason of a decision: the binding, its role, and its first subject that matches the user.
+    pub(super) fn reason(&self, user: &User) -> String {
+        let Self { namespace, name, role, subjects } = self;
+        let mut reason = String::with_capacity(160);
+        reason.push_str("RBAC: allowed by ");
+        // Writing to a string cannot fail.
+        let _ = if namespace.is_empty() {
+            write!(reason, "ClusterRoleBinding {}", go_quote(name))
         } else {
-            format!("RoleBinding {}", go_quote(&format!("{}/{}", self.name, self.namespace)))
+            write!(reason, "RoleBinding {}", go_quote(&format!("{name}/{namespace}")))
         };
-        let subjects = self.subjects.load();
+        let _ = write!(reason, " of {} {} to ", role.kind, go_quote(&role.name));
         // The subjects may have changed in the meantime.
-        let subject = subjects.first(user).map(ToString::to_string).unwrap_or_default();
-        format!("{binding} of {} {} to {subject}", self.role.kind, go_quote(&self.role.name))
+        if let Some(subject) = subjects.load().first(user) {
+            let _ = write!(reason, "{subject}");
+        }
+        reason
     }
 }
 

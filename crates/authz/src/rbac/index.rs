@@ -363,23 +363,24 @@ impl Grantees {
 /// Roles that were visited. A set is only made for many.
 #[derive(Default)]
 struct Seen<'a> {
-    few: Vec<&'a RoleKey>,
+    few: [Option<&'a RoleKey>; 8],
     many: HashSet<&'a RoleKey>,
 }
 
 impl<'a> Seen<'a> {
     /// Adds a role; returns false if it was there already.
     fn insert(&mut self, role: &'a RoleKey) -> bool {
-        const FEW: usize = 16;
-        if self.few.contains(&role) || self.many.contains(role) {
-            return false;
+        for place in &mut self.few {
+            match place {
+                Some(seen) if *seen == role => return false,
+                Some(_) => {}
+                None => {
+                    *place = Some(role);
+                    return true;
+                }
+            }
         }
-        if self.few.len() < FEW {
-            self.few.push(role);
-        } else {
-            self.many.insert(role);
-        }
-        true
+        self.many.insert(role)
     }
 }
 
