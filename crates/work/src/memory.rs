@@ -11,7 +11,7 @@ use crate::budget::{Caller, Exceeded};
 const TOTAL: usize = 192 << 20;
 /// The part that only callers of the system may use.
 const RESERVED: usize = 48 << 20;
-/// The part that one caller may use.
+/// The part that one caller may use, unless it is of the system.
 const SHARE: usize = 96 << 20;
 
 pub(crate) static POOL: Pool = Pool(Mutex::new(None));
@@ -34,9 +34,9 @@ impl Pool {
         let mut used = self.0.lock();
         let used = used.get_or_insert_default();
         let own = used.by_caller.get(&caller.name).copied().unwrap_or(0);
-        let limit = if caller.is_system { TOTAL } else { TOTAL - RESERVED };
-        if own + bytes > SHARE || used.total + bytes > limit {
-            return Err(Exceeded::Busy(SHARE));
+        let (share, limit) = if caller.is_system { (TOTAL, TOTAL) } else { (SHARE, TOTAL - RESERVED) };
+        if own + bytes > share || used.total + bytes > limit {
+            return Err(Exceeded::Busy(share));
         }
         used.total += bytes;
         *used.by_caller.entry(caller.name.clone()).or_default() += bytes;

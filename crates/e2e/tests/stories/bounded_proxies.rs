@@ -47,12 +47,10 @@ async fn story() {
     let mut attackers = tokio::task::JoinSet::new();
     for path in Hostile::PATHS {
         for _ in 0..ATTACKERS {
-            let (client, url) = (server.client().await, format!("{proxy}/{path}"));
+            let (mut client, url) = (server.client().await, format!("{proxy}/{path}"));
             attackers.spawn(async move {
-                let mut client = client;
                 // A page is received for as long as this lasts.
                 while client.send("GET", &url, &[], "").await.is_ok() {}
-                drop(client.send("GET", &url, &[], "").await);
             });
         }
     }
@@ -70,7 +68,8 @@ async fn story() {
 /// The size of a chunk of a request's body has no end either.
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_chunk_sizes_of_requests_end() {
-    const MOST: usize = 32 << 20;
+    // After its answer, the server takes what comes for a moment, so that the client can read it.
+    const MOST: usize = 1 << 30;
     let server = Server::ephemeral();
     let tcp = TcpStream::connect(server.address).await.unwrap();
     let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();

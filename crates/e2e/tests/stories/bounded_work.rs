@@ -28,8 +28,9 @@ struct Attack {
 async fn rig() -> Rig {
     let rig = Rig::start(TempDir::new(), &[]);
     rig.make_namespace("team").await;
-    let all = ["configmaps", "roles", "jobs", "resourceclaims"];
-    rig.make(&format!("{RBAC}/namespaces/team/roles"), role("tenant", &["*"], &all)).await;
+    let mut tenant = role("tenant", &["*"], &["configmaps", "roles", "resourceclaims"]);
+    tenant["rules"][0]["apiGroups"] = json!(["", "rbac.authorization.k8s.io", "resource.k8s.io"]);
+    rig.make(&format!("{RBAC}/namespaces/team/roles"), tenant).await;
     rig.make(&format!("{RBAC}/namespaces/team/rolebindings"), binding("tenant", "tenant", "User", "alice")).await;
     until("the binding counts", async || rig.code("alice", "GET", MAPS).await == 200).await;
     rig
@@ -66,7 +67,7 @@ async fn attack(rig: &Rig, attack: Attack, connections: usize) {
     let (answers, ()) = tokio::join!(attacker, others);
     for answer in answers {
         assert_eq!(answer.status, attack.code, "{} {}: {}", attack.method, attack.path, answer.body);
-        assert!(answer.body.len() < 512 << 10, "an answer of {} bytes", answer.body.len());
+        assert!(answer.body.len() < 2 << 20, "an answer of {} bytes", answer.body.len());
     }
     let grown = memory(rig).saturating_sub(before);
     assert!(grown < GROWTH, "{}: {grown} KiB more", attack.path);
@@ -80,8 +81,8 @@ async fn aliases_of_yaml_are_expanded_in_turns() {
         "kind: SelfSubjectAccessReview\napiVersion: authorization.k8s.io/v1\nspec:\n  resourceAttributes: {verb: get, resource: pods}\n\
          x:\n",
     );
-    for (level, count) in [75, 80, 60].into_iter().enumerate() {
-        let element = if level == 0 { "a".to_owned() } else { format!("*l{}", level - 1) };
+    // Go takes up to 99 expanded nodes for each that is written.
+    for (level, (element, count)) in [("a", 8000), ("*l0", 40)].into_iter().enumerate() {
         body.push_str(&format!("  l{level}: &l{level} [{}]\n", vec![element; count].join(",")));
     }
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews".to_owned();

@@ -17,6 +17,8 @@ const PATH: &str = "/debug/pprof";
 const SECONDS: u64 = 30;
 /// The longest duration of a profile.
 const MOST_SECONDS: u64 = 3600;
+/// The bytes of a program in which names are looked up.
+const LOOK_UP: usize = 32 << 20;
 /// The limit on addresses in a symbol request.
 const MOST_SYMBOLS: usize = 10_000;
 const FAILED: HeaderName = HeaderName::from_static("x-go-pprof");
@@ -129,6 +131,8 @@ impl Link for PprofLink {
                 let body = request.read_body(MOST_SYMBOLS * 19).await.unwrap_or_default();
                 String::from_utf8_lossy(&body).into_owned()
             };
+            // Names are looked up in the whole program, which takes long.
+            binnacle_work::large(LOOK_UP).await;
             self.answer(&method, &info.path, uri.query().unwrap_or_default(), body).await
         })
     }
