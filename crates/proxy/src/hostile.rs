@@ -66,8 +66,10 @@ fn get() -> Request<Body> {
 
 const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// The answers, what they begin with and repeat, the most bytes that are read, and the error.
-fn endless() -> Vec<(&'static str, &'static [u8], Vec<u8>, u64, &'static str)> {
+/// The name of an answer, what it begins with and repeats, the most bytes that are read, and the error.
+type Endless = (&'static str, &'static [u8], Vec<u8>, u64, &'static str);
+
+fn endless() -> Vec<Endless> {
     const HEAD: u64 = MAX_HEAD_BYTES as u64 + (256 << 10);
     const BODY: u64 = 512 << 10;
     let zeros_before_each_byte = [&[b'0'; 40_000][..], b"1\r\nx\r\n"].concat();

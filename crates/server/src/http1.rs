@@ -50,7 +50,7 @@ where
                 name_status(&mut refusal);
                 return Ok::<_, Infallible>(refusal.map(Outgoing::Text));
             }
-            let request = request.map(|body| Received::new(body, &meter));
+            let request = request.map(|body| Received::body(body, &meter));
             let mut response = handlers.serve(request, info).await;
             match response.status() {
                 StatusCode::SWITCHING_PROTOCOLS => meter.upgraded(),
@@ -97,7 +97,7 @@ struct Received {
 }
 
 impl Received {
-    fn new(body: Incoming, meter: &Meter) -> Body {
+    fn body(body: Incoming, meter: &Meter) -> Body {
         if body.is_end_stream() {
             meter.expect_head();
             return Body::empty();
