@@ -260,7 +260,8 @@ async fn large_conversions_are_unreadable() {
     }
     let (_, status) = wait_until("the objects to be converted", async || {
         let got = send(&server, "GET", &format!("{}/t0", place(GROUP, "v2")), &Value::Null).await;
-        (got.0 != 404).then_some(got)
+        // The cache of this version is filled slowly: until then, it does not have the latest revision.
+        (![404, 429, 504].contains(&got.0)).then_some(got)
     })
     .await;
     let message = status["message"].as_str().unwrap_or_default();

@@ -24,11 +24,15 @@ struct Attack {
     code: u16,
 }
 
-/// Starts a server with a namespace in which alice may do everything.
+/// Starts a server with a namespace in which alice may write objects.
 async fn rig() -> Rig {
     let rig = Rig::start(TempDir::new(), &[]);
     rig.make_namespace("team").await;
-    let mut tenant = role("tenant", &["*"], &["configmaps", "roles", "resourceclaims"]);
+    let mut tenant = role(
+        "tenant",
+        &["create", "get", "list", "update", "patch", "delete"],
+        &["configmaps", "roles", "resourceclaims"],
+    );
     tenant["rules"][0]["apiGroups"] = json!(["", "rbac.authorization.k8s.io", "resource.k8s.io"]);
     rig.make(&format!("{RBAC}/namespaces/team/roles"), tenant).await;
     rig.make(&format!("{RBAC}/namespaces/team/rolebindings"), binding("tenant", "tenant", "User", "alice")).await;

@@ -120,8 +120,8 @@ fn attacks() -> Vec<Attack> {
             path: format!("{MAPS}/kube-root-ca.crt"),
             kind: MERGE,
             body: repeated(r#"{"metadata":{"ownerReferences":["#, "{}", 400_000, "]}}"),
-            code: 400,
-            says: many,
+            code: 413,
+            says: "more memory than the server uses for one request",
         },
         post(
             "100,000 owners that all control",
