@@ -110,9 +110,12 @@ fn range(low: u32, high: u32) -> ClassUnicode {
     if low > high { ClassUnicode::empty() } else { ClassUnicode::new([ClassUnicodeRange::new(low, high)]) }
 }
 
+/// Sets by their pattern in the syntax of the crate, and whether they are negated.
+type KnownClasses = HashMap<(String, bool), Arc<CharSet>>;
+
 /// Returns a set with a name. There are few hundred, so they are kept.
 fn named(set: NamedSet<'_>, negated: bool) -> Result<Arc<CharSet>, Exceeded> {
-    static KNOWN: LazyLock<Mutex<HashMap<(String, bool), Arc<CharSet>>>> = LazyLock::new(Mutex::default);
+    static KNOWN: LazyLock<Mutex<KnownClasses>> = LazyLock::new(Mutex::default);
     let pattern = match set {
         NamedSet::Perl(b'd') => "[0-9]".to_owned(),
         NamedSet::Perl(b's') => r"[\t\n\f\r ]".to_owned(),
