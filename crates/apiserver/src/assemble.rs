@@ -23,7 +23,7 @@ use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, AggregatorOptions, PeerMetrics};
 use binnacle_controlplane::{
     AllocatorMetrics, AvailabilityMetrics, CertificateDurations, ControlPlane, ConversionMetrics, ServiceAddresses,
-    Step, follow_policies, identity_lease_name,
+    Step, Trust, follow_policies, identity_lease_name,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_egress::{DialMetrics, Dialer, Egress, Network};
@@ -194,8 +194,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         authorizer: authorization.authorizer.clone(),
         roles: authorization.roles.clone(),
         token_issuer: signing.issuer(flags),
-        client_ca: clients.pem.clone(),
-        request_header: authentication::request_header(flags, proxies.as_ref()),
+        trust: Trust::new(Some(clients.pem.clone()), authentication::request_header(flags, proxies.as_ref())),
         admission: plugins,
         webhooks,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
@@ -223,16 +222,17 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     follow_policies(&access.admission_policies.policies, &resources, &others, &mut followers, &shutdown);
     manifests.follow(&mut followers, &shutdown);
     if let Some(path) = flags.client_ca_file.clone() {
-        authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
+        let trust = access.trust.clone();
+        authorities::follow(&mut followers, &shutdown, (path, &clients), move |pem| trust.set_clients(pem));
     }
-    if let (Some(flags), Some(proxies), Some(header)) = (&flags.request_header, &proxies, &access.request_header) {
-        let (file, told) = ((flags.client_ca_file.clone(), proxies), authorities::of_proxies(header.clone()));
-        authorities::follow(&mut followers, &shutdown, file, &resources, told);
+    if let (Some(flags), Some(proxies)) = (&flags.request_header, &proxies) {
+        let (file, trust) = ((flags.client_ca_file.clone(), proxies), access.trust.clone());
+        authorities::follow(&mut followers, &shutdown, file, move |pem| trust.set_proxies(pem));
     }
     let users = Users {
         serving: tls.certificates().clone(),
         clients: clients.authorities.clone(),
-        resources: resources.clone(),
+        trust: access.trust.clone(),
     };
     let own_certificate = own.expiry();
     own.follow(users, clock, &mut followers, &shutdown);

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use binnacle_authn::Authorities;
-use binnacle_controlplane::publish_authentication;
-use binnacle_registry::Catalog;
+use binnacle_controlplane::Trust;
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_server::{Certificates, HealthCheck};
 use binnacle_supervise::supervise;
@@ -15,7 +14,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::assemble::{StartFailure, Told};
-use crate::authorities::of_clients;
 use crate::pki::{Clock, Files, Names, Pki};
 
 /// The interval between checks of the clock, and before a failed renewal is retried.
@@ -69,7 +67,8 @@ pub(crate) struct Users {
     pub(crate) serving: Arc<Certificates>,
     /// The authorities of clients.
     pub(crate) clients: Arc<Authorities>,
-    pub(crate) resources: Catalog,
+    /// What extension API servers are told.
+    pub(crate) trust: Trust,
 }
 
 /// The certificates that were renewed together.
@@ -172,12 +171,7 @@ impl Own {
                 tracing::error!("the new authority is not trusted: {error}");
                 return;
             }
-            let resources = users.resources.clone();
-            tokio::spawn(async move {
-                if let Err(status) = publish_authentication(&resources, &of_clients(bundle)).await {
-                    tracing::error!("cannot tell of the new authority: {}", status.message());
-                }
-            });
+            users.trust.set_clients(bundle);
         }
     }
 }

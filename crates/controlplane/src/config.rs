@@ -12,6 +12,7 @@ use binnacle_validation::ip::Cidr;
 use crate::apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi};
 use crate::definitions::CustomResources;
 use crate::services::AllocatorMetrics;
+use crate::trust::Trust;
 
 /// The settings of the control plane, with the defaults of kube-apiserver's flags.
 #[derive(Clone, Debug)]
@@ -33,10 +34,8 @@ pub struct Config {
     pub peer_advertised: Option<SocketAddr>,
     /// `--hostname-override`: the name to use instead of this machine's.
     pub hostname: Option<String>,
-    /// `--client-ca-file`: the PEM text of the authorities whose client certificates are accepted.
-    pub client_ca: Option<String>,
-    /// The settings of the `--requestheader-...` flags, if their authority is set.
-    pub request_header: Option<RequestHeader>,
+    /// The authorities by which clients are authenticated, which extension API servers are told of.
+    pub trust: Trust,
     /// `--storage-initialization-timeout`: the maximum time that the start waits for the watch caches.
     pub storage_initialization: Duration,
     /// The group versions that this server serves itself.
@@ -107,8 +106,7 @@ impl Default for Config {
             advertised: None,
             peer_advertised: None,
             hostname: None,
-            client_ca: None,
-            request_header: None,
+            trust: Trust::default(),
             storage_initialization: Duration::from_secs(60),
             local_apis: Vec::new(),
             aggregated: None,

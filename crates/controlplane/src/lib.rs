@@ -37,13 +37,13 @@ mod storage_versions;
 mod system_namespaces;
 #[cfg(test)]
 mod testing;
+mod trust;
 
 pub use admission_webhooks::follow_webhooks;
 pub use apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi, Registrations, Undiscovered};
 pub use authorization::{RolesFeed, escalation_hooks, follow_nodes, node_features, node_rules};
 pub use certificates::{CertificateDurations, RequesterOfCertificates, SignersOfPodCertificates};
 pub use config::{Config, EndpointReconciler, Leadership, PortRange, RequestHeader, default_advertise_address};
-pub use config_maps::publish_authentication;
 pub use definitions::{ConversionMetrics, CustomResources, DefinitionRules};
 pub use device_claims::DeviceClaims;
 pub use flowcontrol::follow_flow_control;
@@ -56,3 +56,4 @@ pub use service_addresses::{ServiceAddresses, ServiceRouting};
 pub use services::{AllocatorMetrics, ServiceHooks, service_hooks};
 pub use start::{ControlPlane, Step, start};
 pub use storage_versions::StorageVersions;
+pub use trust::Trust;

@@ -20,7 +20,7 @@ use crate::storage_versions::StorageVersions;
 use crate::{
     apiservices, bootstrap_roles, config_maps, definitions, flowcontrol, identity_lease, kubernetes_service,
     leader_election, peer_addresses, priority_classes, service_cidr, services, storage_readiness, storage_versions,
-    system_namespaces,
+    system_namespaces, trust,
 };
 
 /// The minimum and maximum pause before a failed step is tried again.
@@ -172,10 +172,9 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
         Loop::repeat("scheduling/bootstrap-system-priority-classes", None, |work| {
             Box::pin(priority_classes::ensure(&work.resources))
         }),
-        Loop::repeat("start-cluster-authentication-info-controller", Some(60), |work| {
-            Box::pin(config_maps::ensure_authentication(work))
-        })
-        .counted(&["cluster_authentication_trust_controller"]),
+        Loop::follow("start-cluster-authentication-info-controller", &[], |work, report, shutdown| {
+            Box::pin(trust::follow(work, report, shutdown))
+        }),
         Loop::repeat("start-kube-apiserver-identity-lease-controller", Some(10), |work| {
             Box::pin(identity_lease::renew(work))
         })
@@ -290,10 +289,9 @@ impl Loop {
     }
 }
 
-/// Steps that count as done after the first attempt, as in kube-apiserver: a webhook that refuses everything must not
+/// A step that counts as done after the first attempt, as in kube-apiserver: a webhook that refuses everything must not
 /// block the requests that would remove it.
-const BEGUN_IS_DONE: [&str; 2] =
-    ["start-cluster-authentication-info-controller", "start-kube-apiserver-identity-lease-controller"];
+const BEGUN_IS_DONE: &str = "start-kube-apiserver-identity-lease-controller";
 
 async fn repeat(
     name: &'static str,
@@ -323,7 +321,7 @@ async fn repeat(
             }
             Err(status) => {
                 // An invalid object (e.g. endpoints at a loopback address) does not keep the server from serving.
-                if status.is(StatusReason::Invalid) || BEGUN_IS_DONE.contains(&name) {
+                if status.is(StatusReason::Invalid) || name == BEGUN_IS_DONE {
                     report.send_replace(true);
                 }
                 tracing::warn!(step = name, error = status.message(), "will be tried again");

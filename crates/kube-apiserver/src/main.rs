@@ -115,6 +115,8 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
             file.clone().follow(move |changes| set(changes.verbosity, changes.modules))
         }));
     }
+    heap::shorten_decay();
+    runtime.spawn(supervise("free memory", heap::give_back_what_is_released));
     let result = runtime.block_on(run(settings));
     // A blocked thread (such as a log without a reader) does not keep the process alive.
     runtime.shutdown_background();

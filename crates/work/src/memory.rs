@@ -1,9 +1,11 @@
 //! The memory that all requests may use together for values that they make.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use binnacle_meta::Text;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::budget::{Caller, Exceeded};
 
@@ -14,7 +16,23 @@ const RESERVED: usize = 48 << 20;
 /// The part that one caller may use, unless it is of the system.
 const SHARE: usize = 96 << 20;
 
+/// The bytes that are worth the time of giving free memory back to the system.
+const WORTHWHILE: usize = 16 << 20;
+
 pub(crate) static POOL: Pool = Pool(Mutex::new(None));
+
+/// The bytes released since the last time that [`memory_released`] returned.
+static RELEASED: AtomicUsize = AtomicUsize::new(0);
+static MUCH_RELEASED: Notify = Notify::const_new();
+
+/// Waits until requests have released so much memory that the allocator should give it back to the system: it keeps what
+/// each thread freed for a while, and a request of much work runs on many threads.
+pub async fn memory_released() {
+    while RELEASED.load(Ordering::Relaxed) < WORTHWHILE {
+        MUCH_RELEASED.notified().await;
+    }
+    RELEASED.store(0, Ordering::Relaxed);
+}
 
 /// The bytes in use, in total and by caller.
 #[derive(Default)]
@@ -44,6 +62,9 @@ impl Pool {
     }
 
     pub(crate) fn release(&self, caller: &Caller, bytes: usize) {
+        if RELEASED.fetch_add(bytes, Ordering::Relaxed) + bytes >= WORTHWHILE {
+            MUCH_RELEASED.notify_one();
+        }
         let mut used = self.0.lock();
         let Some(used) = used.as_mut() else { return };
         used.total = used.total.saturating_sub(bytes);

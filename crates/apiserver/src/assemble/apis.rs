@@ -11,8 +11,8 @@ use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
     AllocatorMetrics, AvailabilityMetrics, CertificateDurations, ControlPlane, ConversionMetrics, CustomResources,
-    DefinitionRules, DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed,
-    SignersOfPodCertificates, default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
+    DefinitionRules, DeviceClaims, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates,
+    Trust, default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
@@ -42,8 +42,7 @@ pub(super) struct Access {
     pub(super) roles: Arc<RolesFeed>,
     pub(super) token_issuer: TokenIssuer,
     /// The PEM text of the authorities whose client certificates are accepted.
-    pub(super) client_ca: String,
-    pub(super) request_header: Option<RequestHeader>,
+    pub(super) trust: Trust,
     pub(super) admission: PluginOptions,
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) admission_policies: AdmissionPolicies,
@@ -72,8 +71,7 @@ pub(super) fn built_in(
 ) -> Result<(Api, ControlPlane, Vec<Arc<Resource>>), SettingsError> {
     let served = served_apis(config)?;
     let mut own = binnacle_controlplane::Config {
-        client_ca: Some(access.client_ca.clone()),
-        request_header: access.request_header.clone(),
+        trust: access.trust.clone(),
         allocators: Some(access.allocators.clone()),
         queues: Some(access.queues.clone()),
         ..control_plane_config(config, address, &served)

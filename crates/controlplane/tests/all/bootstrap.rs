@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use binnacle_controlplane::{Config, RequestHeader, start};
+use binnacle_controlplane::{Config, RequestHeader, Trust, start};
 use binnacle_request::{Shutdown, ShutdownTrigger};
 use binnacle_schema::{Value, json};
 
@@ -12,17 +12,17 @@ use crate::support::{Server, user};
 
 fn config() -> Config {
     let header = |text: &str| vec![text.to_owned()];
+    let proxies = RequestHeader {
+        client_ca: authority(),
+        allowed_names: header("front-proxy-client"),
+        username_headers: header("X-Remote-User"),
+        group_headers: header("X-Remote-Group"),
+        extra_header_prefixes: header("X-Remote-Extra-"),
+        ..RequestHeader::default()
+    };
     Config {
         advertised: Some("192.0.2.2:7443".parse().unwrap()),
-        client_ca: Some(authority()),
-        request_header: Some(RequestHeader {
-            client_ca: authority(),
-            allowed_names: header("front-proxy-client"),
-            username_headers: header("X-Remote-User"),
-            group_headers: header("X-Remote-Group"),
-            extra_header_prefixes: header("X-Remote-Extra-"),
-            ..RequestHeader::default()
-        }),
+        trust: Trust::new(Some(authority()), Some(proxies)),
         ..Config::default()
     }
 }

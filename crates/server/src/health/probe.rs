@@ -1,7 +1,7 @@
-//! A check with a quick answer: while it takes longer than a probe should wait, its last result counts.
+//! A check with a quick answer: while it takes longer than a probe should wait, its last result counts if it is recent.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -11,6 +11,8 @@ use super::HealthCheck;
 
 /// The longest wait for a check with a known last result.
 const PATIENCE: Duration = Duration::from_millis(25);
+/// The age from which a result says nothing about the present. Each check fails after its own timeout, which is shorter.
+const RECENT: Duration = Duration::from_secs(3);
 
 type Outcome = Result<(), String>;
 
@@ -22,7 +24,7 @@ pub(super) struct Probe {
 
 #[derive(Default)]
 struct State {
-    last: Option<Outcome>,
+    last: Option<(Instant, Outcome)>,
     /// The check in progress.
     running: Option<watch::Receiver<Option<Outcome>>>,
 }
@@ -40,8 +42,7 @@ impl Probe {
         self.check.group()
     }
 
-    /// Returns the result of the check, or its last one if it takes long. Each check fails after its own timeout, so no
-    /// failure is hidden for longer than that.
+    /// Returns the result of the check, or its last one if the check takes long and the last one is recent.
     pub(super) async fn ask(self: &Arc<Self>) -> Outcome {
         let under_way = self.state.lock().running.clone();
         let mut running = match under_way {
@@ -51,7 +52,7 @@ impl Probe {
                 let mut checking = async move { check.check().await }.boxed();
                 // Most checks finish at once.
                 if let Some(outcome) = (&mut checking).now_or_never() {
-                    self.state.lock().last = Some(outcome.clone());
+                    self.state.lock().last = Some((Instant::now(), outcome.clone()));
                     return outcome;
                 }
                 let (sender, running) = watch::channel(None);
@@ -60,7 +61,7 @@ impl Probe {
                 tokio::spawn(async move {
                     let outcome = checking.await;
                     let mut state = probe.state.lock();
-                    (state.last, state.running) = (Some(outcome.clone()), None);
+                    (state.last, state.running) = (Some((Instant::now(), outcome.clone())), None);
                     sender.send_replace(Some(outcome));
                 });
                 running
@@ -76,10 +77,10 @@ impl Probe {
                 }
             }
         };
-        let last = self.state.lock().last.clone();
+        let last = self.state.lock().last.clone().filter(|(at, _)| at.elapsed() < RECENT);
         match last {
             None => found.await,
-            Some(last) => tokio::time::timeout(PATIENCE, found).await.unwrap_or(last),
+            Some((_, last)) => tokio::time::timeout(PATIENCE, found).await.unwrap_or(last),
         }
     }
 }
@@ -87,7 +88,6 @@ impl Probe {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::Instant;
 
     use binnacle_request::BoxFuture;
     use tokio::sync::Notify;
@@ -132,6 +132,16 @@ mod tests {
         while probe.state.lock().running.is_some() {
             tokio::task::yield_now().await;
         }
+        assert_eq!(probe.ask().await, Err("no".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn what_was_found_long_ago_stands_for_nothing() {
+        let slow = Arc::new(Slow::default());
+        let probe = Probe::new(slow.clone());
+        assert_eq!(probe.ask().await, Ok(()));
+        probe.state.lock().last = Some((Instant::now().checked_sub(RECENT).unwrap(), Ok(())));
+        slow.told.notify_one();
         assert_eq!(probe.ask().await, Err("no".to_owned()));
     }
 
