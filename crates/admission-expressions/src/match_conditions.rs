@@ -188,6 +188,7 @@ pub(crate) mod tests {
             dry_run: false,
             options: OperationOptions::Create(WriteOptions::default()),
             deadline: None,
+            by_server: false,
         }
     }
 

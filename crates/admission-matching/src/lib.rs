@@ -31,3 +31,18 @@ pub fn is_exempt(attributes: &Attributes) -> bool {
     ];
     attributes.kind.group == "admissionregistration.k8s.io" && KINDS.contains(&attributes.kind.kind.as_str())
 }
+
+/// Returns true for the writes by which this server says that it is alive and where it is reached: leases in
+/// `kube-system`, and the endpoints of the service `kubernetes`. A failing webhook for them would leave clients with the
+/// endpoints of servers that are gone, and keep those who could repair it away.
+pub fn is_sign_of_life(attributes: &Attributes) -> bool {
+    let resource = (attributes.resource.group.as_str(), attributes.resource.resource.as_str());
+    attributes.by_server
+        && match resource {
+            ("coordination.k8s.io", "leases") => attributes.namespace == "kube-system",
+            ("", "endpoints") | ("discovery.k8s.io", "endpointslices") => {
+                attributes.namespace == "default" && attributes.name == "kubernetes"
+            }
+            _ => false,
+        }
+}

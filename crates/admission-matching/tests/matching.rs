@@ -76,6 +76,7 @@ fn attributes(operation: Operation, resource: &str, kind: &str, namespace: &str,
         dry_run: false,
         options: OperationOptions::None,
         deadline: None,
+        by_server: false,
     }
 }
 

@@ -322,6 +322,7 @@ mod tests {
             dry_run: false,
             options: OperationOptions::None,
             deadline: None,
+            by_server: false,
         }
     }
 

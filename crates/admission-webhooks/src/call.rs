@@ -325,6 +325,7 @@ mod tests {
                 dry_run: false,
                 options: OperationOptions::None,
                 deadline: left.map(|left| now + seconds(left)),
+                by_server: false,
             };
             let got = Time::of(&attributes, now).left(!must, asks.map(seconds), now);
             assert_eq!(got, (want.map(seconds), is_cut), "{left:?} {must} {asks:?}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use binnacle_admission_matching::{Index, is_exempt};
+use binnacle_admission_matching::{Index, is_exempt, is_sign_of_life};
 use binnacle_meta::Text;
 use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
@@ -129,7 +129,7 @@ impl Webhooks {
     /// Returns false if no webhook of this type can match a request.
     pub(crate) fn may_concern(&self, attributes: &Attributes) -> bool {
         let list = self.list.load();
-        if is_exempt(attributes) {
+        if is_beyond_clients(attributes) {
             return list.candidates(attributes).next().is_some();
         }
         !list.index.candidates(attributes).is_empty() || !self.are_read()
@@ -137,7 +137,7 @@ impl Webhooks {
 
     /// Returns the webhooks, after waiting until those for the request have been read; `None` if that takes too long.
     pub(crate) async fn list(&self, attributes: &Attributes) -> Option<Arc<List>> {
-        if !self.are_read() && !is_exempt(attributes) {
+        if !self.are_read() && !is_beyond_clients(attributes) {
             let mut read = self.read.subscribe();
             let waited = tokio::time::timeout(PATIENCE, read.wait_for(|read| *read)).await;
             waited.ok()?.ok()?;
@@ -155,6 +155,12 @@ impl Webhooks {
     }
 }
 
+/// Returns true for a request that only webhooks from files get: with those of clients, a broken one could neither be
+/// repaired nor keep the server from going on.
+fn is_beyond_clients(attributes: &Attributes) -> bool {
+    is_exempt(attributes) || is_sign_of_life(attributes)
+}
+
 impl Known {
     fn list(&self) -> List {
         let hooks: Vec<Arc<Hook>> =
@@ -165,10 +171,9 @@ impl Known {
 }
 
 impl List {
-    /// Returns the webhooks that may match a request, each with its index among all. Objects that configure admission
-    /// match only webhooks from files, so that the API can always repair a broken configuration.
+    /// Returns the webhooks that may match a request, each with its index among all.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Arc<Hook>)> {
-        let places = if is_exempt(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
+        let places = if is_beyond_clients(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));
         candidates.filter_map(|at| Some((*at, self.hooks.get(*at)?)))
     }

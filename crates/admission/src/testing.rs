@@ -126,6 +126,7 @@ pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, 
         dry_run: false,
         options: OperationOptions::None,
         deadline: None,
+        by_server: false,
     }
 }
 

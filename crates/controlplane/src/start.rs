@@ -27,6 +27,10 @@ use crate::{
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
 pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 
+/// The time for which loops wait for the objects that they depend on. After it they start without them, and retry: a
+/// webhook that refuses one namespace must not hold up everything else.
+const STAGE_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The loops of a running server. They end with the shutdown signal given to [`start`].
 pub struct ControlPlane {
     steps: Vec<Step>,
@@ -43,7 +47,7 @@ pub struct Step {
     done: watch::Receiver<bool>,
 }
 
-/// Starts the loops. The objects that others depend on are created first; then all other loops start.
+/// Starts the loops. The objects that others depend on are created first, if that is possible; then all other loops start.
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
     let (registrations, storage_versions) = (work.registrations.clone(), work.storage_versions.clone());
@@ -66,11 +70,14 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
         let mut tasks = tokio::task::JoinSet::new();
         let mut begun = 0;
         for stage in stages {
-            for step in &waited[..begun] {
-                tokio::select! {
-                    () = step.wait() => {}
-                    () = shutdown.fired() => {}
+            let done = async {
+                for step in &waited[..begun] {
+                    step.wait().await;
                 }
+            };
+            tokio::select! {
+                _ = tokio::time::timeout(STAGE_PATIENCE, done) => {}
+                () = shutdown.fired() => {}
             }
             begun += stage.iter().map(|(each, _)| each.names().count()).sum::<usize>();
             for (each, report) in stage {

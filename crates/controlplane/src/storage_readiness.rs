@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use binnacle_meta::{GroupResource, Status};
-use binnacle_registry::store_failure;
-use binnacle_watchcache::Cache;
-use futures::future::{join_all, try_join_all};
-use tokio::time::Instant;
+use binnacle_registry::Collection;
+use binnacle_watchcache::{Cache, CacheError};
+use futures::future::join_all;
+use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::start::Work;
+use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
 
 /// Waits until the caches are filled, at most for the initialization timeout (kube-apiserver's
 /// `WatchCacheInitializationPostStartHook`). Resources without objects cost nothing until their first request.
@@ -17,20 +17,44 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let deadline = Instant::now() + work.config.storage_initialization;
     let mut caches: Vec<(GroupResource, &Arc<Cache>)> = Vec::new();
     let snapshot = work.resources.snapshot();
-    for resource in snapshot.resources().filter(|resource| resource.collection.cached) {
+    for resource in snapshot.resources().filter(|resource| is_waited_for(&resource.collection)) {
         let cache = &resource.collection.cache;
         // Versions of a resource share their objects.
         if !caches.iter().any(|(_, known)| Arc::ptr_eq(known, cache)) {
             caches.push((resource.group_resource(), cache));
         }
     }
-    let begin = caches.iter().map(|(_, cache)| cache.start_unless_empty());
-    let stored = try_join_all(begin).await.map_err(store_failure)?;
-    let waited = caches.into_iter().zip(stored).filter(|(_, stored)| *stored).map(|((name, cache), _)| async move {
-        if let Err(error) = cache.ready(deadline).await {
-            tracing::warn!(resource = %name, %error, "storage is not ready, the start goes on without it");
+    let waited = caches.into_iter().map(|(name, cache)| async move {
+        // One that cannot be filled holds up neither the others nor the start.
+        match timeout_at(deadline, fill(cache, deadline)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(resource = %name, %error, "storage is not ready, the start goes on without it")
+            }
+            Err(_) => tracing::warn!(resource = %name, "storage is not ready in time, the start goes on without it"),
         }
     });
     join_all(waited).await;
     Ok(())
+}
+
+/// Returns false for objects that a client's webhook converts: its server may be one of those that wait for this one. Such
+/// a cache is filled by its first request.
+fn is_waited_for(collection: &Collection) -> bool {
+    let converter = collection.kind.custom.as_ref().and_then(|custom| custom.converter());
+    collection.cached && converter.is_none()
+}
+
+/// Starts a cache, unless it is empty, and waits until it is filled.
+async fn fill(cache: &Cache, deadline: Instant) -> Result<(), CacheError> {
+    let mut retry = RETRY_FIRST;
+    loop {
+        match cache.start_unless_empty().await {
+            Ok(true) => return cache.ready(deadline).await,
+            Ok(false) => return Ok(()),
+            Err(error) => tracing::debug!(%error, "the store does not answer yet"),
+        }
+        sleep(retry).await;
+        retry = (retry * 2).min(RETRY_LAST);
+    }
 }

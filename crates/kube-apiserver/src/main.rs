@@ -118,10 +118,17 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     heap::shorten_decay();
     runtime.spawn(supervise("free memory", heap::give_back_what_is_released));
     let result = runtime.block_on(run(settings));
-    // A blocked thread (such as a log without a reader) does not keep the process alive.
-    runtime.shutdown_background();
+    match result {
+        // A blocked thread (such as a log without a reader) does not keep the process alive.
+        Ok(()) => runtime.shutdown_background(),
+        // Tasks that were not waited for remove their temporary files.
+        Err(_) => runtime.shutdown_timeout(LAST_TASKS),
+    }
     result
 }
+
+/// The time for tasks that still run when the server has failed.
+const LAST_TASKS: Duration = Duration::from_secs(1);
 
 /// The number of tasks that a worker polls before it looks at its sockets and timers again. This is tokio's default.
 const EVENT_INTERVAL: u32 = 61;
@@ -141,9 +148,13 @@ fn scheduling(builder: &mut tokio::runtime::Builder) {
 /// rely on `/readyz` and on the permissions of all users.
 async fn run(settings: Settings) -> Result<(), String> {
     // First of all, so that a signal during the start is not lost.
-    let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
+    let (stop, ended) = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
     tokio::pin!(stop);
-    let server = Server::start(settings).await.map_err(|error| error.to_string())?;
+    let server = tokio::select! {
+        started = Server::start(settings) => started.map_err(|error| error.to_string())?,
+        // Nothing has been acknowledged yet.
+        () = &mut stop => return Ok(()),
+    };
     let (notify, progress) = (Notify::of_environment(), server.progress());
     let alive = async {
         match &notify {
@@ -154,6 +165,7 @@ async fn run(settings: Settings) -> Result<(), String> {
     tokio::select! {
         () = until_stopped(server, stop, notify.as_ref()) => {}
         () = alive => {}
+        () = ended => return Err("stopped by a second signal".to_owned()),
     }
     Ok(())
 }

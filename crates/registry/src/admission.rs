@@ -48,6 +48,8 @@ pub struct Attributes {
     pub options: OperationOptions,
     /// The time limit of the request, if it has one: plugins wait for other servers no longer.
     pub deadline: Option<Instant>,
+    /// True for a request of the server itself, which no caller can make.
+    pub by_server: bool,
 }
 
 /// The admission plugins of a server. Objects are in the storage version of their kind.

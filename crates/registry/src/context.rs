@@ -33,6 +33,8 @@ pub struct Context {
     pub notes: RequestNotes,
     /// The converted objects of this request.
     pub(crate) elsewhere: Elsewhere,
+    /// True for a request of the server itself.
+    pub(crate) by_server: bool,
 }
 
 impl Context {
@@ -48,6 +50,7 @@ impl Context {
             now: SystemTime::now(),
             notes: RequestNotes::default(),
             elsewhere: Elsewhere::default(),
+            by_server: false,
         }
     }
 
@@ -92,7 +95,7 @@ impl Context {
             uid: uuid::Uuid::new_v4().to_string().into(),
             ..User::new(User::APISERVER, &[User::AUTHENTICATED, User::MASTERS])
         });
-        Self::new(USER.clone(), namespace.into(), false)
+        Self { by_server: true, ..Self::new(USER.clone(), namespace.into(), false) }
     }
 
     /// Adds a text for a `Warning` header.

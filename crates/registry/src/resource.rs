@@ -241,6 +241,7 @@ impl Resource {
                 Operation::Delete | Operation::Connect => OperationOptions::None,
             },
             deadline: context.deadline,
+            by_server: context.by_server,
         }
     }
 }

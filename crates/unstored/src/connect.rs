@@ -44,6 +44,7 @@ impl Caller {
             dry_run: false,
             options: OperationOptions::None,
             deadline: self.deadline,
+            by_server: false,
         };
         let notes = &self.notes;
         admission.mutate(&attributes, &mut options, None, notes).await?;

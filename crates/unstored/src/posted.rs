@@ -115,6 +115,7 @@ impl PostedObject {
             dry_run: context.dry_run,
             options: OperationOptions::Create(context.options.clone()),
             deadline: context.deadline,
+            by_server: false,
         };
         admission.mutate(&attributes, &mut object, None, &context.notes).await?;
         let dry_run = sent_dry_run(&request);

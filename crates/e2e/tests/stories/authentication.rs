@@ -465,6 +465,12 @@ async fn authorities_that_change_are_told_of() {
     // Clients may still use the previous one.
     let both = format!("{}\n{}", first.pem.trim(), second.pem.trim());
     wait_until("others to be told", async || (told().await.trim() == both).then_some(())).await;
+    // Who wants to be rid of the previous one deletes the map. It comes back at once, with what is trusted now.
+    let mut client = server.connect(&Handshake::new(&*trusted)).await;
+    let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let deleted = client.send("DELETE", map, &[("authorization", "Bearer root")], "").await.unwrap();
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+    wait_until("the map to be back", async || (told().await.trim() == second.pem.trim()).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,6 +70,7 @@ mod migration;
 mod namespaces;
 mod nodes;
 mod operator;
+mod outside_world;
 mod overload;
 mod peers;
 mod prometheus;
