@@ -3,7 +3,7 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,16 +17,30 @@ use tokio::task::JoinHandle;
 /// A socket that serves requests. Its file is removed on drop.
 pub(crate) struct AdminSocket {
     path: PathBuf,
+    /// The newest file that this server made. When the directory is moved, the path may lead to another server's.
+    made: Arc<Mutex<FileId>>,
     task: JoinHandle<()>,
 }
+
+/// The device and the number of a file.
+type FileId = (u64, u64);
 
 impl AdminSocket {
     /// Serves the store in this directory, which this process must have locked. If the path is too long for a socket,
     /// the server runs without one.
     pub(crate) fn open(directory: &Path, store: Arc<dyn Store>) -> Option<Self> {
         let path = directory.join(ADMIN_SOCKET);
-        match bind(&path) {
-            Ok(listener) => Some(Self { task: tokio::spawn(offer(store, listener, path.clone())), path }),
+        // A server that was killed leaves its socket.
+        let gone = match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        match gone.and_then(|()| bind(&path)) {
+            Ok((listener, made)) => {
+                let made = Arc::new(Mutex::new(made));
+                let task = tokio::spawn(offer(store, listener, path.clone(), made.clone()));
+                Some(Self { path, made, task })
+            }
             Err(error) => {
                 tracing::warn!(%error, path = %path.display(), "the store is not offered to the operator's program");
                 None
@@ -36,9 +50,15 @@ impl AdminSocket {
 }
 
 /// Serves requests on a socket; after a panic, on a new one.
-async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf) {
+async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf, made: Arc<Mutex<FileId>>) {
     let first = Mutex::new(Some(listener));
-    let bound = || first.lock().take().map_or_else(|| bind(&path), Ok);
+    let again = || {
+        remove(&path, *made.lock())?;
+        let (listener, id) = bind(&path)?;
+        *made.lock() = id;
+        Ok::<_, io::Error>(listener)
+    };
+    let bound = || first.lock().take().map_or_else(again, Ok);
     supervise("admin socket", || async {
         match bound() {
             Ok(listener) => serve(store.clone(), listener).await,
@@ -51,19 +71,29 @@ async fn offer(store: Arc<dyn Store>, listener: UnixListener, path: PathBuf) {
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         self.task.abort();
-        if let Err(error) = fs::remove_file(&self.path) {
+        if let Err(error) = remove(&self.path, *self.made.lock()) {
             tracing::debug!(%error, path = %self.path.display(), "cannot remove the socket");
         }
     }
 }
 
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    // A server that was killed leaves its socket.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// Removes the file that this server made; fails if the path leads to another one.
+fn remove(path: &Path, made: FileId) -> io::Result<()> {
+    match id(path) {
+        Ok(there) if there == made => fs::remove_file(path),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "another server's socket is there")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
+}
+
+fn id(path: &Path) -> io::Result<FileId> {
+    let there = fs::symlink_metadata(path)?;
+    Ok((there.dev(), there.ino()))
+}
+
+fn bind(path: &Path) -> io::Result<(UnixListener, FileId)> {
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    Ok(listener)
+    Ok((listener, id(path)?))
 }

@@ -74,7 +74,7 @@ pub trait Disk: Send + Sync + 'static {
         None
     }
 
-    /// Fails when the files are larger than the disk's own bounds.
+    /// Fails when the files are larger than the disk's own bounds, or not where the next process looks for them.
     fn health(&self) -> Result<(), String> {
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! The files of a store's directory: only the operations that the log needs, so that a test can replace them by a disk
 //! that loses power, or fails, at any single operation.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{AtFlags, Dir, FallocateFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 use crate::lock::DirLock;
 
@@ -16,8 +17,10 @@ pub trait Files: Send + Sync + 'static {
     /// Creates an empty file; fails if the name exists.
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
-    /// Renames a file, and replaces an existing file of the new name.
+    /// Renames a file; fails if the new name exists.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Renames a file, and replaces an existing file of the new name.
+    fn replace(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Returns the names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
@@ -25,7 +28,16 @@ pub trait Files: Send + Sync + 'static {
     fn sync_dir(&self) -> io::Result<()>;
     /// Returns the number of bytes that can still be written, for messages.
     fn free_bytes(&self) -> Option<u64>;
+    /// Fails with [`Displaced`] if the next process would not find these files.
+    fn in_place(&self) -> Result<(), Displaced> {
+        Ok(())
+    }
 }
+
+/// The error of a directory that was moved, removed or replaced while it is in use.
+#[derive(Debug, thiserror::Error)]
+#[error("{} no longer leads to the store, whose directory was moved, removed or covered by a mount", .0.display())]
+pub struct Displaced(PathBuf);
 
 /// One open file. It stays usable after its name has been removed.
 pub trait LogFile: Send + Sync {
@@ -41,13 +53,12 @@ pub trait LogFile: Send + Sync {
     fn size(&self) -> io::Result<u64>;
 }
 
-/// A directory of the operating system.
+/// A directory of the operating system. All files are found through its handle: the path may lead to another directory
+/// one day, with another store.
 pub struct RealFiles {
-    dir: PathBuf,
-    /// Kept open, so that a process without descriptors left can still make names durable.
-    handle: File,
-    /// Dropped last.
-    _lock: DirLock,
+    path: PathBuf,
+    /// Also holds the handle, so that a process without descriptors left can still make names durable.
+    lock: DirLock,
 }
 
 // === impl RealFiles ===
@@ -55,44 +66,85 @@ pub struct RealFiles {
 impl RealFiles {
     /// Uses an existing, locked directory, and removes other users' permissions for it.
     pub(crate) fn new(dir: &Path, lock: DirLock) -> io::Result<Self> {
-        close_to_others(dir)?;
-        Ok(Self { dir: dir.to_owned(), handle: File::open(dir)?, _lock: lock })
+        let path = std::path::absolute(dir)?;
+        close_to_others(lock.dir(), &path)?;
+        Ok(Self { path, lock })
     }
 }
 
 impl Files for RealFiles {
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
-        let path = self.dir.join(name);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(self.lock.dir(), name, flags, Mode::RUSR | Mode::WUSR)?);
         // The umask of the process may have removed permissions that are needed to open the file again.
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(Arc::new(file))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
-        let path = self.dir.join(name);
-        close_to_others(&path)?;
-        Ok(Arc::new(OpenOptions::new().read(true).write(true).open(path)?))
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(self.lock.dir(), name, flags, Mode::empty())?);
+        close_to_others(&file, &self.path.join(name))?;
+        Ok(Arc::new(file))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.dir.join(from), self.dir.join(to))
+        let dir = self.lock.dir();
+        match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+            // Some file systems cannot look and rename in one step. The lock keeps other processes from acting in between.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                match rustix::fs::statat(dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                    Err(Errno::NOENT) => self.replace(from, to),
+                    Err(error) => Err(error.into()),
+                }
+            }
+            renamed => Ok(renamed?),
+        }
+    }
+
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
+        let dir = self.lock.dir();
+        Ok(rustix::fs::renameat(dir, from, dir, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.dir.join(name))
+        Ok(rustix::fs::unlinkat(self.lock.dir(), name, AtFlags::empty())?)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        fs::read_dir(&self.dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+        let mut names = Vec::new();
+        for entry in Dir::read_from(self.lock.dir())? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        self.handle.sync_all()
+        self.lock.dir().sync_all()
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        rustix::fs::fstatvfs(&self.handle).ok().map(|stat| stat.f_bavail * stat.f_frsize)
+        rustix::fs::fstatvfs(self.lock.dir()).ok().map(|stat| stat.f_bavail * stat.f_frsize)
+    }
+
+    fn in_place(&self) -> Result<(), Displaced> {
+        let displaced = || Displaced(self.path.clone());
+        let there = match std::fs::metadata(&self.path) {
+            Ok(there) => there,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(displaced());
+            }
+            // It cannot be found out now.
+            Err(_) => return Ok(()),
+        };
+        match self.lock.dir().metadata() {
+            Ok(ours) if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) => Err(displaced()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -136,12 +188,12 @@ impl LogFile for File {
 }
 
 /// Removes the permissions of other users from a file or directory of the store, and logs that.
-pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
+fn close_to_others(file: &File, path: &Path) -> io::Result<()> {
+    let mode = file.metadata()?.permissions().mode() & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    fs::set_permissions(path, Permissions::from_mode(mode & 0o700)).map_err(|error| {
+    file.set_permissions(Permissions::from_mode(mode & 0o700)).map_err(|error| {
         let path = path.display();
         io::Error::new(
             error.kind(),
@@ -168,12 +220,16 @@ pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut at: u64) -> io
     Ok(())
 }
 
-/// Returns true for an error that may pass by itself: no space, or no descriptors. It does not mean damage.
+/// Returns true for an error that may pass by itself: no space, no descriptors, or a directory that was moved. It does
+/// not mean damage.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     let passing = [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     let raw = error.raw_os_error().map(Errno::from_raw_os_error);
-    raw.is_some_and(|raw| passing.contains(&raw)) || is_full(error)
+    raw.is_some_and(|raw| passing.contains(&raw)) || is_full(error) || is_displaced(error)
+}
+
+fn is_displaced(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Displaced>())
 }
 
 /// Returns true when the file system, or a quota, has no space left.

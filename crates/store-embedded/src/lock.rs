@@ -1,58 +1,102 @@
 //! The lock that lets one process use a data directory.
+//!
+//! The directory itself is locked, since a file in it can be removed. The file `lock` has the pid of the owner for error
+//! messages; it is locked as well, since earlier versions of this program lock nothing else.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::error::OpenError;
 
 /// The lock of a directory in use; the operating system releases it when the process ends, however it ends.
 pub(crate) struct DirLock {
-    _file: File,
+    dir: File,
+    _file: Option<File>,
 }
+
+const NAME: &str = "lock";
 
 // === impl DirLock ===
 
 impl DirLock {
-    /// Locks the directory, which must exist, without writing the pid to it.
+    /// Locks the directory, which must exist, without changing anything in it.
     pub(crate) fn acquire_silently(dir: &Path) -> Result<Self, OpenError> {
-        let path = dir.join("lock");
         let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
-        let file = File::open(&path).map_err(io_error)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned(), pid: holder(&path) }),
-            Err(TryLockError::Error(source)) => Err(io_error(source)),
+        let handle = File::open(dir).map_err(io_error)?;
+        lock_directory(dir, &handle)?;
+        let file = match open_at(&handle, OFlags::RDONLY) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(io_error(error)),
+        };
+        if let Some(file) = &file {
+            lock_file(dir, &handle, file)?;
         }
+        Ok(Self { dir: handle, _file: file })
     }
 
+    /// Creates the directory if it does not exist, and locks it.
     pub(crate) fn acquire(dir: &Path) -> Result<Self, OpenError> {
         let io_error = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
         create_durably(dir).map_err(io_error)?;
-        let path = dir.join("lock");
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path).map_err(io_error)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::Locked { dir: dir.to_owned(), pid: holder(&path) });
-            }
-            Err(TryLockError::Error(source)) => return Err(io_error(source)),
-        }
+        let handle = File::open(dir).map_err(io_error)?;
+        lock_directory(dir, &handle)?;
+        let mut file = open_at(&handle, OFlags::RDWR | OFlags::CREATE).map_err(io_error)?;
+        lock_file(dir, &handle, &file)?;
         // The pid is for error messages only: a full disk must not keep the store from serving reads.
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
             tracing::warn!(dir = %dir.display(), %error, "cannot note the pid in the lock file");
         }
-        Ok(Self { _file: file })
+        Ok(Self { dir: handle, _file: Some(file) })
+    }
+
+    /// Returns the handle of the directory, which leads to it wherever it is moved.
+    pub(crate) fn dir(&self) -> &File {
+        &self.dir
+    }
+}
+
+fn lock_directory(dir: &Path, handle: &File) -> Result<(), OpenError> {
+    use rustix::io::Errno;
+    match handle.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned(), pid: holder(handle) }),
+        Err(TryLockError::Error(source)) => {
+            let unsupported = [Errno::BADF, Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL];
+            let raw = source.raw_os_error().map(Errno::from_raw_os_error);
+            if raw.is_none_or(|raw| !unsupported.contains(&raw)) {
+                return Err(OpenError::Io { dir: dir.to_owned(), source });
+            }
+            // Network file systems lock only files that are open for writing.
+            let dir = dir.display();
+            tracing::warn!(%dir, error = %source, "the file system cannot lock directories: do not remove the file \"lock\"");
+            Ok(())
+        }
+    }
+}
+
+fn lock_file(dir: &Path, handle: &File, file: &File) -> Result<(), OpenError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned(), pid: holder(handle) }),
+        Err(TryLockError::Error(source)) => Err(OpenError::Io { dir: dir.to_owned(), source }),
     }
 }
 
 /// Returns the pid that the holder of the lock has written.
-fn holder(path: &Path) -> Option<u32> {
-    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
+fn holder(dir: &File) -> Option<u32> {
+    let mut text = String::new();
+    open_at(dir, OFlags::RDONLY).ok()?.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn open_at(dir: &File, flags: OFlags) -> io::Result<File> {
+    Ok(rustix::fs::openat(dir, NAME, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 /// Creates a directory and its missing parents durably, so that a power cut does not remove their contents.

@@ -183,6 +183,8 @@ impl Disk for LogDisk {
     }
 
     fn commit(&self, batch: &Batch) -> io::Result<()> {
+        // The next process would not find what is written now.
+        self.inner.files.in_place().map_err(|displaced| io::Error::new(io::ErrorKind::NotFound, displaced))?;
         let delay = self.inner.delay_of(batch.records.iter().map(|(_, record)| record.len() as u64).sum());
         if !delay.is_zero() {
             // Segments are rewritten more slowly than they are written: the delay keeps the disk from filling.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, TxnResponse, prefix_range};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, check};
 use bytes::Bytes;
 use futures::StreamExt;
 use support::model::{Model, list};
@@ -38,6 +38,91 @@ async fn one_store_per_directory() {
     store.close().await;
     drop(open(dir.path()).expect("a closed store has let go"));
     drop(open(dir.path()).expect("a dropped store has let go"));
+}
+
+/// The directory itself is locked, not only a file in it.
+#[tokio::test]
+async fn one_store_per_directory_even_without_the_lock_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = open(dir.path()).expect("the store opens");
+    fs::remove_file(dir.path().join("lock")).expect("the file goes");
+    let refused = open(dir.path()).map(drop).expect_err("two stores use one directory");
+    assert!(matches!(refused, OpenError::Locked { pid: None, .. }), "{refused}");
+    assert!(matches!(check(dir.path(), None), Err(OpenError::Locked { .. })));
+    store.close().await;
+    drop(open(dir.path()).expect("a closed store has let go"));
+}
+
+async fn try_put(store: &dyn Store, key: &str) -> Result<(), StoreError> {
+    let op = Op::Put { value: Bytes::from(vec![b'x'; 900]), lease: None };
+    let txn = Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op };
+    store.txn(txn).await.map(drop)
+}
+
+/// A store whose directory is moved away takes no more writes, and never touches what is at its path then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_moved_directory_is_noticed() {
+    let base = tempfile::tempdir().expect("a directory");
+    let [path, away, aside] = ["store", "away", "aside"].map(|name| base.path().join(name));
+    let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
+    let open = || EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(&path) }).expect("it opens");
+    let (mut counts, keys) = ([0, 0], prefix_range(b"/"));
+    let first = open();
+    while counts[0] < 300 {
+        try_put(&first, &format!("/first/{}", counts[0])).await.expect("a put");
+        counts[0] += 1;
+    }
+    fs::rename(&path, &away).expect("it is moved");
+    let gone = first.readiness().await;
+    assert!(matches!(&gone, Err(StoreError::Io(why)) if why.contains("no longer leads to the store")), "{gone:?}");
+    let second = open();
+    while counts[1] < 300 {
+        try_put(&second, &format!("/second/{}", counts[1])).await.expect("a put");
+        counts[1] += 1;
+        let refused = try_put(&first, "/first/lost").await;
+        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    }
+    assert!(matches!(first.grant_lease(60).await, Err(StoreError::Unavailable(_))));
+    assert_eq!(list(&first, &keys, None).await.expect("reads go on").len(), 300);
+    // The first one goes on when its directory is back.
+    fs::rename(&path, &aside).expect("it is moved");
+    fs::rename(&away, &path).expect("it is moved back");
+    try_put(&first, "/first/again").await.expect("a put");
+    first.readiness().await.expect("it is ready");
+    assert!(matches!(try_put(&second, "/second/lost").await, Err(StoreError::Unavailable(_))));
+    for store in [first, second] {
+        store.close().await;
+    }
+    assert_eq!(list(&open(), &keys, None).await.expect("a list").len(), 301);
+    fs::rename(&path, &away).expect("it is moved");
+    fs::rename(&aside, &path).expect("it is moved");
+    assert_eq!(list(&open(), &keys, None).await.expect("a list").len(), 300);
+    let removed = open();
+    fs::remove_dir_all(&path).expect("it goes");
+    assert!(matches!(try_put(&removed, "/second/lost").await, Err(StoreError::Unavailable(_))));
+}
+
+/// A segment never replaces a file that this process did not make.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_others_are_not_replaced() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
+    let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir.path()) }).expect("it opens");
+    let strange = dir.path().join("log-0000000001-0000000001-0000000000");
+    fs::write(&strange, "somebody's").expect("a file");
+    let mut written = 0;
+    let error = loop {
+        match try_put(&store, &format!("/a/{written}")).await {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::Io(_)), "{error:?}");
+    assert_eq!(fs::read(&strange).expect("a file"), b"somebody's");
+    store.close().await;
+    fs::remove_file(&strange).expect("it goes");
+    let store = open(dir.path()).expect("it opens");
+    assert_eq!(list(&store, &prefix_range(b"/a/"), None).await.expect("a list").len(), written);
 }
 
 #[tokio::test]

@@ -37,7 +37,14 @@ pub fn spawn_compactor(
 }
 
 async fn compact(store: Arc<dyn Store>, interval: Duration, forgotten: Arc<impl Fn(Revision)>) {
-    let mut turn = Turn::default();
+    let mut turn = match Turn::first(&*store).await {
+        Ok(turn) => turn,
+        Err(error) => {
+            // The next turn reads the same, one interval later.
+            tracing::warn!(%error, "cannot read from which revision on to compact the store");
+            Turn::default()
+        }
+    };
     loop {
         tokio::time::sleep(interval).await;
         match turn.take(&*store).await {
@@ -64,13 +71,29 @@ struct Turn {
 // === impl Turn ===
 
 impl Turn {
+    /// Returns the state at the start, so that the first interval ends with a compaction to the revision before it:
+    /// a server that runs for hardly longer than an interval must compact, too.
+    async fn first(store: &dyn Store) -> Result<Self, StoreError> {
+        let (kv, revision) = store.get(Bytes::from_static(KEY), None).await?;
+        Ok(Self { written: kv.map_or(Revision(0), |kv| kv.mod_revision), revision })
+    }
+
     /// Takes one turn: only the server that writes the key first compacts. Returns the compacted revision.
     async fn take(&mut self, store: &dyn Store) -> Result<Option<Revision>, StoreError> {
         let due = self.revision;
         let expect = if self.written == Revision(0) { Expect::Absent } else { Expect::ModRevision(self.written) };
         let value = Bytes::from(due.0.to_string());
         let put = Txn { key: Bytes::from_static(KEY), expect, op: Op::Put { value, lease: None } };
-        match store.txn(put).await? {
+        let answer = match store.txn(put).await {
+            // A compaction is what frees space, so it must not depend on a write. Every server may compact to a revision
+            // that is one interval old.
+            Err(StoreError::NoSpace(_)) => {
+                self.revision = store.current_revision().await?;
+                return Self::compact(store, due).await;
+            }
+            answer => answer?,
+        };
+        match answer {
             TxnResponse::Unmet { current, revision } => {
                 self.written = current.as_ref().map_or(Revision(0), |kv| kv.mod_revision);
                 self.revision = revision;
@@ -81,15 +104,19 @@ impl Turn {
             TxnResponse::Done { revision, .. } => {
                 self.written = revision;
                 self.revision = revision;
-                if due == Revision(0) {
-                    return Ok(None);
-                }
-                match store.compact(due).await {
-                    // Another server may have compacted to it already.
-                    Ok(()) | Err(StoreError::Compacted { .. }) => Ok(Some(due)),
-                    Err(error) => Err(error),
-                }
+                Self::compact(store, due).await
             }
+        }
+    }
+
+    async fn compact(store: &dyn Store, due: Revision) -> Result<Option<Revision>, StoreError> {
+        if due == Revision(0) {
+            return Ok(None);
+        }
+        match store.compact(due).await {
+            // Another server may have compacted to it already.
+            Ok(()) | Err(StoreError::Compacted { .. }) => Ok(Some(due)),
+            Err(error) => Err(error),
         }
     }
 }

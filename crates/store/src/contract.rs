@@ -35,7 +35,8 @@ macro_rules! contract_tests {
                 large_and_odd_values, many_writers_on_one_counter, concurrent_creates_have_one_winner;
             ranges: order_and_bounds, limits, pages_at_one_revision, prefixes;
             compaction: reads_at_revisions, compaction_forgets, compaction_is_refused_where_it_makes_no_sense,
-                compactor_follows_at_a_distance;
+                compactor_follows_at_a_distance,
+                compactor_compacts_after_its_first_interval;
             watches: events_with_previous_values, from_an_older_revision, only_the_range, compacted_history,
                 barrier_covers_what_was_acknowledged, barrier_of_a_watch_from_the_past, order_under_load,
                 a_slow_reader_misses_nothing, from_a_future_revision;

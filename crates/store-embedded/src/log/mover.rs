@@ -167,7 +167,7 @@ impl Job {
         let written = self.write(inner, &spare).and_then(|written| match written {
             Some(written) => match inner.files.rename(&spare.name, &self.cover.name()) {
                 // The rename failed but took effect: a start may find the file now.
-                Err(_) if self.has_name(inner) => Ok(Some(written)),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists && self.has_name(inner) => Ok(Some(written)),
                 renamed => renamed.map(|()| Some(written)),
             },
             None => Ok(None),

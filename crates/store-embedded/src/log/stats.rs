@@ -116,6 +116,7 @@ impl Inner {
     }
 
     pub(crate) fn health(&self) -> Result<(), String> {
+        self.files.in_place().map_err(|displaced| displaced.to_string())?;
         if let Some(why) = self.trouble.lasting() {
             return Err(format!("segments of the store cannot be rewritten: {why}"));
         }

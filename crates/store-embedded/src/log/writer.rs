@@ -22,6 +22,8 @@ use crate::record;
 pub(crate) struct Writer {
     store: StoreId,
     number: u64,
+    /// The segment that this process tried to begin last: an attempt that failed may have left a file of its name.
+    attempted: u64,
     file: Arc<dyn LogFile>,
     /// The position of the next frame, and the checksum of the previous one.
     end: End,
@@ -73,7 +75,7 @@ impl Writer {
             let table = inner.table.read();
             let head = head_of(table.store, 0, crate::recovery::FIRST_REVISION + 1, 0, End::default(), Notes::new());
             drop(table);
-            let segment = begin(inner, &head)?;
+            let segment = begin(inner, &head, 0, false)?;
             inner.table.write().segments.push(segment);
         } else {
             // The process that renamed files may have been killed before that was durable.
@@ -95,6 +97,7 @@ impl Writer {
             Self {
                 store: table.store,
                 number: segment.cover.last,
+                attempted: segment.cover.last,
                 file: segment.file.clone(),
                 end: segment.end,
                 limit: segment.allocated,
@@ -241,7 +244,13 @@ impl Writer {
         let head = head_of(self.store, self.number + 1, self.next_revision, self.sequence, self.end, notes);
         // As soon as the new segment may have its name, its head determines the end of the old one.
         let was_whole = !std::mem::replace(&mut self.broken, true);
-        let segment = begin_with_room(inner, &head, room)?;
+        let again = std::mem::replace(&mut self.attempted, self.number + 1) == self.number + 1;
+        let segment = begin(inner, &head, room, again).inspect_err(|error| {
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                // The file is not of this process, and is never replaced.
+                self.attempted = self.number;
+            }
+        })?;
         self.number += 1;
         self.limit = segment.allocated;
         let old = std::mem::replace(&mut self.file, segment.file.clone());
@@ -320,12 +329,9 @@ fn head_of(store: StoreId, number: u64, next_revision: u64, sequence: u64, befor
     Head { store, cover: Cover::one(number), next_revision, sequence, before, sealed: End::default(), notes }
 }
 
-fn begin(inner: &Inner, head: &Head) -> io::Result<Segment> {
-    begin_with_room(inner, head, 0)
-}
-
-/// Begins a segment durably, with its name. A later attempt uses the same name.
-fn begin_with_room(inner: &Inner, head: &Head, room: u64) -> io::Result<Segment> {
+/// Begins a segment durably, with its name and with room for a frame. Only an attempt to begin it `again` replaces a file
+/// of its name.
+fn begin(inner: &Inner, head: &Head, room: u64, again: bool) -> io::Result<Segment> {
     let spare = inner.spares.take(inner)?;
     let Spare { file, len, .. } = &spare;
     let (file, mut allocated) = (file.clone(), *len);
@@ -344,7 +350,8 @@ fn begin_with_room(inner: &Inner, head: &Head, room: u64) -> io::Result<Segment>
         spare.remove(&*inner.files);
         return Err(error);
     }
-    if let Err(error) = inner.files.rename(&spare.name, &name) {
+    let renamed = if again { inner.files.replace(&spare.name, &name) } else { inner.files.rename(&spare.name, &name) };
+    if let Err(error) = renamed {
         spare.remove(&*inner.files);
         return Err(error);
     }

@@ -7,5 +7,6 @@ pub(crate) mod recording;
 #[path = "../../../testkit/src/seccomp.rs"]
 pub(crate) mod seccomp;
 pub(crate) mod sim_files;
+pub(crate) mod small_disk;
 pub(crate) mod victim;
 pub(crate) mod work;

@@ -7,6 +7,7 @@ RECORD becomes a row of entries, in the order in which the calls were made: a li
 import json
 
 O_CREAT = 0o100
+AT_FDCWD = -100
 # All that change a file or a directory.
 CALLS = [name for name in NUMBERS if name != "pwritev"]
 
@@ -28,16 +29,22 @@ class Recorder:
             if arguments[0] == 1:
                 self.entry({"call": "say", "thread": pid}, self.memory(pid, arguments[1], arguments[2]))
         elif name == "openat":
-            path = self.inside(self.path(pid, arguments[1]))
+            path = self.inside(self.path_at(pid, arguments[0], arguments[1]))
             if path is not None and arguments[2] & O_CREAT and not os.path.exists(os.path.join(self.directory, path)):
                 self.entry({"call": "create", "thread": pid, "name": path})
         elif name.startswith("rename"):
-            at = (0, 1) if name == "rename" else (1, 3)
-            old, new = (self.inside(self.path(pid, arguments[place])) for place in at)
+            if name == "rename":
+                paths = (self.path(pid, arguments[place]) for place in (0, 1))
+            else:
+                paths = (self.path_at(pid, arguments[place], arguments[place + 1]) for place in (0, 2))
+            old, new = (self.inside(path) for path in paths)
             if old is not None and new is not None:
                 self.entry({"call": "rename", "thread": pid, "name": old, "to": new})
         elif name.startswith("unlink"):
-            path = self.inside(self.path(pid, arguments[0 if name == "unlink" else 1]))
+            if name == "unlink":
+                path = self.inside(self.path(pid, arguments[0]))
+            else:
+                path = self.inside(self.path_at(pid, arguments[0], arguments[1]))
             if path is not None:
                 self.entry({"call": "remove", "thread": pid, "name": path})
         else:
@@ -72,6 +79,15 @@ class Recorder:
         """The name of a file in the directory, `None` for another."""
         head, name = os.path.split(path)
         return name if head == self.directory else None
+
+    def path_at(self, pid, directory, address):
+        """A path as the kernel finds it: one that is not absolute begins at a directory that the caller has open."""
+        path = self.path(pid, address)
+        if os.path.isabs(path):
+            return path
+        directory = ctypes.c_int(directory & 0xFFFFFFFF).value
+        base = "/proc/%d/cwd" % pid if directory == AT_FDCWD else "/proc/%d/fd/%d" % (pid, directory)
+        return os.path.join(os.readlink(base), path)
 
     def path(self, pid, address):
         """A text that ends with a zero. It may end just before memory that is not there."""

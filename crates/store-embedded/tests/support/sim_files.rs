@@ -197,6 +197,13 @@ impl Files for SimFiles {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        if self.inner.lock().names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.replace(from, to)
+    }
+
+    fn replace(&self, from: &str, to: &str) -> io::Result<()> {
         self.change_names(|inner| {
             let id = *inner.names.get(from).ok_or(io::ErrorKind::NotFound)?;
             if inner.renames_fail {

@@ -85,6 +85,23 @@ pub async fn compaction_is_refused_where_it_makes_no_sense(store: Arc<dyn Store>
     }
 }
 
+/// A compactor's first turn compacts to the revision at its start, whether or not an earlier process compacted.
+pub async fn compactor_compacts_after_its_first_interval(store: Arc<dyn Store>) {
+    for round in 0..2 {
+        put(&*store, "/h/a", "before").await;
+        let start = put(&*store, "/h/a", "start").await;
+        let (sender, mut compacted) = tokio::sync::mpsc::unbounded_channel();
+        let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), move |revision| {
+            // The receiver takes the first revision only.
+            let _ = sender.send(revision);
+        });
+        let first = tokio::time::timeout(PATIENCE, compacted.recv()).await.expect("it compacts").expect("it runs");
+        assert_eq!(first, start, "round {round}");
+        // A further turn may have followed.
+        assert!(store.compacted_revision().await.expect("a revision") >= start, "round {round}");
+    }
+}
+
 /// The compactor compacts to the revision of the previous turn, and every server's compactor reports it.
 pub async fn compactor_follows_at_a_distance(store: Arc<dyn Store>) {
     let told: [Arc<AtomicU64>; 2] = Default::default();

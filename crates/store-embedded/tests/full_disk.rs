@@ -1,0 +1,85 @@
+//! A real file system that is full.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use binnacle_store::{Expect, Op, Store, StoreError, Txn, spawn_compactor};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
+use bytes::Bytes;
+use support::small_disk;
+
+/// The longest wait for what happens in the background.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open(dir: &Path) -> Arc<EmbeddedStore> {
+    Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir.join("store"))).expect("the store opens"))
+}
+
+async fn put(store: &dyn Store, key: String, len: usize) -> Result<(), StoreError> {
+    let op = Op::Put { value: Bytes::from(vec![b'v'; len]), lease: None };
+    store.txn(Txn { key: key.into(), expect: Expect::Anything, op }).await.map(drop)
+}
+
+async fn delete(store: &dyn Store, key: String) {
+    let txn = Txn { key: key.into(), expect: Expect::Anything, op: Op::Delete };
+    store.txn(txn).await.expect("deletions are taken");
+}
+
+/// Writes until the disk is full, and returns the number of objects.
+async fn fill(store: &dyn Store, prefix: &str, len: usize) -> usize {
+    for n in 0.. {
+        match put(store, format!("{prefix}{n}"), len).await {
+            Ok(()) => {}
+            Err(StoreError::NoSpace(_)) => return n,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    unreachable!("the disk is small")
+}
+
+/// Waits until the store takes objects up to this number, as space is given back in the background, and is ready.
+async fn heal(store: &dyn Store, objects: std::ops::Range<usize>, len: usize, context: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    for n in objects {
+        while let Err(error) = put(store, format!("/a/{n}"), len).await {
+            assert!(matches!(error, StoreError::NoSpace(_)) && Instant::now() < deadline, "{context}: {error}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    while let Err(error) = store.readiness().await {
+        assert!(Instant::now() < deadline, "{context}: {error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Deletions and the compactor's turns make a full disk writable again, in the same process and after a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_compactor_heals_a_full_disk() {
+    let Some(dir) = small_disk::enter("the_compactor_heals_a_full_disk", 96) else { return };
+    const LEN: usize = 900_000;
+    for restarts in [false, true] {
+        let mut store = open(&dir);
+        let compactor = spawn_compactor(store.clone(), Duration::from_millis(50), |_| {});
+        let count = fill(&*store, "/a/", LEN).await;
+        assert!(count > 30, "{count}");
+        assert!(matches!(store.readiness().await, Err(StoreError::NoSpace(_))));
+        let kept = count / 8;
+        for n in kept..count {
+            delete(&*store, format!("/a/{n}")).await;
+        }
+        if restarts {
+            drop(compactor);
+            store.close().await;
+            store = open(&dir);
+        }
+        let _compactor = spawn_compactor(store.clone(), Duration::from_millis(50), |_| {});
+        heal(&*store, kept..count / 2, LEN, &format!("restarts: {restarts}")).await;
+        for n in 0..count / 2 {
+            delete(&*store, format!("/a/{n}")).await;
+        }
+        store.close().await;
+    }
+}
