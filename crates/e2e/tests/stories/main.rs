@@ -76,6 +76,7 @@ mod prometheus;
 mod protobuf_client;
 mod proxies;
 mod python_client;
+mod query_values;
 mod reference_data;
 mod reflector;
 mod resumption;
