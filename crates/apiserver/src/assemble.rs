@@ -61,7 +61,7 @@ use self::named::Named;
 use self::policies::AdmissionPolicies;
 use self::untold::Untold;
 use self::webhooks::AdmissionWebhooks;
-use crate::authentication::{self};
+use crate::authentication::{self, AuthenticationError};
 use crate::authorities;
 use crate::data_dir::{DataDir, default_path};
 use crate::encryption::AtRest;
@@ -130,11 +130,14 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
 
     // Authentication and authorization.
     let proxies = authentication.proxies.clone();
+    let flags = &config.authentication;
+    if let Some(proxies) = &proxies {
+        authentication::keep_apart(flags, &clients, proxies).map_err(AuthenticationError::from)?;
+    }
     let asked_for = std::iter::once(&clients).chain(&proxies).map(|bundle| bundle.authorities.clone()).collect();
     let serving = &config.serving;
     let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
     let resources = Catalog::new(binnacle_builtin::kinds(), features.clone());
-    let flags = &config.authentication;
     let signing = match &external {
         Some(external) => Signing::from(external.clone()),
         None => authentication.signing(&service_account)?,
@@ -222,13 +225,8 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let others = policies::others(&aggregator);
     follow_policies(&access.admission_policies.policies, &resources, &others, &mut followers, &shutdown);
     manifests.follow(&mut followers, &shutdown);
-    if let Some(path) = flags.client_ca_file.clone() {
-        authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
-    }
-    if let (Some(flags), Some(proxies), Some(header)) = (&flags.request_header, &proxies, &access.request_header) {
-        let (file, told) = ((flags.client_ca_file.clone(), proxies), authorities::of_proxies(header.clone()));
-        authorities::follow(&mut followers, &shutdown, file, &resources, told);
-    }
+    let trusted = proxies.as_ref().zip(access.request_header.as_ref());
+    authorities::follow(&mut followers, &shutdown, flags, &clients, trusted, &resources);
     let users = Users {
         serving: tls.certificates().clone(),
         clients: clients.authorities.clone(),

@@ -50,6 +50,7 @@ mod etcd_members;
 mod evictions;
 mod external_signer;
 mod families;
+mod front_proxies;
 mod histories;
 mod identity;
 mod kubectl_apply;
