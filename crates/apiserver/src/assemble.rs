@@ -61,7 +61,7 @@ use self::named::Named;
 use self::policies::AdmissionPolicies;
 use self::untold::Untold;
 use self::webhooks::AdmissionWebhooks;
-use crate::authentication::{self};
+use crate::authentication::{self, AuthenticationError};
 use crate::authorities;
 use crate::data_dir::{DataDir, default_path};
 use crate::encryption::AtRest;
@@ -130,11 +130,14 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
 
     // Authentication and authorization.
     let proxies = authentication.proxies.clone();
+    let flags = &config.authentication;
+    if let Some(proxies) = &proxies {
+        authentication::keep_apart(flags, &clients, proxies).map_err(AuthenticationError::from)?;
+    }
     let asked_for = std::iter::once(&clients).chain(&proxies).map(|bundle| bundle.authorities.clone()).collect();
     let serving = &config.serving;
     let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
     let resources = Catalog::new(binnacle_builtin::kinds(), features.clone());
-    let flags = &config.authentication;
     let signing = match &external {
         Some(external) => Signing::from(external.clone()),
         None => authentication.signing(&service_account)?,
@@ -221,14 +224,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let others = policies::others(&aggregator);
     follow_policies(&access.admission_policies.policies, &resources, &others, &mut followers, &shutdown);
     manifests.follow(&mut followers, &shutdown);
-    if let Some(path) = flags.client_ca_file.clone() {
-        let trust = access.trust.clone();
-        authorities::follow(&mut followers, &shutdown, (path, &clients), move |pem| trust.set_clients(pem));
-    }
-    if let (Some(flags), Some(proxies)) = (&flags.request_header, &proxies) {
-        let (file, trust) = ((flags.client_ca_file.clone(), proxies), access.trust.clone());
-        authorities::follow(&mut followers, &shutdown, file, move |pem| trust.set_proxies(pem));
-    }
+    authorities::follow(&mut followers, &shutdown, flags, (&clients, proxies.as_ref()), &access.trust);
     let users = Users {
         serving: tls.certificates().clone(),
         clients: clients.authorities.clone(),

@@ -22,6 +22,7 @@ use binnacle_server::{Authentication, Metrics};
 use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
 use uuid::Uuid;
 
+use crate::authorities::SharedAuthority;
 use crate::bound_objects::CachedObjects;
 use crate::issuers::MadeIssuers;
 use crate::settings;
@@ -36,6 +37,8 @@ pub(crate) enum AuthenticationError {
     Authorities(#[from] AuthoritiesError),
     #[error(transparent)]
     Keys(#[from] KeyFileError),
+    #[error(transparent)]
+    SharedAuthority(#[from] SharedAuthority),
     #[error("failed to parse service-account-issuer-key-file: {0}")]
     SigningKey(#[source] KeyFileError),
     #[error("cannot use the server's own key for service account tokens: {0}")]
@@ -72,7 +75,7 @@ pub(crate) struct Bundle {
 
 impl Bundle {
     /// Loads a bundle. `what` is its purpose, which messages show with the path.
-    fn load(what: &str, path: &Path) -> Result<Self, AuthoritiesError> {
+    pub(crate) fn load(what: &str, path: &Path) -> Result<Self, AuthoritiesError> {
         let shown = path.display().to_string();
         let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
         Self::new(&format!("{what}::{shown}"), &pem)
@@ -92,6 +95,15 @@ impl Named {
             keys.extend(load_public(path)?);
         }
         let tokens = |webhook| webhook_tokens(webhook, egress.dialer(Network::ControlPlane), audiences(flags));
+        let clients = flags.client_ca_file.as_deref().map(|path| Bundle::load("client-ca-bundle", path)).transpose()?;
+        let proxies = flags
+            .request_header
+            .as_ref()
+            .map(|header| Bundle::load("request-header", &header.client_ca_file))
+            .transpose()?;
+        if let (Some(clients), Some(proxies)) = (&clients, &proxies) {
+            keep_apart(flags, clients, proxies)?;
+        }
         let own_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let uid = Uuid::new_v4().to_string().into();
         let own = User { uid, ..User::new(User::APISERVER, &[User::AUTHENTICATED, User::MASTERS]) };
@@ -99,12 +111,8 @@ impl Named {
             own: TokenFile::of_one(&own_token, own),
             own_token,
             tokens: flags.token_auth_file.as_deref().map(TokenFile::load).transpose()?,
-            clients: flags.client_ca_file.as_deref().map(|path| Bundle::load("client-ca-bundle", path)).transpose()?,
-            proxies: flags
-                .request_header
-                .as_ref()
-                .map(|header| Bundle::load("request-header", &header.client_ca_file))
-                .transpose()?,
+            clients,
+            proxies,
             signing: flags
                 .service_accounts
                 .signing_key_file
@@ -130,6 +138,19 @@ impl Named {
         }
         Ok(Signing::by_key(signing, verifying))
     }
+}
+
+/// Checks that a client's certificate is not that of a proxy, which may name any user, unless proxies are known by name.
+pub(crate) fn keep_apart(
+    flags: &settings::Authentication,
+    clients: &Bundle,
+    proxies: &Bundle,
+) -> Result<(), SharedAuthority> {
+    let named = flags.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty());
+    if named || !clients.authorities.shares_key_with(&proxies.authorities) {
+        return Ok(());
+    }
+    Err(SharedAuthority)
 }
 
 /// Returns the audiences of this API server.

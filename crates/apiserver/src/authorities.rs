@@ -1,25 +1,201 @@
 //! The files with the authorities of clients and proxies: a change takes effect at once, and extension API servers, which
 //! trust the same authorities, are told of it.
 
-use std::path::PathBuf;
+use std::sync::Arc;
 
+use binnacle_authn::{Authorities, AuthoritiesError};
+use binnacle_controlplane::Trust;
 use binnacle_request::Shutdown;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::authentication::Bundle;
-use crate::reload;
+use crate::{reload, settings};
 
-/// Follows the file of a bundle until the server ends. `tell` gets what is trusted after a change.
+/// Clients have certificates of an authority for proxies, so that each of them could name any user in headers.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; --requestheader-allowed-names \
+     must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users"
+)]
+pub(crate) struct SharedAuthority;
+
+/// Why a changed file is not used.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error(transparent)]
+    Authorities(#[from] AuthoritiesError),
+    #[error(transparent)]
+    Shared(#[from] SharedAuthority),
+}
+
+/// The files with the authorities of clients and of proxies. Neither takes effect while both have the same key, unless the
+/// names of proxies are given: extension API servers read from the published authorities whom to trust, too.
+struct Files {
+    sides: Mutex<Sides>,
+    /// True if proxies are known by their names.
+    names_proxies: bool,
+}
+
+struct Sides {
+    clients: Side,
+    proxies: Option<Side>,
+}
+
+/// The authorities of clients or of proxies.
+struct Side {
+    in_force: Arc<Authorities>,
+    /// The contents of the file that are not in force yet, since they have a key of the other side.
+    waiting: Option<(Authorities, Vec<u8>)>,
+    /// Gets what is in force after a change.
+    tell: Box<dyn Fn(String) + Send>,
+}
+
+/// The purpose of the authorities in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Clients,
+    Proxies,
+}
+
+// === impl Files ===
+
+impl Files {
+    fn new(clients: Side, proxies: Option<Side>, names_proxies: bool) -> Self {
+        Self { sides: Mutex::new(Sides { clients, proxies }), names_proxies }
+    }
+
+    /// Takes the new contents of a file. Contents of the other file that waited for these take effect with them.
+    fn change(&self, purpose: Purpose, pem: &[u8]) -> Result<(), Refused> {
+        let mut sides = self.sides.lock();
+        let Sides { clients, proxies } = &mut *sides;
+        match (purpose, &mut *proxies) {
+            (Purpose::Proxies, Some(proxies)) => proxies.read(pem)?,
+            (Purpose::Proxies, None) => {}
+            (Purpose::Clients, _) => clients.read(pem)?,
+        }
+        let shared = proxies.as_ref().is_some_and(|proxies| clients.latest().shares_key_with(proxies.latest()));
+        if shared && !self.names_proxies {
+            return Err(SharedAuthority.into());
+        }
+        clients.apply()?;
+        if let Some(proxies) = proxies {
+            proxies.apply()?;
+        }
+        Ok(())
+    }
+}
+
+// === impl Side ===
+
+impl Side {
+    fn new(in_force: &Arc<Authorities>, tell: impl Fn(String) + Send + 'static) -> Self {
+        Self { in_force: in_force.clone(), waiting: None, tell: Box::new(tell) }
+    }
+
+    fn read(&mut self, pem: &[u8]) -> Result<(), AuthoritiesError> {
+        // What waited is not in the file any more, whatever is there now.
+        self.waiting = None;
+        self.waiting = Some((Authorities::from_pem(self.in_force.path(), pem)?, pem.to_vec()));
+        Ok(())
+    }
+
+    fn latest(&self) -> &Authorities {
+        self.waiting.as_ref().map_or(&*self.in_force, |(waiting, _)| waiting)
+    }
+
+    fn apply(&mut self) -> Result<(), AuthoritiesError> {
+        let Some((_, pem)) = self.waiting.take() else { return Ok(()) };
+        self.in_force.replace(&pem)?;
+        (self.tell)(String::from_utf8_lossy(&pem).into_owned());
+        Ok(())
+    }
+}
+
+/// Follows the files of authorities in flags until the server ends. `trust` gets what is in force.
 pub(crate) fn follow(
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
-    (path, bundle): (PathBuf, &Bundle),
-    tell: impl Fn(String) + Send + Sync + 'static,
+    flags: &settings::Authentication,
+    (clients, proxies): (&Bundle, Option<&Bundle>),
+    trust: &Trust,
 ) {
-    let authorities = bundle.authorities.clone();
-    reload::follow(tasks, path, shutdown, move |pem| {
-        authorities.replace(pem)?;
-        tell(String::from_utf8_lossy(pem).into_owned());
-        Ok::<_, binnacle_authn::AuthoritiesError>(())
-    });
+    let (of_clients, of_proxies) = (trust.clone(), trust.clone());
+    let clients = Side::new(&clients.authorities, move |pem| of_clients.set_clients(pem));
+    let proxies = proxies.map(|bundle| Side::new(&bundle.authorities, move |pem| of_proxies.set_proxies(pem)));
+    let names_proxies = flags.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty());
+    let files = Arc::new(Files::new(clients, proxies, names_proxies));
+    let of_proxies = flags.request_header.as_ref().map(|header| (Purpose::Proxies, header.client_ca_file.clone()));
+    let of_clients = flags.client_ca_file.clone().map(|path| (Purpose::Clients, path));
+    for (purpose, path) in of_clients.into_iter().chain(of_proxies) {
+        let files = files.clone();
+        reload::follow(tasks, path, shutdown, move |pem| files.change(purpose, pem));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+
+    use super::*;
+
+    /// Returns an authority of this key.
+    fn authority(key: &KeyPair) -> String {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.self_signed(key).unwrap().pem()
+    }
+
+    fn authorities(pem: &str) -> Arc<Authorities> {
+        Arc::new(Authorities::from_pem("bundle", pem.as_bytes()).unwrap())
+    }
+
+    fn files(clients: &str, proxies: &str, names_proxies: bool) -> (Files, Arc<Authorities>, Arc<Authorities>) {
+        let (clients, proxies) = (authorities(clients), authorities(proxies));
+        let files = Files::new(Side::new(&clients, drop), Some(Side::new(&proxies, drop)), names_proxies);
+        (files, clients, proxies)
+    }
+
+    #[test]
+    fn the_key_decides() {
+        let keys = [(); 2].map(|()| KeyPair::generate().unwrap());
+        let [a, b] = keys.each_ref().map(authority);
+        // Another certificate of the same authority.
+        let renewed = authority(&keys[0]);
+        assert_ne!(a, renewed);
+        let both = format!("{b}{renewed}");
+        for (one, other, want) in [(&a, &a, true), (&a, &renewed, true), (&a, &b, false), (&a, &both, true)] {
+            assert_eq!(authorities(one).shares_key_with(&authorities(other)), want);
+            assert_eq!(authorities(other).shares_key_with(&authorities(one)), want);
+        }
+    }
+
+    #[test]
+    fn a_change_that_makes_clients_proxies_waits() {
+        let [a, b, c] = [(); 3].map(|()| authority(&KeyPair::generate().unwrap()));
+        let (files, clients, proxies) = files(&a, &b, false);
+        let is = |authorities: &Authorities, pem: &str| {
+            let other = self::authorities(pem);
+            authorities.shares_key_with(&other)
+        };
+        let error = files.change(Purpose::Proxies, a.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("--requestheader-allowed-names must be specified"), "{error}");
+        assert!(is(&clients, &a) && is(&proxies, &b));
+        // Once the other file has changed as well, both take effect.
+        files.change(Purpose::Clients, b.as_bytes()).unwrap();
+        assert!(is(&clients, &b) && is(&proxies, &a));
+        // What does not take effect is not kept when the file is corrected.
+        assert!(files.change(Purpose::Clients, format!("{b}{a}").as_bytes()).is_err());
+        assert!(files.change(Purpose::Clients, b"nothing").is_err());
+        files.change(Purpose::Clients, c.as_bytes()).unwrap();
+        assert!(is(&clients, &c) && !is(&clients, &a));
+    }
+
+    #[test]
+    fn proxies_with_names_may_have_the_authority_of_clients() {
+        let [a, b] = [(); 2].map(|()| authority(&KeyPair::generate().unwrap()));
+        let (files, clients, proxies) = files(&a, &b, true);
+        files.change(Purpose::Clients, b.as_bytes()).unwrap();
+        assert!(clients.shares_key_with(&proxies));
+    }
 }

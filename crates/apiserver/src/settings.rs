@@ -13,9 +13,10 @@ mod serving;
 mod storage;
 mod values;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
-use binnacle_controlplane::EndpointReconciler;
+use binnacle_controlplane::{EndpointReconciler, default_advertise_address};
 use binnacle_features::{Features, Gates};
 use binnacle_meta::go_quote;
 use binnacle_metrics::ExposedOptions;
@@ -105,7 +106,7 @@ impl Settings {
 impl Settings {
     /// Returns validated settings, ready for a start.
     pub fn checked(mut self) -> Result<Self, SettingsError> {
-        self.check_families()?;
+        self.check_families(default_advertise_address)?;
         self.served()?;
         // Anonymous requests are refused if every user may do everything.
         self.authentication.anonymous &= !self.authorization.allows_everything();
@@ -128,23 +129,35 @@ impl Settings {
         Ok(ServedResources::new(&self.api_enablement.enabled, emulation, |gate| generic.gates.enabled(gate))?)
     }
 
+    /// Returns the address at which others reach the server; `None` if it has none. `of_host` returns the host's, by the
+    /// preferred family (true for IPv6).
+    pub(crate) fn public_address(&self, of_host: impl FnOnce(bool) -> Option<IpAddr>) -> Option<IpAddr> {
+        let bound = self.serving.bind_address;
+        // Endpoints cannot be loopback addresses: a server that listens only there advertises the host's address.
+        let listening = Some(bound).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+        self.generic.advertise_address.or(listening).or_else(|| of_host(bound.is_ipv6()))
+    }
+
     /// Checks that the endpoints of the service `kubernetes` are of its family, as it has only one address.
-    fn check_families(&self) -> Result<(), SettingsError> {
-        let (Some(advertised), Some(range)) =
-            (self.generic.advertise_address, self.misc.service_cluster_ip_ranges.first())
+    fn check_families(&self, of_host: impl FnOnce(bool) -> Option<IpAddr>) -> Result<(), SettingsError> {
+        if self.misc.endpoint_reconciler == EndpointReconciler::None {
+            return Ok(());
+        }
+        let (Some(public), Some(range)) = (self.public_address(of_host), self.misc.service_cluster_ip_ranges.first())
         else {
             return Ok(());
         };
-        if self.misc.endpoint_reconciler == EndpointReconciler::None || range.address.is_ipv4() == advertised.is_ipv4()
-        {
+        if range.address.is_ipv4() == public.is_ipv4() {
             return Ok(());
         }
-        Err(SettingsError::Families { range: range.to_string(), advertised: advertised.to_string() })
+        Err(SettingsError::Families { range: range.to_string(), advertised: public.to_string() })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     #[test]
@@ -157,5 +170,40 @@ mod tests {
         assert_eq!(error, Err(want.to_owned()));
         settings.misc.endpoint_reconciler = EndpointReconciler::None;
         assert!(settings.checked().is_ok());
+    }
+
+    #[test]
+    fn the_public_address_has_the_family_of_services() {
+        // The host has both families.
+        let host = |prefers_ipv6: bool| {
+            let own: IpAddr = if prefers_ipv6 {
+                Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into()
+            } else {
+                Ipv4Addr::new(192, 0, 2, 1).into()
+            };
+            Some(own)
+        };
+        for (bound, range, public) in [
+            ("127.0.0.1", "10.0.0.0/24", None),
+            ("127.0.0.1", "fd00::/112", Some("192.0.2.1")),
+            ("0.0.0.0", "fd00::/112", Some("192.0.2.1")),
+            ("::", "fd00::/112", None),
+            ("::1", "10.0.0.0/24", Some("fd00::1")),
+            ("192.0.2.7", "fd00::/112", Some("192.0.2.7")),
+            ("fd00::7", "fd00::/112", None),
+        ] {
+            let mut settings = Settings::ephemeral();
+            settings.serving.bind_address = bound.parse().unwrap();
+            settings.misc.service_cluster_ip_ranges = vec![range.parse().unwrap()];
+            let got = settings.check_families(host).map_err(|error| error.to_string());
+            let want = public.map_or(Ok(()), |public| {
+                Err(format!("service IP family {range:?} must match public address family {public:?}"))
+            });
+            assert_eq!(got, want, "{bound} {range}");
+        }
+        // A host without a network has no address to advertise.
+        let mut settings = Settings::ephemeral();
+        settings.misc.service_cluster_ip_ranges = vec!["fd00::/112".parse().unwrap()];
+        assert!(settings.check_families(|_| None).is_ok());
     }
 }

@@ -47,6 +47,8 @@ struct Current {
     /// For certificates of version 1, which the verifier does not read.
     authorities: Vec<CertificateDer<'static>>,
     names: Arc<[DistinguishedName]>,
+    /// The public keys of the authorities, in DER.
+    keys: Vec<Vec<u8>>,
     /// Unlike an address, never reused after the authorities were replaced.
     id: u64,
 }
@@ -92,6 +94,11 @@ impl Authorities {
         Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(Current::from_pem(path, pem)?) })
     }
 
+    /// Returns the path of the bundle, for messages.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Replaces the trusted authorities. On an error, nothing changes.
     pub fn replace(&self, pem: &[u8]) -> Result<(), AuthoritiesError> {
         self.current.store(Arc::new(Current::from_pem(&self.path, pem)?));
@@ -102,6 +109,12 @@ impl Authorities {
     /// the same one until the authorities are replaced.
     pub fn names(&self) -> Arc<[DistinguishedName]> {
         self.current.load().names.clone()
+    }
+
+    /// Returns true if an authority here has the key of one there, so that certificates of the one are of the other, too.
+    pub fn shares_key_with(&self, other: &Self) -> bool {
+        let (own, other) = (self.current.load(), other.current.load());
+        own.keys.iter().any(|key| other.keys.contains(key))
     }
 
     /// Returns the time until which the certificate of a connection is valid, even if no authority has signed it.
@@ -140,9 +153,11 @@ impl Authorities {
 impl Current {
     fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
         let broken = |error: String| AuthoritiesError::Broken { path: path.to_owned(), error };
-        let (mut authorities, mut kept) = (RootCertStore::empty(), Vec::new());
+        let (mut authorities, mut kept, mut keys) = (RootCertStore::empty(), Vec::new(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate.map_err(|error| broken(error.to_string()))?;
+            let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|error| broken(error.to_string()))?;
+            keys.push(parsed.public_key().raw.to_vec());
             kept.push(certificate.clone());
             authorities.add(certificate).map_err(|error| broken(error.to_string()))?;
         }
@@ -154,7 +169,7 @@ impl Current {
             .build()
             .map_err(|error| broken(error.to_string()))?;
         let names = verifier.root_hint_subjects().into();
-        Ok(Self { verifier, authorities: kept, names, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
+        Ok(Self { verifier, authorities: kept, names, keys, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// Verifies a chain, and returns the leaf's contents and the time until which the chain is valid.

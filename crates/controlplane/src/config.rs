@@ -2,7 +2,7 @@
 
 use binnacle_features::Features;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,11 +156,17 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// Returns the address of the default route's interface, chosen as in Go; `None` if there is no such route.
-pub fn default_advertise_address() -> Option<IpAddr> {
-    // Connecting a datagram socket only looks up the route, and sends nothing. This is a documentation address.
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
-    let own = socket.local_addr().ok()?.ip();
-    (!own.is_unspecified() && !own.is_loopback()).then_some(own)
+/// Returns the address of the default route's interface, chosen as in Go: of the preferred family if there is such a route,
+/// else of the other. `None` if there is no route.
+pub fn default_advertise_address(prefers_ipv6: bool) -> Option<IpAddr> {
+    // Connecting a datagram socket only looks up the route, and sends nothing. The peers are documentation addresses.
+    let own = |any: IpAddr, beyond: IpAddr| {
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect((beyond, 9)).ok()?;
+        let own = socket.local_addr().ok()?.ip();
+        (!own.is_unspecified() && !own.is_loopback()).then_some(own)
+    };
+    let ipv4 = || own(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into());
+    let ipv6 = || own(Ipv6Addr::UNSPECIFIED.into(), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into());
+    if prefers_ipv6 { ipv6().or_else(ipv4) } else { ipv4().or_else(ipv6) }
 }

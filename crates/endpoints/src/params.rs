@@ -22,7 +22,8 @@ pub(crate) struct CollectionParams {
     pub resource_version: String,
     pub allow_bookmarks: bool,
     pub send_initial_events: Option<bool>,
-    pub timeout_seconds: Option<u64>,
+    /// Zero for the default; a negative one ends a watch at once.
+    pub timeout_seconds: Option<i64>,
 }
 
 /// `fieldManager`, `dryRun` and `fieldValidation` of a write.
@@ -74,7 +75,7 @@ pub(crate) fn collection(
 ) -> Result<CollectionParams, Status> {
     let mut params = CollectionParams { watch: force_watch || query.flag("watch"), ..CollectionParams::default() };
     params.allow_bookmarks = query.flag("allowWatchBookmarks");
-    params.timeout_seconds = integer(query, "timeoutSeconds")?.map(|n| n.max(0) as u64);
+    params.timeout_seconds = integer(query, "timeoutSeconds")?;
     let limit = integer(query, "limit")?.unwrap_or(0);
     let label = query.get("labelSelector").unwrap_or("");
     params.list.labels = LabelSelector::parse(label).map_err(|e| Status::bad_request(e.to_string()))?;
@@ -299,8 +300,9 @@ fn invalid(kind: &str, errors: FieldErrors) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &errors)) }
 }
 
-fn dry_run(query: &Query) -> Vec<String> {
-    query.get_all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect()
+/// Returns the values of `dryRun`. An empty value is one, which is invalid; it must not turn a dry run into a write.
+pub fn dry_run(query: &Query) -> Vec<String> {
+    query.get_all("dryRun").map(str::to_owned).collect()
 }
 
 /// Errors: 400 for a read that asks for the object without what is of its cluster, as could be done before 1.18.
@@ -311,8 +313,9 @@ pub(crate) fn no_export(query: &Query) -> Result<(), Status> {
     }
 }
 
+/// Returns an integer parameter. An empty value is invalid, as in kube-apiserver.
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
-    match query.get(name).filter(|v| !v.is_empty()) {
+    match query.get(name) {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|e: ParseIntError| {
             let why = int_error(&e);

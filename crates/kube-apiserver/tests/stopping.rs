@@ -25,7 +25,8 @@ async fn signals_stop_at_once() {
 
 /// Returns the temporary directories that a server has left behind.
 fn left_behind(place: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries = std::fs::read_dir(place).expect("the place can be read");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with("binnacle-")).collect()
 }
 

@@ -1,8 +1,8 @@
 //! Delete and deletecollection: preconditions, graceful deletion, finalizers, propagation policies.
 
-use binnacle_meta::{
-    FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusDetails, StatusReason, Text,
-};
+mod options;
+
+use binnacle_meta::{GroupResource, Status, StatusDetails, StatusReason, Text};
 use binnacle_schema::{Value, value};
 use binnacle_scheme::DeleteGrace;
 use binnacle_scheme::{Deletion, GarbageCollection};
@@ -18,66 +18,8 @@ use crate::resource::Resource;
 use crate::stored::{Stored, store_failure};
 use crate::time;
 
-/// `metav1.DeleteOptions`.
-#[derive(Clone, Debug, Default)]
-pub struct DeleteOptions {
-    pub grace_period_seconds: Option<i64>,
-    pub uid: Option<Text>,
-    pub resource_version: Option<Text>,
-    pub orphan_dependents: Option<bool>,
-    pub propagation_policy: Option<Text>,
-    pub dry_run: Vec<String>,
-    /// True to delete an object that cannot be read (KEP-3926).
-    pub ignore_read_error: bool,
-    /// True if `preconditions` were sent, even empty ones.
-    pub has_preconditions: bool,
-}
-
-pub(crate) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
-
-impl DeleteOptions {
-    pub fn validate(&self) -> Result<(), Status> {
-        const POLICIES: [&str; 4] = ["Foreground", "Background", "Orphan", "nil"];
-        let path = FieldPath::new("propagationPolicy");
-        let mut errors = FieldErrors::new();
-        if let Some(policy) = &self.propagation_policy {
-            if self.orphan_dependents.is_some() {
-                let detail = "orphanDependents and deletionPropagation cannot be both set";
-                errors.push(FieldError::invalid(&path, policy, detail));
-            }
-            if !POLICIES[..3].contains(&policy.as_str()) {
-                errors.push(FieldError::not_supported(&path, policy, &POLICIES));
-            }
-        }
-        binnacle_validation::options::dry_run(&self.dry_run, &mut errors);
-        let others = [
-            ("dryRun", !self.dry_run.is_empty()),
-            ("propagationPolicy", self.propagation_policy.is_some()),
-            ("orphanDependents", self.orphan_dependents.is_some()),
-            ("gracePeriodSeconds", self.grace_period_seconds.is_some()),
-            ("preconditions", self.has_preconditions),
-        ];
-        for (other, _) in others.iter().filter(|(_, given)| *given && self.ignore_read_error) {
-            let detail = format!("cannot be set together with .{other}");
-            errors.push(FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail));
-        }
-        if errors.is_empty() {
-            return Ok(());
-        }
-        Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
-    }
-
-    /// As [`DeleteOptions::validate`], for a collection.
-    pub fn validate_for_collection(&self) -> Result<(), Status> {
-        self.validate()?;
-        if !self.ignore_read_error {
-            return Ok(());
-        }
-        let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
-        let errors = FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail).into();
-        Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
-    }
-}
+pub use options::DeleteOptions;
+pub(crate) use options::IGNORE_READ_ERROR;
 
 /// The outcome of a delete.
 #[derive(Debug)]
@@ -100,7 +42,17 @@ enum Step {
 }
 
 impl Resource {
+    /// Deletes an object, or marks it as being deleted.
+    ///
+    /// # Errors
+    ///
+    /// 403 if the kind forbids it, 404 if there is none, 422 for invalid options, 409 for a precondition, or the verdict
+    /// of admission.
     pub async fn delete(&self, context: &Context, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
+        if let Some(why) = self.collection.kind.strategy.forbids_delete(name) {
+            return Err(Status::forbidden(&self.group_resource(), name, why));
+        }
+        self.warn_of_delete(context, options);
         self.delete_named(context, name, options, name).await
     }
 
@@ -117,8 +69,8 @@ impl Resource {
         let unread = |error| collection.lookup_failure(error);
         let (current, _) = collection.store.get(key.clone(), None).await.map_err(unread)?;
         let mut kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
+        options.validate()?;
         let mut attributes = self.attributes(context, Operation::Delete, name_of_request, "");
-        self.warn_of_delete(context, options);
         let mut options = options.clone();
         let mut marked = false;
         loop {
@@ -333,27 +285,35 @@ impl Resource {
     }
 
     fn check_preconditions(&self, name: &str, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
-        // As in kube-apiserver, with the kind in place of the resource.
-        let about = GroupResource::new(self.description.group.clone(), self.description.kind.clone());
         if let Some(uid) = &options.uid
             && uid != object::uid(object)
         {
-            let why = format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                object::uid(object)
-            );
-            return Err(Status::conflict(&about, name, why));
+            return Err(self.unmet_precondition(name, "UID", uid, object::uid(object)));
         }
         if let Some(version) = &options.resource_version
             && version != object::resource_version(object)
         {
-            let why = format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
-                object::resource_version(object)
-            );
-            return Err(Status::conflict(&about, name, why));
+            return Err(self.unmet_precondition(name, "ResourceVersion", version, object::resource_version(object)));
         }
         Ok(())
+    }
+
+    /// Returns the conflict about `what`, which is `wanted` but is `found`. kube-apiserver's storage of namespaces and
+    /// definitions has its own text; the others name the kind in place of the resource.
+    fn unmet_precondition(&self, name: &str, what: &str, wanted: &str, found: &str) -> Status {
+        if matches!(self.description.deletion, Deletion::Namespace | Deletion::CustomResourceDefinition) {
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+            return Status::conflict(&self.group_resource(), name, why);
+        }
+        let about = GroupResource::new(self.description.group.clone(), self.description.kind.clone());
+        let hint = match what {
+            "UID" => "deleted and then recreated",
+            _ => "modified",
+        };
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have been {hint}"
+        );
+        Status::conflict(&about, name, why)
     }
 
     /// Starts graceful deletion: sets the deletion time and grace period, once; later deletes can only shorten it.
@@ -408,7 +368,8 @@ impl Resource {
         let (orphan, foreground) = if default == GarbageCollection::Unsupported {
             (false, false)
         } else if let Some(orphan) = options.orphan_dependents {
-            (orphan, false)
+            // Only for namespaces does kube-apiserver read this as foreground deletion.
+            (orphan, !orphan && self.description.deletion == Deletion::Namespace)
         } else {
             match options.propagation_policy.as_deref() {
                 Some("Orphan") => (true, false),

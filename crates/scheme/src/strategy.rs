@@ -181,6 +181,13 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Returns the reason why the object of this name cannot be deleted, if it cannot. Deletes of a whole collection are
+    /// not subject to it, as in kube-apiserver.
+    fn forbids_delete(&self, name: &str) -> Option<&'static str> {
+        let _ = name;
+        None
+    }
+
     /// Validates `metadata.name` (or `generateName` if `prefix`), and returns error messages. By default a DNS-1123
     /// subdomain is required.
     fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use binnacle_endpoints::{
     Expected, UnstoredCall, WriteKind, decode_body, field_manager, input_encoding, note_request_object, read_body,
-    respond_status, respond_unstored, write_params,
+    respond_status, respond_unstored, sent_dry_run, write_params,
 };
 use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_registry::{Context, RequestNotes, ensure_namespace, object};
-use binnacle_request::{Request, Response};
+use binnacle_request::Response;
 use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
 
 /// The kind of a path's objects.
@@ -118,7 +118,7 @@ impl PostedObject {
             by_server: false,
         };
         admission.mutate(&attributes, &mut object, None, &context.notes).await?;
-        let dry_run = sent_dry_run(&request);
+        let dry_run = sent_dry_run(&request.query);
         Ok(Self { context, object, message, attributes, output, dry_run })
     }
 
@@ -142,10 +142,6 @@ impl PostedObject {
     pub(crate) fn carried_out(&self) -> Response {
         respond_status(self.output, 201, &Status::carried_out())
     }
-}
-
-fn sent_dry_run(request: &Request) -> Vec<String> {
-    request.query.get_all("dryRun").filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
 
 /// Returns the apiVersion of a body, if it can be read without the schema.

@@ -149,14 +149,7 @@ fn hooks(
 }
 
 fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
-    // Endpoints cannot be loopback addresses: a server that listens only there advertises the machine's own address.
-    let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
-    let advertised = config
-        .generic
-        .advertise_address
-        .or(listening)
-        .or_else(default_advertise_address)
-        .map(|ip| SocketAddr::new(ip, address.port()));
+    let advertised = config.public_address(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
     let ranges = &config.misc.service_cluster_ip_ranges;
     let ports = &config.misc.service_node_port_range;
     binnacle_controlplane::Config {

@@ -6,13 +6,16 @@ use binnacle_audit::Policy;
 use binnacle_metrics::Registry;
 
 use super::{Named, StartFailure, load_egress, load_plugin_options, manifests};
+use crate::authentication::{AuthenticationError, Bundle, keep_apart};
+use crate::data_dir::default_path;
 use crate::settings::Settings;
 
 /// Reads all files as a start does. Opens no connections, and leaves nothing behind.
 pub(crate) fn check_files(settings: &Settings) -> Result<(), StartFailure> {
     // These metrics are never shown.
     let metrics = Registry::new();
-    Named::load(settings, &load_egress(settings, &metrics)?)?;
+    let named = Named::load(settings, &load_egress(settings, &metrics)?)?;
+    check_own_authority(settings, &named)?;
     let features = Arc::new(settings.features());
     let plugins = load_plugin_options(settings, &features)?;
     manifests::check(&plugins.manifests, &features)?;
@@ -22,5 +25,19 @@ pub(crate) fn check_files(settings: &Settings) -> Result<(), StartFailure> {
     if let Some(path) = &settings.storage.encryption_file {
         binnacle_encryption::check(path, settings.storage.encryption_reload)?;
     }
+    Ok(())
+}
+
+/// Checks that proxies do not have the authority that the server made for clients, if it has made one already.
+fn check_own_authority(settings: &Settings, named: &Named) -> Result<(), StartFailure> {
+    let default = || if settings.storage.ephemeral { None } else { default_path() };
+    let directory = settings.storage.data_dir.clone().or_else(default);
+    let bundle = directory.map(|directory| directory.join("pki/ca-bundle.crt")).filter(|path| path.exists());
+    let (None, Some(path), Some(proxies)) = (&named.authentication.clients, bundle, &named.authentication.proxies)
+    else {
+        return Ok(());
+    };
+    let own = Bundle::load("client-ca-bundle", &path).map_err(AuthenticationError::from)?;
+    keep_apart(&settings.authentication, &own, proxies).map_err(AuthenticationError::from)?;
     Ok(())
 }

@@ -70,6 +70,79 @@ async fn a_budget_is_never_overdrawn() {
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), PODS - ALLOWED);
 }
 
+/// The options of the deletion are validated as those of a DELETE, and an eviction that fails for them has no effect: the
+/// budget is not used and the pod has no condition (kube-apiserver uses the budget and writes the condition).
+#[tokio::test]
+async fn options_are_validated() {
+    let server = Server::start(&["--ephemeral", "--disable-admission-plugins=ServiceAccount"]);
+    let client = server.kube().await;
+    crate::namespace(&client, "race").await;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "race");
+    ready_pod(&pods, "guarded").await;
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(client.clone(), "race");
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "budget"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "race"}}}
+    });
+    budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    allow(&budgets, 1, 2).await;
+    let before = pods.get("guarded").await.unwrap();
+
+    let invalid = |why: &str| (422, format!("DeleteOptions.meta.k8s.io \"\" is invalid: {why}"));
+    let policies = r#"supported values: "Foreground", "Background", "Orphan", "nil""#;
+    for (options, want) in [
+        (
+            json!({"propagationPolicy": "Sideways"}),
+            invalid(&format!("propagationPolicy: Unsupported value: \"Sideways\": {policies}")),
+        ),
+        (json!({"propagationPolicy": ""}), invalid(&format!("propagationPolicy: Unsupported value: \"\": {policies}"))),
+        (
+            json!({"propagationPolicy": "Orphan", "orphanDependents": true}),
+            invalid(
+                r#"propagationPolicy: Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set"#,
+            ),
+        ),
+        (json!({"dryRun": ["Some"]}), invalid(r#"dryRun: Unsupported value: ["Some"]: supported values: "All""#)),
+        (json!({"dryRun": [""]}), invalid(r#"dryRun: Unsupported value: [""]: supported values: "All""#)),
+        (
+            json!({"dryRun": ["All", "x"]}),
+            invalid(r#"dryRun: Unsupported value: ["All","x"]: supported values: "All""#),
+        ),
+        // A precondition fails first.
+        (
+            json!({"propagationPolicy": "Sideways", "preconditions": {"uid": "other"}}),
+            (
+                409,
+                format!(
+                    "Operation cannot be fulfilled on Pod \"guarded\": the UID in the precondition (other) does not match the UID in record ({}). The object might have been deleted and then recreated",
+                    before.metadata.uid.clone().unwrap()
+                ),
+            ),
+        ),
+    ] {
+        let (code, status) = evict_with(&server, "guarded", &options).await;
+        assert_eq!((code, status["message"].as_str().unwrap().to_owned()), want, "{options}");
+    }
+    let (code, _) = evict_with(&server, "missing", &json!({"propagationPolicy": "Sideways"})).await;
+    assert_eq!(code, 404);
+    assert_eq!(pods.get("guarded").await.unwrap(), before);
+    let status = budgets.get_status("budget").await.unwrap().status.unwrap();
+    assert_eq!(status.disruptions_allowed, Some(1));
+    let (code, status) = evict_with(&server, "guarded", &json!({"propagationPolicy": "Background"})).await;
+    assert_eq!(code, 201, "{status}");
+}
+
+/// Returns code and Status of an eviction with options.
+async fn evict_with(server: &Server, pod: &str, options: &serde_json::Value) -> (u16, serde_json::Value) {
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}, "deleteOptions": options
+    });
+    let path = format!("/api/v1/namespaces/race/pods/{pod}/eviction");
+    let headers = [("content-type", "application/json")];
+    let answer = server.client().await.send("POST", &path, &headers, eviction.to_string()).await.unwrap();
+    (answer.status, serde_json::from_str(&answer.body).unwrap())
+}
+
 /// Returns code, `Retry-After` and Status of an eviction.
 async fn evict(server: &Server, pod: &str) -> (u16, String, serde_json::Value) {
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}).to_string();

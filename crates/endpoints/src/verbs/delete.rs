@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::{GroupVersion, Status, Text, go_quote};
+use binnacle_meta::{GroupVersion, Status, go_quote};
 use binnacle_registry::admission::WriteOptions;
 use binnacle_registry::{DeleteOptions, Deleted, Match};
 use binnacle_schema::{Value, decode, json, proto, yaml};
@@ -89,7 +89,7 @@ async fn options(call: &mut Call) -> Result<DeleteOptions, Status> {
         members.insert("kind", "DeleteOptions");
         members.insert("apiVersion", "meta.k8s.io/__internal");
         audit::note_request_object(&call.request.record, &value);
-        from_value(&value)
+        DeleteOptions::from_object(&value)
     };
     options.ignore_read_error &= call.resource.collection.unsafe_deletion;
     Ok(options)
@@ -164,18 +164,4 @@ fn check_type(api_version: &str, kind: &str, body: &[u8]) -> Result<(), Status> 
             go_quote(given)
         ),
     }))
-}
-
-fn from_value(value: &Value) -> DeleteOptions {
-    let text = |path: &[&str]| value.at(path).and_then(Value::as_str).map(Text::from);
-    DeleteOptions {
-        grace_period_seconds: value.int_at(&["gracePeriodSeconds"]),
-        uid: text(&["preconditions", "uid"]),
-        resource_version: text(&["preconditions", "resourceVersion"]),
-        orphan_dependents: value.at(&["orphanDependents"]).and_then(Value::as_bool),
-        propagation_policy: text(&["propagationPolicy"]),
-        dry_run: value.list_at(&["dryRun"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        ignore_read_error: value.bool_at(&["ignoreStoreReadErrorWithClusterBreakingPotential"]),
-        has_preconditions: value.at(&["preconditions"]).is_some_and(|given| !given.is_null()),
-    }
 }

@@ -12,7 +12,7 @@ use super::patched::{Expected, Patch};
 use super::{Answer, Call, check_name};
 use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
-use crate::patch_type::{APPLY_CBOR, ApplyFormat, PatchType};
+use crate::patch_type::{ApplyFormat, PatchType};
 use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
@@ -59,23 +59,15 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     respond::object(&resource, output, include, code, updated.stored.object)
 }
 
-/// The patch types of custom resources: their lists have no merge strategy.
-const CUSTOM_PATCHES: [&str; 4] =
-    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml", APPLY_CBOR];
-
 /// Returns the type of a patch's body.
 ///
-/// Errors: 415, for custom resources with the handler's message: they have no router.
+/// # Errors
+///
+/// 415, for custom resources with the handler's message: they have no router.
 pub(crate) fn patch_type(call: &Call) -> Result<PatchType, Status> {
-    let with_cbor = call.encodings.has_cbor();
-    let kind = PatchType::of(call.request.header("content-type"))
-        .filter(|kind| with_cbor || *kind != PatchType::Apply(ApplyFormat::Cbor));
-    match call.resource.collection.kind.custom {
-        Some(_) => kind
-            .filter(|kind| *kind != PatchType::Strategic)
-            .ok_or_else(|| Status::unsupported_media_type(&CUSTOM_PATCHES[..if with_cbor { 4 } else { 3 }])),
-        None => kind.ok_or_else(Status::router_unsupported_media_type),
-    }
+    let is_custom = call.resource.collection.kind.custom.is_some();
+    let content_type = call.request.header("content-type").unwrap_or_default();
+    PatchType::of(content_type, is_custom, call.encodings.has_cbor())
 }
 
 /// The patched object and its request.

@@ -19,6 +19,9 @@ use crate::watch_stream::{self, Stream};
 /// clients do not all reconnect at once.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
+/// The longest duration that a client can request, so that the time of its end exists.
+const MAX_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
     let resource = Arc::clone(&call.resource);
     if !resource.description.verbs.contains(Verb::Watch) {
@@ -30,8 +33,8 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
     let watcher = resource.watch(&context, &params.list, from).await?;
     let output = call.output(true)?;
     let include = call.include(output)?;
-    let timeout = match params.timeout_seconds.filter(|s| *s > 0) {
-        Some(seconds) => Duration::from_secs(seconds),
+    let timeout = match params.timeout_seconds.filter(|seconds| *seconds != 0) {
+        Some(seconds) => Duration::from_secs(seconds.max(0).unsigned_abs()).min(MAX_TIMEOUT),
         None => call.watch_timeout + Duration::from_nanos(rand_nanos(call.watch_timeout)),
     };
     let mark_initial = matches!(from, WatchFrom::InitialEvents { .. }) && params.allow_bookmarks;

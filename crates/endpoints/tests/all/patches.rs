@@ -53,6 +53,13 @@ async fn each_type_of_patch() {
             (409, "/reason", json!("Conflict")),
         ),
         ("another name", merge, r#"{"metadata": {"name": "b"}}"#, (400, "/reason", json!("BadRequest"))),
+        (
+            "a space before the parameters",
+            "application/merge-patch+json ;a=b",
+            "{}",
+            (415, "/reason", json!("UnsupportedMediaType")),
+        ),
+        ("another case", "application/Merge-Patch+json", "{}", (415, "/reason", json!("UnsupportedMediaType"))),
         ("no patch at all", "application/json", "{}", (415, "/reason", json!("UnsupportedMediaType"))),
     ] {
         check_patch(&server, about, &path, kind, patch, want).await;

@@ -34,6 +34,8 @@ impl Strategy for Namespace {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        // Admission may have removed the label.
+        label_with_name(object);
         keep_at(object, old, &["spec", "finalizers"]);
         keep(object, old, "status");
     }

@@ -50,6 +50,11 @@ impl Strategy for PriorityClass {
         errors
     }
 
+    fn forbids_delete(&self, name: &str) -> Option<&'static str> {
+        let is_system = SYSTEM.iter().any(|(known, _)| *known == name);
+        is_system.then_some("this is a system priority class and cannot be deleted")
+    }
+
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         if value(object) != value(old) {

@@ -24,8 +24,33 @@ impl FromFlags for ApiEnablement {
     fn read(given: &Given) -> Result<Self, FlagError> {
         let known =
             |group: &str, version: &str| tables::kinds().any(|kind| (kind.group, kind.version) == (group, version));
+        check_flow_control(given)?;
         let enabled = Enabled::parse(&given.all("runtime-config"), known);
         let enabled = enabled.map_err(|error| FlagError::new(error.to_string()))?;
         Ok(Self { enabled })
+    }
+}
+
+/// Rejects priority and fairness without the API that configures it.
+fn check_flow_control(given: &Given) -> Result<(), FlagError> {
+    const DECISIVE: [&str; 3] = ["flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"];
+    if !given.flag("enable-priority-and-fairness")? {
+        return Ok(());
+    }
+    let list = given.list("runtime-config");
+    let set = |key: &str| {
+        let pairs = list.iter().filter_map(|pair| pair.split_once('=')).filter(|(name, _)| name.trim() == key);
+        pairs.last().map(|(_, value)| value.trim().to_owned())
+    };
+    // The most particular one counts.
+    let decided = DECISIVE.into_iter().find_map(|key| {
+        let value = set(key)?;
+        matches!(value.as_str(), "true" | "false").then_some((key, value))
+    });
+    match decided {
+        Some((key, value)) if value == "false" => Err(FlagError::new(format!(
+            "--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"
+        ))),
+        _ => Ok(()),
     }
 }

@@ -9,9 +9,9 @@ use binnacle_jwt::Algorithm;
 use binnacle_meta::go_quote;
 use binnacle_validation::url::Url;
 
-use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, ValueKind};
+use super::{FromFlags, generic};
 
 pub(super) const GROUP: Group = Group {
     title: "Authentication",
@@ -260,6 +260,12 @@ impl FromFlags for Issuers {
     fn read(given: &Given) -> Result<Self, FlagError> {
         let any = OIDC_FLAGS.iter().any(|name| given.is_given(name));
         if let Some(file) = given.text("authentication-config") {
+            const GATE: &str = "StructuredAuthenticationConfiguration";
+            if !generic::gates(given)?.enabled(GATE) {
+                return Err(FlagError::new(format!(
+                    "set --feature-gates={GATE}=true to use authentication-config file"
+                )));
+            }
             return match any {
                 true => Err(FlagError::new("authentication-config file and oidc-* flags are mutually exclusive")),
                 false => Ok(Self::File(file.into())),
@@ -315,26 +321,37 @@ impl FromFlags for Oidc {
     }
 }
 
+const UID_GATE: &str = "RemoteRequestHeaderUID";
+
 impl FromFlags for Option<RequestHeader> {
     fn read(given: &Given) -> Result<Self, FlagError> {
         let list = |name: &str| {
-            let list = given.list(name);
+            let list = generic::list(given, name);
             match list.iter().any(|entry| entry.trim().is_empty()) {
                 true => Err(FlagError::new(format!("empty value in {name:?}"))),
-                false => Ok(list),
+                false => Ok(list.into_iter().map(str::to_owned).collect::<Vec<_>>()),
             }
         };
-        let lists = (
-            list("requestheader-username-headers")?,
-            list("requestheader-uid-headers")?,
-            list("requestheader-group-headers")?,
-            list("requestheader-extra-headers-prefix")?,
-        );
+        let username_headers = list("requestheader-username-headers")?;
+        let group_headers = list("requestheader-group-headers")?;
+        let extra_prefixes = list("requestheader-extra-headers-prefix")?;
+        let allowed_names = list("requestheader-allowed-names")?;
+        let uid_headers = generic::list(given, "requestheader-uid-headers");
+        if !generic::gates(given)?.enabled(UID_GATE) && !uid_headers.is_empty() {
+            let why = format!("--requestheader-uid-headers requires the {UID_GATE:?} feature to be enabled");
+            return Err(FlagError::new(why));
+        }
+        let uid_headers = list("requestheader-uid-headers")?;
+        if !uid_headers.is_empty() && !uid_headers.iter().any(|name| name.eq_ignore_ascii_case("X-Remote-Uid")) {
+            return Err(FlagError::new(
+                "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid header - API aggregation \
+                 will not work",
+            ));
+        }
         let Some(file) = given.text("requestheader-client-ca-file") else { return Ok(None) };
-        let (username_headers, uid_headers, group_headers, extra_prefixes) = lists;
         Ok(Some(RequestHeader {
             client_ca_file: file.into(),
-            allowed_names: given.list("requestheader-allowed-names"),
+            allowed_names,
             username_headers,
             uid_headers,
             group_headers,
@@ -370,7 +387,8 @@ impl FromFlags for ServiceAccounts {
             (owned("service-account-key-file"), given.text("service-account-signing-key-file").map(PathBuf::from));
         let signing_endpoint = given.text("service-account-signing-endpoint").map(str::to_owned);
         if let Some(endpoint) = &signing_endpoint {
-            check_signing_endpoint(endpoint, signing_key_file.is_some(), !key_files.is_empty())?;
+            let gated = generic::gates(given)?.enabled("ExternalServiceAccountTokenSigner");
+            check_signing_endpoint(endpoint, signing_key_file.is_some(), !key_files.is_empty(), gated)?;
         }
         if signing_key_file.is_some() && key_files.is_empty() {
             return Err(FlagError::new(
@@ -410,7 +428,12 @@ impl FromFlags for ServiceAccounts {
 }
 
 /// Rejects key files beside a signing endpoint, which provides all keys.
-fn check_signing_endpoint(endpoint: &str, signs_by_file: bool, verifies_by_files: bool) -> Result<(), FlagError> {
+fn check_signing_endpoint(
+    endpoint: &str,
+    signs_by_file: bool,
+    verifies_by_files: bool,
+    gated: bool,
+) -> Result<(), FlagError> {
     if signs_by_file {
         return Err(FlagError::new(
             "service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive and cannot be set \
@@ -422,6 +445,12 @@ fn check_signing_endpoint(endpoint: &str, signs_by_file: bool, verifies_by_files
         wrong.push(
             "can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with \
              `--service-account-signing-endpoint` (They are mutually exclusive)"
+                .to_owned(),
+        );
+    }
+    if !gated {
+        wrong.push(
+            "setting `--service-account-signing-endpoint` requires enabling ExternalServiceAccountTokenSigner feature gate"
                 .to_owned(),
         );
     }

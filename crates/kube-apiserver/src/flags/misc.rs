@@ -9,10 +9,9 @@ use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
 use binnacle_controlplane::{EndpointReconciler, Leadership, ServiceRouting};
 use binnacle_meta::go_quote;
 
-use super::FromFlags;
-use super::kubelet;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, ValueKind};
+use super::{FromFlags, generic, kubelet};
 
 pub(super) const GROUP: Group = Group {
     title: "Misc",
@@ -135,6 +134,7 @@ pub(super) const GROUP: Group = Group {
 
 /// The minimum: the kubernetes service needs an address, and the first and the last one are reserved.
 const MIN_SERVICE_BITS: u8 = 3;
+const MAX_BITMAP_BITS: u8 = 20;
 
 impl FromFlags for Misc {
     fn read(given: &Given) -> Result<Self, FlagError> {
@@ -142,7 +142,7 @@ impl FromFlags for Misc {
         Ok(Self {
             kubernetes_service_node_port: kubernetes_node_port(given, ports)?,
             allow_privileged: given.flag("allow-privileged")?,
-            service_cluster_ip_ranges: service_ranges(given.text("service-cluster-ip-range").unwrap_or_default())?,
+            service_cluster_ip_ranges: service_ranges(given)?,
             service_node_port_range: ports,
             leadership: leadership(given)?,
             serves_logs: given.flag("enable-logs-handler")?,
@@ -228,8 +228,8 @@ fn endpoint_reconciler(given: &Given) -> Result<EndpointReconciler, FlagError> {
     }
 }
 
-fn service_ranges(text: &str) -> Result<Vec<Cidr>, FlagError> {
-    let parts: Vec<&str> = text.split(',').collect();
+fn service_ranges(given: &Given) -> Result<Vec<Cidr>, FlagError> {
+    let parts: Vec<&str> = given.text("service-cluster-ip-range").unwrap_or_default().split(',').collect();
     if parts.len() > 2 {
         return Err(FlagError::new("--service-cluster-ip-range must not contain more than two entries"));
     }
@@ -241,6 +241,15 @@ fn service_ranges(text: &str) -> Result<Vec<Cidr>, FlagError> {
         })?;
         ranges.push(range);
     }
+    for (range, place) in ranges.iter().zip(["primary", "secondary"]) {
+        let bits = range.bits();
+        if bits - range.prefix < MIN_SERVICE_BITS {
+            return Err(FlagError::new(format!(
+                "error determining service IP ranges for {place} service cidr: the service cluster IP range must be at least 8 \
+                 IP addresses"
+            )));
+        }
+    }
     if let [first, second] = ranges.as_slice()
         && first.bits() == second.bits()
     {
@@ -248,12 +257,15 @@ fn service_ranges(text: &str) -> Result<Vec<Cidr>, FlagError> {
             "--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family",
         ));
     }
-    for (range, place) in ranges.iter().zip(["primary", "secondary"]) {
+    // Allocators that keep a bitmap in the store bound its size.
+    let gates = generic::gates(given)?;
+    let bitmaps = !gates.enabled("MultiCIDRServiceAllocator") || !gates.enabled("DisableAllocatorDualWrite");
+    for (range, place) in ranges.iter().zip(["", "[1]"]).filter(|_| bitmaps) {
         let bits = range.bits();
-        if bits - range.prefix < MIN_SERVICE_BITS {
+        if bits - range.prefix > MAX_BITMAP_BITS {
             return Err(FlagError::new(format!(
-                "error determining service IP ranges for {place} service cidr: the service cluster IP range must be at least 8 \
-                 IP addresses"
+                "specified --service-cluster-ip-range{place} is too large; for {bits}-bit addresses, the mask must be >= {}",
+                bits - MAX_BITMAP_BITS
             )));
         }
     }

@@ -8,6 +8,8 @@ use binnacle_registry::{MediaType, Uncached};
 
 use super::*;
 
+mod refusals;
+
 fn run(arguments: &[&str]) -> Result<Command, String> {
     parse(arguments.iter().map(OsString::from)).map_err(|failure| failure.error.to_string())
 }

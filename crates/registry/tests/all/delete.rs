@@ -10,6 +10,8 @@ use crate::support::{Cluster, check, context, dry_run, to_json};
 
 const CONFIG_MAPS: &str = "/v1/configmaps";
 const PODS: &str = "/v1/pods";
+const NAMESPACES: &str = "/v1/namespaces";
+const CLASSES: &str = "scheduling.k8s.io/v1/priorityclasses";
 
 /// The end of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,4 +210,59 @@ fn options_contradict_each_other() {
         let want = want.map(|want| format!("DeleteOptions.meta.k8s.io \"\" is invalid: {want}"));
         assert_eq!(got, want, "{options:?}");
     }
+}
+
+/// The storages of kube-apiserver have rules of their own for some kinds.
+#[tokio::test]
+async fn kinds_have_their_own_rules_of_deletion() {
+    let cluster = Cluster::new();
+    let delete = async |context, path, name, options: &DeleteOptions| {
+        cluster.delete(&context, path, name, options).await.map(|deleted| match deleted {
+            Deleted::Gone(stored) | Deleted::Pending(stored) => stored.object,
+        })
+    };
+    let guarded = Fails(
+        403,
+        r#"priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted"#,
+    );
+    let plain = DeleteOptions::default();
+    check("an absent one", &delete(context(), CLASSES, "system-node-critical", &plain).await, &guarded);
+    let system = "{metadata: {name: system-node-critical}, value: 2000001000}";
+    cluster.create(&context(), CLASSES, system).await.unwrap();
+    check("a stored one", &delete(context(), CLASSES, "system-node-critical", &plain).await, &guarded);
+    check("a dry run", &delete(dry_run(), CLASSES, "system-node-critical", &plain).await, &guarded);
+    check("its object", &cluster.get(CLASSES, "system-node-critical").await, &Has(json!({"value": 2_000_001_000})));
+
+    let (uid, version) = (Some("other".into()), Some("1".into()));
+    for (about, options, want) in [
+        (
+            "another uid",
+            DeleteOptions { uid, ..DeleteOptions::default() },
+            Fails(
+                409,
+                r#"Operation cannot be fulfilled on namespaces "a": Precondition failed: UID in precondition: other, UID in object meta: ????????-????-????-????-????????????"#,
+            ),
+        ),
+        (
+            "another version",
+            DeleteOptions { resource_version: version, ..DeleteOptions::default() },
+            Fails(
+                409,
+                r#"Operation cannot be fulfilled on namespaces "a": Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: *"#,
+            ),
+        ),
+        (
+            "for namespaces alone, dependents that are not orphans are deleted in the foreground",
+            DeleteOptions { orphan_dependents: Some(false), ..DeleteOptions::default() },
+            Has(json!({"metadata": {"finalizers": ["foregroundDeletion"]}, "status": {"phase": "Terminating"}})),
+        ),
+    ] {
+        check_delete(about, NAMESPACES, "metadata: {name: a}", &options, End::Pending, &want).await;
+    }
+    let options = DeleteOptions { propagation_policy: Some("Other".into()), ..DeleteOptions::default() };
+    let unsupported = Fails(
+        422,
+        r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Other": supported values: "Foreground", "Background", "Orphan", "nil""#,
+    );
+    check_delete("options", CONFIG_MAPS, "metadata: {name: a}", &options, End::Pending, &unsupported).await;
 }

@@ -64,25 +64,15 @@ fn options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
         let errors = FieldError::invalid(&path, true, detail).into();
         return Err(Status::invalid(&GroupKind::new(KIND.group, KIND.kind), name, &errors));
     }
-    let text = |path: &[&str]| sent.at(path).and_then(Value::as_str).map(Text::from);
-    let mut dry_run: Vec<String> =
-        sent.list_at(&["dryRun"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    if dry_run.is_empty() {
-        dry_run.clone_from(&posted.dry_run);
-    } else if !posted.dry_run.is_empty() && posted.dry_run != dry_run {
-        let (request, content) = (posted.dry_run.join(" "), dry_run.join(" "));
+    let mut options = DeleteOptions::from_object(sent);
+    if options.dry_run.is_empty() {
+        options.dry_run.clone_from(&posted.dry_run);
+    } else if !posted.dry_run.is_empty() && posted.dry_run != options.dry_run {
+        let (request, content) = (posted.dry_run.join(" "), options.dry_run.join(" "));
         let why = format!("Non-matching dry-run options in request and content: [{request}] and [{content}]");
         return Err(Status::unknown(500, &why));
     }
-    Ok(DeleteOptions {
-        grace_period_seconds: sent.int_at(&["gracePeriodSeconds"]),
-        uid: text(&["preconditions", "uid"]),
-        resource_version: text(&["preconditions", "resourceVersion"]),
-        orphan_dependents: sent.get("orphanDependents").and_then(Value::as_bool),
-        propagation_policy: text(&["propagationPolicy"]),
-        dry_run,
-        ..DeleteOptions::default()
-    })
+    Ok(options)
 }
 
 /// An eviction in progress.
@@ -147,7 +137,9 @@ impl Order {
                 deleted => deleted,
             };
         }
-        budgets::take(budgets, &budget, pod, self.context.dry_run).await?;
+        // An eviction with invalid options fails, so it must not use the budget.
+        let spares_budget = self.context.dry_run || self.options.validate().is_err();
+        budgets::take(budgets, &budget, pod, spares_budget).await?;
         self.delete(name, self.options.clone()).await
     }
 
@@ -158,6 +150,8 @@ impl Order {
             let mut change = |live: Option<&Value>| {
                 let live = live.ok_or_else(|| Status::not_found(&self.pods.group_resource(), name))?;
                 check_preconditions(live, &options)?;
+                // kube-apiserver validates the options only after it has written the condition.
+                options.validate()?;
                 let mut pod = live.clone();
                 let condition: Object = [
                     ("type", "DisruptionTarget"),
