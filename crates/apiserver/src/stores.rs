@@ -23,6 +23,9 @@ use crate::health::StoreCheck;
 use crate::settings::{DiskFailure, Etcd, Host, OnReading, Storage};
 use crate::timed_store::TimedStore;
 
+/// Keys of heartbeats and leader elections of the cluster and of its servers, which go on when the disk is full.
+const HEARTBEATS: [&str; 2] = ["leases/", "masterleases/"];
+
 /// All stores of the server.
 pub(crate) enum Stores {
     Embedded {
@@ -65,6 +68,7 @@ impl Stores {
                 let on_failure = move |why: &str| disk_failed(on_failure, &failed, why);
                 let options = EmbeddedOptions {
                     on_failure: Some(Arc::new(on_failure)),
+                    reserve_prefixes: HEARTBEATS.map(|prefix| format!("{ROOT}{prefix}").into()).to_vec(),
                     on_reading: host.on_reading.as_ref().map(|OnReading(report)| report.clone()),
                     ..EmbeddedOptions::new(&directory)
                 };

@@ -29,6 +29,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// The longest wait for the default objects of the cluster before the start is announced anyway.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The longest wait for the end of a start that a signal interrupts.
+const ABORT_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
 const DISK_FAILED: i32 = 74;
 
@@ -150,11 +153,19 @@ async fn run(settings: Settings) -> Result<(), String> {
     // First of all, so that a signal during the start is not lost.
     let (stop, ended) = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
     tokio::pin!(stop);
-    let server = tokio::select! {
-        started = Server::start(settings) => started.map_err(|error| error.to_string())?,
-        // Nothing has been acknowledged yet.
-        () = &mut stop => return Ok(()),
+    // In a task of its own: reading a large store blocks its thread, and a signal must end the process all the same.
+    let mut start = tokio::spawn(Server::start(settings));
+    let started = tokio::select! {
+        started = &mut start => started,
+        () = &mut stop => {
+            start.abort();
+            // What has been started cleans up, unless it is still reading. The store may be killed at any time.
+            let _ = tokio::time::timeout(ABORT_PATIENCE, start).await;
+            return Ok(());
+        }
     };
+    let started = started.map_err(|error| format!("the start ended unexpectedly: {error}"))?;
+    let server = started.map_err(|error| error.to_string())?;
     let (notify, progress) = (Notify::of_environment(), server.progress());
     let alive = async {
         match &notify {

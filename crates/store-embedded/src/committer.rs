@@ -218,8 +218,8 @@ impl Committer<'_> {
             return Err(StoreError::LeaseNotFound);
         }
         drop(state);
-        if matches!(txn.op, Op::Put { .. }) {
-            self.shared.roomy(self.disk)?;
+        if let Op::Put { value, .. } = &txn.op {
+            self.shared.roomy_for(self.disk, &txn.key, value.len(), draft.bytes)?;
         }
         match txn.op {
             Op::Put { value, lease } => draft.put(txn.key, value, lease.map_or(0, |lease| lease.0), current.clone()),

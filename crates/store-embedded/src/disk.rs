@@ -70,6 +70,11 @@ pub trait Disk: Send + Sync + 'static {
         true
     }
 
+    /// Returns true when even a full disk has this room for writes that must go on, beside what deletions may need.
+    fn has_reserve(&self, _bytes: u64) -> bool {
+        self.has_room()
+    }
+
     fn free_bytes(&self) -> Option<u64> {
         None
     }

@@ -171,6 +171,13 @@ impl LogFile for File {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
+        // A reservation that fails may take all free space before, and other programs would fail meanwhile. A file system
+        // without a size does not say what is free.
+        let system = rustix::fs::fstatvfs(self)?;
+        let missing = len.saturating_sub(self.metadata()?.blocks() * 512);
+        if system.f_blocks > 0 && missing > system.f_bavail * system.f_frsize {
+            return Err(Errno::NOSPC.into());
+        }
         match rustix::fs::fallocate(self, FallocateFlags::empty(), 0, len) {
             // A file system that cannot reserve space cannot run out of it; the file still gets its size.
             Err(rustix::io::Errno::OPNOTSUPP) => File::set_len(self, len),

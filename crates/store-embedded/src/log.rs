@@ -23,6 +23,7 @@ use binnacle_supervise::supervise_blocking;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use self::acknowledged::{HEAD_SPACING, HeadSync};
 use self::background_failure::BackgroundFailure;
 use self::format::{LENGTH, Notes, damaged};
 use self::open::{Found, Tail};
@@ -67,6 +68,7 @@ pub(crate) struct Inner {
     rewriting: Mutex<()>,
     /// Failures of rewriting.
     trouble: BackgroundFailure,
+    head: HeadSync,
     /// A rewritten segment whose rename is not durable yet.
     unsettled: Mutex<Option<mover::Rewritten>>,
     signal: Mutex<Signal>,
@@ -124,6 +126,7 @@ impl LogDisk {
             found: Mutex::new(Some(pending)),
             rewriting: Mutex::default(),
             trouble: BackgroundFailure::with("rewrite a segment"),
+            head: HeadSync::default(),
             unsettled: Mutex::default(),
             signal: Mutex::default(),
             wake: Condvar::new(),
@@ -239,6 +242,12 @@ impl Disk for LogDisk {
         Ok(found.as_ref().and_then(|pending| pending.acknowledged.as_ref()).map_or(0, |(_, known)| known.revision))
     }
 
+    fn has_reserve(&self, bytes: u64) -> bool {
+        // Only of the active segment: without the last spare, no segment could be rewritten to give space back.
+        let room = self.inner.writer.lock().as_ref().map_or(0, Writer::room);
+        room.saturating_sub(bytes) >= self.inner.options.min_segment / 2
+    }
+
     fn has_room(&self) -> bool {
         if !self.inner.options.background && self.inner.counters.full.load(Ordering::Relaxed) {
             self.inner.look_after();
@@ -312,9 +321,11 @@ impl Inner {
     fn patrol(&self) {
         loop {
             self.look_after();
+            self.head.sync();
+            let wait = if self.head.is_newer() { HEAD_SPACING } else { PATROL };
             let mut signal = self.signal.lock();
             if !signal.work && !signal.stop {
-                self.wake.wait_for(&mut signal, PATROL);
+                self.wake.wait_for(&mut signal, wait);
             }
             signal.work = false;
             if signal.stop {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::log::LogOptions;
 use crate::recovery::FIRST_REVISION;
 
@@ -21,6 +23,9 @@ pub struct EmbeddedOptions {
     /// that each start creates): for tools, whose memory must not grow with the store. Such a store stops counting at
     /// one key beyond a read's limit.
     pub lean: bool,
+    /// Prefixes of keys for which small values (16 KiB at most) are accepted on a full disk, as long as the reserve is large
+    /// enough for deletions as well: for heartbeats, without which clients take each other for dead.
+    pub reserve_prefixes: Vec<Bytes>,
     pub watch: WatchOptions,
     /// Called once, with the reason, when the disk failed in a way that does not allow later writes: the process must
     /// end, and the next one must read the disk again.
@@ -55,6 +60,7 @@ impl EmbeddedOptions {
             log: LogOptions::default(),
             first_revision: FIRST_REVISION,
             lean: false,
+            reserve_prefixes: Vec::new(),
             watch: WatchOptions::default(),
             on_failure: None,
             on_reading: None,

@@ -6,13 +6,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Revision, StoreError};
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
 use crate::committer::Command;
 use crate::disk::Disk;
 use crate::index::Index;
 use crate::lease::Leases;
-use crate::options::{OnFailure, WatchOptions};
+use crate::options::{EmbeddedOptions, OnFailure, WatchOptions};
 use crate::queue::Queue;
 use crate::watch::Hub;
 
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     /// The reason why the disk takes no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
+    pub(crate) reserve_prefixes: Vec<Bytes>,
     /// Locked during a compaction: one at a time.
     pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
     /// The time at which the write in progress began.
@@ -45,22 +47,25 @@ pub(crate) struct State {
     pub(crate) closed: bool,
 }
 
+/// The maximum size of a value that is accepted on a full disk.
+const MAX_RESERVED: usize = 16 << 10;
 /// A write that takes this long means that the disk hangs.
 const STUCK: Duration = Duration::from_secs(10);
 
 // === impl Shared ===
 
 impl Shared {
-    pub(crate) fn new(disk: Arc<dyn Disk>, state: State, watch: WatchOptions, on_failure: Option<OnFailure>) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, state: State, options: &EmbeddedOptions) -> Self {
         Self {
             revision: AtomicU64::new(state.revision),
             state: RwLock::new(state),
             queue: Queue::default(),
             failed: OnceLock::new(),
             committing: Mutex::default(),
-            watch,
+            watch: options.watch,
+            reserve_prefixes: options.reserve_prefixes.clone(),
             compaction: Arc::default(),
-            on_failure,
+            on_failure: options.on_failure.clone(),
             refused: AtomicU64::new(0),
             disk: RwLock::new(Some(disk)),
         }
@@ -115,6 +120,21 @@ impl Shared {
             }
         }
         StoreError::Io(detail.clone())
+    }
+
+    /// Fails while there is no space for a value of this key; `pending` bytes are about to be written before it.
+    pub(crate) fn roomy_for(
+        &self,
+        disk: &dyn Disk,
+        key: &[u8],
+        value: usize,
+        pending: usize,
+    ) -> Result<(), StoreError> {
+        self.roomy(disk).or_else(|full| {
+            let reserved = self.reserve_prefixes.iter().any(|prefix| key.starts_with(prefix));
+            let bytes = (pending + key.len() + value) as u64;
+            if reserved && value <= MAX_RESERVED && disk.has_reserve(bytes) { Ok(()) } else { Err(full) }
+        })
     }
 
     /// Fails while there is no space for writes that need it.

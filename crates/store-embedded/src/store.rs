@@ -95,7 +95,7 @@ impl EmbeddedStore {
 
     fn start(disk: Arc<dyn Disk>, index: Index, options: &EmbeddedOptions) -> Result<Self, Unusable> {
         let Recovered { state, leftover } = recovery::load(&*disk, index, options)?;
-        let shared = Arc::new(Shared::new(disk.clone(), state, options.watch, options.on_failure.clone()));
+        let shared = Arc::new(Shared::new(disk.clone(), state, options));
         compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
         let committer = committer::spawn(shared.clone(), disk).map_err(Unusable::Io)?;
         Ok(Self { shared, committer: Mutex::new(Some(committer)) })

@@ -106,6 +106,68 @@ async fn a_full_disk_takes_deletions_and_heals() {
     assert!(files.used() <= 12 * SEGMENT);
 }
 
+/// On a full disk, small values under the reserved prefixes are accepted as long as deletions still have room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heartbeats_go_on_in_the_reserve() {
+    let files = SimFiles::default();
+    let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
+    let reserve_prefixes = vec![Bytes::from_static(b"/leases/")];
+    let options = EmbeddedOptions { log, reserve_prefixes, ..EmbeddedOptions::new("") };
+    let store = EmbeddedStore::open_in(Arc::new(files.clone()), &options).expect("it opens");
+    let mut model = Model::default();
+    files.limit_space(Some(12 * SEGMENT));
+    let mut written = 0;
+    while put(format!("/a/{written}"), 6000).run(&store, &mut model).await.is_ok() {
+        written += 1;
+    }
+    for n in 0..30 {
+        let lease = format!("/leases/{}", n % 3);
+        put(lease, 400).run(&store, &mut model).await.unwrap_or_else(|error| panic!("heartbeat {n}: {error}"));
+    }
+    assert!(store.stats().full);
+    for refused in [put("/a/0".to_owned(), 10), put("/leases/large".to_owned(), 20_000)] {
+        let refused = refused.run(&store, &mut model).await;
+        assert!(matches!(refused, Err(StoreError::NoSpace(_))), "{refused:?}");
+    }
+    // They end before the reserve does, and all deletions have room.
+    let mut heartbeats = 0;
+    while put("/leases/0".to_owned(), 400).run(&store, &mut model).await.is_ok() {
+        heartbeats += 1;
+        assert!(heartbeats < 1000, "they never end");
+    }
+    for n in 0..written {
+        delete(format!("/a/{n}")).run(&store, &mut model).await.expect("deletions are taken");
+    }
+    Work::Compact(model.revision()).run(&store, &mut model).await.expect("a compaction");
+    put("/a/0".to_owned(), 6000).run(&store, &mut model).await.expect("there is room again");
+    model.check(&store, "healed").await;
+}
+
+/// The bound for the end of the log is durable soon after a write, not only when a segment begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_the_log_is_durable_soon() {
+    let files = SimFiles::default();
+    let options = EmbeddedOptions::new("");
+    let store = EmbeddedStore::open_in(Arc::new(files.clone()), &options).expect("it opens");
+    let mut model = Model::default();
+    let head = |files: &SimFiles| {
+        let mut head = Vec::new();
+        files.show("head", |bytes| head = bytes.to_vec());
+        head
+    };
+    for round in 0..2 {
+        for n in 0..3 {
+            put(format!("/a/{n}"), 100).run(&store, &mut model).await.expect("a put");
+        }
+        let written = head(&files);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while head(&files.restarted(Survives::Synced)) != written {
+            assert!(std::time::Instant::now() < deadline, "round {round}: it is never synced");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+}
+
 /// Returns the end of the written bytes of a file.
 fn written(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)

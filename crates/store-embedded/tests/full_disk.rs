@@ -2,11 +2,14 @@
 
 mod support;
 
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn, spawn_compactor};
+use binnacle_store_embedded::files::LogFile;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use support::small_disk;
@@ -53,6 +56,18 @@ async fn heal(store: &dyn Store, objects: std::ops::Range<usize>, len: usize, co
         assert!(Instant::now() < deadline, "{context}: {error}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A reservation that cannot succeed takes nothing meanwhile.
+#[test]
+fn a_reservation_larger_than_the_disk_takes_nothing() {
+    let Some(dir) = small_disk::enter("a_reservation_larger_than_the_disk_takes_nothing", 8) else { return };
+    let file = File::create_new(dir.join("file")).expect("a file");
+    let refused = LogFile::allocate(&file, 64 << 20).expect_err("it is larger than the disk");
+    assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull, "{refused}");
+    assert_eq!(file.metadata().expect("a file").blocks(), 0);
+    LogFile::allocate(&file, 2 << 20).expect("there is room");
+    assert!(file.metadata().expect("a file").blocks() * 512 >= 2 << 20);
 }
 
 /// Deletions and the compactor's turns make a full disk writable again, in the same process and after a restart.

@@ -2,10 +2,14 @@
 //! looks like one that never had it.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::background_failure::BackgroundFailure;
 use super::format::damaged;
 use crate::files::{Files, LogFile, write_all};
 
@@ -19,8 +23,9 @@ pub(crate) struct Acknowledged {
     pub(crate) segment: u64,
 }
 
-/// Two slots that are written in turn, so that a torn write leaves the other one. The file is synced only when a
-/// segment begins: it survives the process, and after a power cut it is at worst older than the log, which is safe.
+/// Two slots that are written in turn, so that a torn write leaves the other one. The file is synced when a segment begins
+/// and once a second in the background: it survives the process, and after a power cut it is at worst older than the log,
+/// which is safe.
 pub(crate) struct AcknowledgedFile {
     file: Arc<dyn LogFile>,
     turn: u64,
@@ -77,6 +82,64 @@ impl AcknowledgedFile {
 
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+}
+
+/// Syncs the file in the background, so that even a disk that loses synced writes does not lose more than the last
+/// second's without a word.
+pub(crate) struct HeadSync {
+    file: OnceLock<Arc<dyn LogFile>>,
+    /// True if the file was written to since it was synced.
+    newer: AtomicBool,
+    last: Mutex<Option<Instant>>,
+    trouble: BackgroundFailure,
+}
+
+/// The minimum time between two syncs.
+pub(crate) const HEAD_SPACING: Duration = Duration::from_millis(500);
+
+// === impl HeadSync ===
+
+impl Default for HeadSync {
+    fn default() -> Self {
+        Self {
+            file: OnceLock::new(),
+            newer: AtomicBool::default(),
+            last: Mutex::default(),
+            trouble: BackgroundFailure::with("make durable how far the log has come"),
+        }
+    }
+}
+
+impl HeadSync {
+    /// Uses this file from now on.
+    pub(crate) fn begin(&self, head: &AcknowledgedFile) {
+        self.file.get_or_init(|| head.file.clone());
+    }
+
+    pub(crate) fn wrote(&self) {
+        self.newer.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_newer(&self) -> bool {
+        self.newer.load(Ordering::Relaxed)
+    }
+
+    /// Syncs the file if it was written to and the last sync is not too recent.
+    pub(crate) fn sync(&self) {
+        let Some(file) = self.file.get() else { return };
+        let mut last = self.last.lock();
+        if last.is_some_and(|last| last.elapsed() < HEAD_SPACING) || !self.newer.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        *last = Some(Instant::now());
+        match file.sync_data() {
+            Ok(()) => self.trouble.over(),
+            Err(error) => {
+                self.newer.store(true, Ordering::Relaxed);
+                self.trouble.happened(&error, NAME);
+            }
+        }
     }
 }
 

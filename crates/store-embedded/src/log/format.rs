@@ -9,15 +9,19 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// The format of the directory. Format 1 was a database of another engine.
 pub(crate) const FORMAT: u32 = 2;
 const MAGIC: [u8; 8] = *b"BINNACLE";
-/// Features that a program must support to read a segment. There are none yet.
-const UNDERSTOOD: u32 = 0;
+/// Features that a program must support to read a segment: the frames in it have derived marks.
+const DERIVED_MARKS: u32 = 1;
+const UNDERSTOOD: u32 = DERIVED_MARKS;
 /// Frames begin at a multiple of this, so that writing them never changes a page of the head.
 pub(crate) const PAGE: usize = 4096;
 const HEAD_FIXED: usize = 116;
 /// Leases are the only notes that can be many: this is room for millions.
 const MAX_HEAD: usize = 256 << 20;
 
-const FRAME_MAGIC: u32 = 0x6D61_7246;
+/// The mark of frames in segments without [`DERIVED_MARKS`].
+const FIXED_MARK: u32 = 0x6D61_7246;
+/// Makes the marks of frames independent of the seeds of their checksums.
+const MARK_SEED: u64 = 0x6B72_614D_656D_6172;
 pub(crate) const FRAME_HEADER: usize = 48;
 pub(crate) const ALIGN: usize = 8;
 /// The length field before each record.
@@ -46,11 +50,33 @@ pub(crate) struct Cover {
     pub(crate) generation: u64,
 }
 
+/// The first bytes of the frames in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// One constant: earlier versions wrote it. A client can store values full of it, each of which may be a frame until
+    /// its checksum is compared.
+    Fixed,
+    /// Derived from the store's ID and the place, so that no data of a client look like frames.
+    Derived,
+    /// Either, in a segment whose head is damaged.
+    Unknown,
+}
+
+/// What frames depend on beside their contents: a frame is valid only in the store, the segment and at the place for
+/// which it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Framing {
+    pub(crate) store: StoreId,
+    pub(crate) cover: Cover,
+    pub(crate) marks: Marks,
+}
+
 /// The head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) store: StoreId,
     pub(crate) cover: Cover,
+    pub(crate) marks: Marks,
     /// The first revision that a record in the segment can have.
     pub(crate) next_revision: u64,
     /// The number of the first frame.
@@ -102,14 +128,51 @@ impl StoreId {
     fn head_seed(self) -> u64 {
         xxh3_64(&self.0)
     }
+}
 
-    /// Returns the checksum seed of a frame: a frame is valid only at the place for which it was written.
-    fn frame_seed(self, cover: Cover, at: u64) -> u64 {
+// === impl Framing ===
+
+impl Framing {
+    /// Returns the framing of a new segment.
+    pub(crate) fn new(store: StoreId, cover: Cover) -> Self {
+        Self { store, cover, marks: Marks::Derived }
+    }
+
+    fn place(self, at: u64) -> [u8; 32] {
+        let Cover { first, last, generation } = self.cover;
         let mut place = [0; 32];
-        for (slot, number) in place.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {
+        for (slot, number) in place.chunks_exact_mut(8).zip([first, last, generation, at]) {
             slot.copy_from_slice(&number.to_le_bytes());
         }
-        xxh3_64_with_seed(&place, self.head_seed())
+        place
+    }
+
+    /// Returns the checksum seed of a frame.
+    fn seed(self, at: u64) -> u64 {
+        xxh3_64_with_seed(&self.place(at), self.store.head_seed())
+    }
+
+    fn derived_mark(self, at: u64) -> u32 {
+        let hash = xxh3_64_with_seed(&self.place(at), self.store.head_seed() ^ MARK_SEED);
+        // Never zero: unused space is full of that.
+        (hash >> 32) as u32 | 1
+    }
+
+    /// Returns the mark of a new frame.
+    fn mark(self, at: u64) -> u32 {
+        match self.marks {
+            Marks::Fixed => FIXED_MARK,
+            Marks::Derived | Marks::Unknown => self.derived_mark(at),
+        }
+    }
+
+    fn is_marked(self, mark: u32, at: u64) -> bool {
+        match self.marks {
+            _ if mark == 0 => false,
+            Marks::Fixed => mark == FIXED_MARK,
+            Marks::Derived => mark == self.derived_mark(at),
+            Marks::Unknown => mark == FIXED_MARK || mark == self.derived_mark(at),
+        }
     }
 }
 
@@ -153,7 +216,7 @@ impl Head {
         out.put_slice(&MAGIC);
         out.put_u32_le(FORMAT);
         // Features that a reader must support, and features that it may ignore.
-        out.put_u32_le(UNDERSTOOD);
+        out.put_u32_le(if self.marks == Marks::Fixed { 0 } else { DERIVED_MARKS });
         out.put_u32_le(0);
         out.put_u32_le(len as u32);
         out.put_slice(&self.store.0);
@@ -206,16 +269,17 @@ impl Head {
         }
         let mut notes = Notes::new();
         read_notes(&bytes[HEAD_FIXED..end], &mut notes).ok_or_else(|| damaged("has unreadable notes"))?;
-        Ok(Self { store, cover, next_revision, sequence, before, sealed, notes })
+        let marks = if must & DERIVED_MARKS == 0 { Marks::Fixed } else { Marks::Derived };
+        Ok(Self { store, cover, marks, next_revision, sequence, before, sealed, notes })
     }
 }
 
 // === impl FrameHeader ===
 
 impl FrameHeader {
-    /// Reads a possible header; the caller still has to compare the checksum.
-    pub(crate) fn read(mut bytes: &[u8]) -> Option<Self> {
-        if bytes.len() < FRAME_HEADER || bytes.get_u32_le() != FRAME_MAGIC {
+    /// Reads a possible header at a place; the caller still has to compare the checksum.
+    pub(crate) fn read(mut bytes: &[u8], framing: Framing, at: u64) -> Option<Self> {
+        if bytes.len() < FRAME_HEADER || !framing.is_marked(bytes.get_u32_le(), at) {
             return None;
         }
         Some(Self {
@@ -235,8 +299,8 @@ impl FrameHeader {
     }
 
     /// Returns true if exactly this frame was written for this place. `frame` is all of it.
-    pub(crate) fn matches(&self, frame: &[u8], store: StoreId, cover: Cover, at: u64) -> bool {
-        checksum(frame, store.frame_seed(cover, at)) == self.checksum
+    pub(crate) fn matches(&self, frame: &[u8], framing: Framing, at: u64) -> bool {
+        checksum(frame, framing.seed(at)) == self.checksum
     }
 }
 
@@ -286,18 +350,18 @@ impl<'a> FrameBuilder<'a> {
     }
 
     /// Completes the frame for its place; returns its checksum.
-    pub(crate) fn seal(self, store: StoreId, cover: Cover, at: u64, sequence: u64, chain: u64) -> u64 {
+    pub(crate) fn seal(self, framing: Framing, at: u64, sequence: u64, chain: u64) -> u64 {
         let body = (self.out.len() - FRAME_HEADER) as u32;
         self.out.resize(self.out.len().next_multiple_of(ALIGN), 0);
         let mut header = &mut self.out[..FRAME_HEADER];
-        header.put_u32_le(FRAME_MAGIC);
+        header.put_u32_le(framing.mark(at));
         header.put_u32_le(body);
         header.put_u64_le(sequence);
         header.put_u64_le(self.revision);
         header.put_u32_le(self.records);
         header.put_u32_le(self.notes);
         header.put_u64_le(chain);
-        let checksum = checksum(self.out, store.frame_seed(cover, at));
+        let checksum = checksum(self.out, framing.seed(at));
         self.out[FRAME_HEADER - 8..FRAME_HEADER].copy_from_slice(&checksum.to_le_bytes());
         checksum
     }
@@ -364,6 +428,7 @@ mod tests {
         Head {
             store: StoreId::fresh(),
             cover: Cover { first: 3, last: 7, generation: 12 },
+            marks: Marks::Derived,
             next_revision: 900,
             sequence: 55,
             before: End { at: 8192, chain: 77 },
@@ -396,31 +461,46 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_believed_only_as_they_are_and_where_they_were_written() {
-        let (store, cover) = (StoreId::fresh(), Cover::one(4));
-        let mut frame = Vec::new();
-        let mut builder = FrameBuilder::new(&mut frame);
-        builder.note(b"a", Some(&Bytes::from_static(b"b")));
-        builder.note(b"c", None);
-        assert_eq!(builder.record(9, b"record"), FRAME_HEADER + 19);
-        builder.record(10, b"");
-        let chain = builder.seal(store, cover, 4096, 3, 99);
-        let header = FrameHeader::read(&frame).expect("a header");
-        assert_eq!((header.checksum, header.chain, header.sequence, header.revision), (chain, 99, 3, 9));
-        assert_eq!(header.frame_len(), frame.len());
-        assert!(header.matches(&frame, store, cover, 4096));
-        let at = FRAME_HEADER + 19 + LENGTH;
-        assert_eq!(record_places(&frame, &header), Some(vec![(at, 6), (at + 10, 0)]));
-        assert!(!header.matches(&frame, store, cover, 4104));
-        assert!(!header.matches(&frame, store, Cover::one(5), 4096));
-        assert!(!header.matches(&frame, StoreId::fresh(), cover, 4096));
-        for at in 0..frame.len() {
-            let mut changed = frame.clone();
-            changed[at] ^= 1;
-            let believed = FrameHeader::read(&changed).is_some_and(|header| {
-                header.frame_len() == changed.len() && header.matches(&changed, store, cover, 4096)
-            });
-            assert!(!believed, "byte {at}");
+    fn frames_are_valid_only_as_they_are_and_where_they_were_written() {
+        for marks in [Marks::Fixed, Marks::Derived] {
+            let framing = Framing { store: StoreId::fresh(), cover: Cover::one(4), marks };
+            let mut frame = Vec::new();
+            let mut builder = FrameBuilder::new(&mut frame);
+            builder.note(b"a", Some(&Bytes::from_static(b"b")));
+            builder.note(b"c", None);
+            assert_eq!(builder.record(9, b"record"), FRAME_HEADER + 19);
+            builder.record(10, b"");
+            let chain = builder.seal(framing, 4096, 3, 99);
+            let valid = |bytes: &[u8], framing, at| {
+                FrameHeader::read(bytes, framing, at)
+                    .is_some_and(|header| header.frame_len() == bytes.len() && header.matches(bytes, framing, at))
+            };
+            let header = FrameHeader::read(&frame, framing, 4096).expect("a header");
+            assert_eq!((header.checksum, header.chain, header.sequence, header.revision), (chain, 99, 3, 9));
+            assert_eq!(header.frame_len(), frame.len());
+            assert!(valid(&frame, framing, 4096));
+            assert!(valid(&frame, Framing { marks: Marks::Unknown, ..framing }, 4096));
+            let at = FRAME_HEADER + 19 + LENGTH;
+            assert_eq!(record_places(&frame, &header), Some(vec![(at, 6), (at + 10, 0)]));
+            assert!(!valid(&frame, framing, 4104));
+            let others = [
+                Framing { cover: Cover::one(5), ..framing },
+                Framing { store: StoreId::fresh(), ..framing },
+                Framing { marks: if marks == Marks::Fixed { Marks::Derived } else { Marks::Fixed }, ..framing },
+            ];
+            for other in others {
+                assert!(!valid(&frame, other, 4096), "{other:?}");
+                // Derived marks differ, so that the checksum need not be compared.
+                assert_eq!(
+                    FrameHeader::read(&frame, other, 4096).is_some(),
+                    other.marks == Marks::Fixed && marks == other.marks
+                );
+            }
+            for at in 0..frame.len() {
+                let mut changed = frame.clone();
+                changed[at] ^= 1;
+                assert!(!valid(&changed, framing, 4096), "byte {at}");
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::format::{Cover, End, FrameBuilder, Head, LENGTH, Notes, PAGE, StoreId, damaged};
+use super::format::{Cover, End, FrameBuilder, Framing, Head, LENGTH, Notes, PAGE, StoreId, damaged};
 use super::segment::{Bits, RecordPosition, Records, Segment};
 use super::spares::Spare;
 use super::table::{Moving, Table};
@@ -185,9 +185,9 @@ impl Job {
     /// Fills a file and makes its contents durable. `None` when the log is being closed.
     fn write(&self, inner: &Inner, spare: &Spare) -> io::Result<Option<(Segment, u64)>> {
         let file = &spare.file;
+        let framing = Framing::new(self.store, self.cover);
         let mut output = Output {
-            store: self.store,
-            cover: self.cover,
+            framing,
             file: file.clone(),
             end: End { at: PAGE as u64, chain: self.before.chain },
             sequence: 0,
@@ -211,6 +211,7 @@ impl Job {
         let head = Head {
             store: self.store,
             cover: self.cover,
+            marks: framing.marks,
             next_revision: self.next_revision,
             sequence: self.sequence,
             before: self.before,
@@ -224,6 +225,7 @@ impl Job {
         let moved = records.usage.total;
         let segment = Segment {
             cover: self.cover,
+            marks: framing.marks,
             next_revision: self.next_revision,
             sequence: self.sequence,
             before: self.before,
@@ -354,8 +356,7 @@ fn runs(places: &[RecordPosition]) -> impl Iterator<Item = &[RecordPosition]> {
 
 /// A file being filled with records of other segments.
 struct Output {
-    store: StoreId,
-    cover: Cover,
+    framing: Framing,
     file: Arc<dyn LogFile>,
     end: End,
     sequence: u64,
@@ -380,7 +381,7 @@ impl Output {
             }
         }
         let len = builder.len() as u64;
-        let chain = builder.seal(self.store, self.cover, self.end.at, self.sequence, self.end.chain);
+        let chain = builder.seal(self.framing, self.end.at, self.sequence, self.end.chain);
         write_all(&*self.file, &self.frame, self.end.at)?;
         self.end = End { at: self.end.at + len, chain };
         self.sequence += 1;
@@ -406,6 +407,9 @@ impl Pace {
         output.file.sync_data()?;
         inner.spares.top_up(inner);
         inner.assess();
+        if inner.options.background {
+            inner.head.sync();
+        }
         // The nearer the files are to their bound, the faster the copying.
         let most = inner.options.max_segment.max(1);
         let hurry = 1 + 16 * most / inner.slack().max(most / 16);

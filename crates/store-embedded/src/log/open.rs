@@ -3,13 +3,14 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::acknowledged::{Acknowledged, AcknowledgedFile};
 use super::format::{
-    ALIGN, BadHead, Cover, End, FRAME_HEADER, FrameHeader, Head, LENGTH, Notes, PAGE, StoreId, damaged, read_notes,
-    record_places,
+    ALIGN, BadHead, Cover, End, FRAME_HEADER, FrameHeader, Framing, Head, LENGTH, Notes, PAGE, StoreId, damaged,
+    read_notes, record_places,
 };
 use super::segment::{Records, Segment};
 use crate::disk::Visit;
@@ -42,6 +43,8 @@ pub(crate) struct Tail {
 }
 
 const READ: usize = 1 << 20;
+/// The interval at which the progress of a search is logged.
+const REPORTS: Duration = Duration::from_secs(5);
 
 /// Reads the log of a directory. `None` if there is none.
 pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
@@ -126,6 +129,7 @@ pub(crate) fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Se
     }
     let segment = Segment {
         cover,
+        marks: head.marks,
         next_revision: head.next_revision,
         sequence: head.sequence,
         before: head.before,
@@ -227,8 +231,7 @@ pub(crate) fn read_segment(
 
 /// A walk through the frames of one segment.
 pub(crate) struct Walk {
-    store: StoreId,
-    cover: Cover,
+    framing: Framing,
     file: Arc<dyn LogFile>,
     pub(crate) at: u64,
     pub(crate) chain: u64,
@@ -261,15 +264,16 @@ enum Rest {
 
 impl Walk {
     pub(crate) fn new(store: StoreId, segment: &Segment, limit: u64) -> Self {
-        let mut walk = Self::over(store, segment.cover, segment.file.clone(), segment.begin, limit);
+        let framing = Framing { store, cover: segment.cover, marks: segment.marks };
+        let mut walk = Self::over(framing, segment.file.clone(), segment.begin, limit);
         walk.chain = segment.before.chain;
         walk.sequence = if segment.cover.generation == 0 { segment.sequence } else { 0 };
         walk
     }
 
-    /// Returns a walk through a file about which nothing is known except its cover.
-    pub(crate) fn over(store: StoreId, cover: Cover, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
-        Self { store, cover, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
+    /// Returns a walk through a file about which nothing else is known.
+    pub(crate) fn over(framing: Framing, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
+        Self { framing, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
     }
 
     pub(crate) fn next(&mut self) -> io::Result<Step> {
@@ -278,7 +282,7 @@ impl Walk {
             return Ok(Step::End);
         }
         let Some((header, bytes)) = self.frame_at(at)? else {
-            return Ok(Step::Broken(format!("{} is damaged at byte {at}", self.cover.name())));
+            return Ok(Step::Broken(format!("{} is damaged at byte {at}", self.framing.cover.name())));
         };
         if header.chain != self.chain || header.sequence != self.sequence {
             return Err(self.damaged("does not follow the one before it"));
@@ -292,9 +296,9 @@ impl Walk {
     /// Returns the frame at a position, if it is complete and was written for it.
     pub(crate) fn frame_at(&mut self, at: u64) -> io::Result<Option<(FrameHeader, Bytes)>> {
         let Some(header) = self.bytes(at, FRAME_HEADER)? else { return Ok(None) };
-        let Some(header) = FrameHeader::read(&header) else { return Ok(None) };
+        let Some(header) = FrameHeader::read(&header, self.framing, at) else { return Ok(None) };
         let Some(bytes) = self.bytes(at, header.frame_len())? else { return Ok(None) };
-        Ok(header.matches(&bytes, self.store, self.cover, at).then_some((header, bytes)))
+        Ok(header.matches(&bytes, self.framing, at).then_some((header, bytes)))
     }
 
     /// Returns bytes of the file, if all of them are before the limit.
@@ -325,29 +329,53 @@ impl Walk {
         })
     }
 
-    /// Finds the next complete frame from a position on. Also returns the end of the non-zero bytes read so far.
+    /// Returns the header at a position, if a frame may begin there.
+    pub(crate) fn header_at(&mut self, at: u64) -> io::Result<Option<FrameHeader>> {
+        Ok(self.bytes(at, FRAME_HEADER)?.and_then(|header| FrameHeader::read(&header, self.framing, at)))
+    }
+
+    /// Finds the next complete frame from a position on. Also returns the end of the non-zero bytes read so far. Where
+    /// marks are derived, only what was written as a frame is compared with its checksum, so that the time is linear.
     pub(crate) fn next_frame(&mut self, mut at: u64) -> io::Result<(Option<u64>, u64)> {
-        let mut end = at;
+        let (begin, mut end) = (at, at);
+        let mut reported = Instant::now();
         while at < self.limit {
             let len = (self.limit - at).min(READ as u64) as usize;
             let Some(chunk) = self.bytes(at, len)? else { break };
             if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
                 end = at + last as u64 + 1;
-                for from in (0..chunk.len()).step_by(ALIGN) {
+                for from in (0..=last).step_by(ALIGN) {
                     let candidate = at + from as u64;
-                    let looks_like_one = FrameHeader::read(&self.bytes(candidate, FRAME_HEADER)?.unwrap_or_default());
-                    if looks_like_one.is_some() && self.frame_at(candidate)?.is_some() {
-                        return Ok((Some(candidate), end));
+                    let marked = match chunk.get(from..from + FRAME_HEADER) {
+                        Some(header) => FrameHeader::read(header, self.framing, candidate),
+                        None => self.header_at(candidate)?,
+                    };
+                    if marked.is_some() {
+                        if self.frame_at(candidate)?.is_some() {
+                            return Ok((Some(candidate), end));
+                        }
+                        self.report(&mut reported, begin, candidate);
                     }
                 }
             }
             at += len as u64;
+            self.report(&mut reported, begin, at);
         }
         Ok((None, end))
     }
 
+    /// Logs how far a long search is.
+    fn report(&self, reported: &mut Instant, begin: u64, at: u64) {
+        if reported.elapsed() >= REPORTS {
+            *reported = Instant::now();
+            let (done, all) = ((at - begin) >> 10, (self.limit - begin) >> 10);
+            let segment = self.framing.cover.name();
+            tracing::info!(%segment, "searching for writes behind one that is not whole: {done} of {all} KiB");
+        }
+    }
+
     pub(crate) fn damaged(&self, what: &str) -> io::Error {
-        damaged(format!("{} is damaged: its frame before byte {} {what}", self.cover.name(), self.at))
+        damaged(format!("{} is damaged: its frame before byte {} {what}", self.framing.cover.name(), self.at))
     }
 }
 

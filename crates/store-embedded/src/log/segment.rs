@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use super::format::{Cover, End};
+use super::format::{Cover, End, Marks};
 use crate::files::LogFile;
 
 pub(crate) struct Segment {
     pub(crate) cover: Cover,
+    pub(crate) marks: Marks,
     pub(crate) next_revision: u64,
     /// The number of its first frame, and the end of the previous segment; a rewritten segment keeps both.
     pub(crate) sequence: u64,

@@ -8,7 +8,8 @@ use bytes::Bytes;
 
 use super::acknowledged::AcknowledgedFile;
 use super::format::{
-    Cover, End, FRAME_HEADER, FrameHeader, Head, LENGTH, Notes, PAGE, StoreId, read_notes, record_places,
+    Cover, End, FRAME_HEADER, FrameHeader, Framing, Head, LENGTH, Marks, Notes, PAGE, StoreId, read_notes,
+    record_places,
 };
 use super::open::{Walk, read_head};
 use crate::files::{Files, LogFile};
@@ -144,7 +145,8 @@ impl Reader {
         let begin = head.map_or(PAGE as u64, |head| head.encode().len() as u64);
         let written = cover.generation == 0;
         let follows = head.map(|head| (if written { head.sequence } else { 0 }, head.before.chain));
-        let walk = Walk::over(store, cover, file, begin, limit);
+        let framing = Framing { store, cover, marks: head.map_or(Marks::Unknown, |head| head.marks) };
+        let walk = Walk::over(framing, file, begin, limit);
         Ok(Self { name: cover.name(), written, walk, limit, end, follows, last: false, acknowledged: None })
     }
 
@@ -219,12 +221,12 @@ impl Reader {
     fn broken(&mut self, mut at: u64, end: u64, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<()> {
         self.follows = None;
         while at < end {
-            let header = self.walk.bytes(at, FRAME_HEADER)?.and_then(|header| FrameHeader::read(&header));
+            let header = self.walk.header_at(at)?;
             let frame = header.map(|header| (header, at + header.frame_len() as u64));
             let frame = frame.filter(|(_, next)| *next <= end);
             let Some((header, next)) = frame else { return self.unreadable(at, end - at, tell) };
             // Another frame must begin at its end, or its length cannot be trusted.
-            let follower = self.walk.bytes(next, FRAME_HEADER)?.and_then(|header| FrameHeader::read(&header));
+            let follower = self.walk.header_at(next)?;
             let goes_on = follower.is_some_and(|follower| follower.sequence == header.sequence.wrapping_add(1));
             if next < end && !goes_on {
                 return self.unreadable(at, end - at, tell);

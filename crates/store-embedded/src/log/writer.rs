@@ -10,7 +10,8 @@ use bytes::Bytes;
 
 use super::acknowledged::{Acknowledged, AcknowledgedFile, UNFINISHED};
 use super::format::{
-    ALIGN, Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Head, LENGTH, Notes, StoreId, each_note, record_places,
+    ALIGN, Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Framing, Head, LENGTH, Marks, Notes, StoreId,
+    each_note, record_places,
 };
 use super::segment::{Records, Segment};
 use super::spares::{PREFIX, Spare};
@@ -22,6 +23,7 @@ use crate::record;
 pub(crate) struct Writer {
     store: StoreId,
     number: u64,
+    marks: Marks,
     /// The segment that this process tried to begin last: an attempt that failed may have left a file of its name.
     attempted: u64,
     file: Arc<dyn LogFile>,
@@ -97,6 +99,7 @@ impl Writer {
             Self {
                 store: table.store,
                 number: segment.cover.last,
+                marks: segment.marks,
                 attempted: segment.cover.last,
                 file: segment.file.clone(),
                 end: segment.end,
@@ -112,6 +115,7 @@ impl Writer {
         if writer.broken {
             tracing::warn!(segment = writer.number, at = writer.end.at, "left out a write that was never finished");
         }
+        inner.head.begin(&writer.head);
         // These frames can be read, but may not be durable; and a failed sync is reported only once. So their bytes are
         // written again, which needs no space, or else all of them in a new segment.
         let unconfirmed = &pending.tail.unconfirmed;
@@ -189,7 +193,8 @@ impl Writer {
             self.roll(inner, len).map_err(Failed::Begin)?;
         }
         let at = self.end.at;
-        let chain = builder.seal(self.store, Cover::one(self.number), at, self.sequence, self.end.chain);
+        let framing = Framing { store: self.store, cover: Cover::one(self.number), marks: self.marks };
+        let chain = builder.seal(framing, at, self.sequence, self.end.chain);
         let started = Instant::now();
         if let Err(error) = write_all(&*self.file, &frame, at).and_then(|()| self.file.sync_data()) {
             // It is not known which part of the frame is on disk, or will be.
@@ -206,7 +211,7 @@ impl Writer {
             self.frame = frame;
         }
         self.publish(inner, at, &places, &batch.meta);
-        self.note_acknowledged();
+        self.note_acknowledged(inner);
         Ok(())
     }
 
@@ -231,11 +236,17 @@ impl Writer {
     }
 
     /// Notes the end of the log. It is only a lower bound, so a failure does no harm.
-    fn note_acknowledged(&mut self) {
+    fn note_acknowledged(&mut self, inner: &Inner) {
         let to = Acknowledged { sequence: self.sequence, revision: self.next_revision - 1, segment: self.number };
         if let Err(error) = self.head.advance(to) {
             tracing::warn!(%error, "cannot note in \"head\" how far the log has come");
         }
+        inner.head.wrote();
+    }
+
+    /// Returns the bytes that can still be written to the segment.
+    pub(crate) fn room(&self) -> u64 {
+        if self.broken { 0 } else { self.limit.saturating_sub(self.end.at) }
     }
 
     /// Begins a segment, which discards the bytes behind the end of the previous one.
@@ -252,6 +263,7 @@ impl Writer {
             }
         })?;
         self.number += 1;
+        self.marks = segment.marks;
         self.limit = segment.allocated;
         let old = std::mem::replace(&mut self.file, segment.file.clone());
         let old_end = std::mem::replace(&mut self.end, segment.end);
@@ -266,7 +278,7 @@ impl Writer {
         }
         table.segments.push(segment);
         drop(table);
-        self.note_acknowledged();
+        self.note_acknowledged(inner);
         if let Err(error) = self.head.sync() {
             tracing::warn!(%error, "cannot make durable which segment is the newest");
         }
@@ -301,7 +313,7 @@ impl Writer {
             self.next_revision = revision + 1;
         }
         self.publish(inner, at, &places, &[]);
-        self.note_acknowledged();
+        self.note_acknowledged(inner);
         Ok(())
     }
 
@@ -326,7 +338,8 @@ fn batch_room(batch: &Batch) -> u64 {
 }
 
 fn head_of(store: StoreId, number: u64, next_revision: u64, sequence: u64, before: End, notes: Notes) -> Head {
-    Head { store, cover: Cover::one(number), next_revision, sequence, before, sealed: End::default(), notes }
+    let Framing { cover, marks, .. } = Framing::new(store, Cover::one(number));
+    Head { store, cover, marks, next_revision, sequence, before, sealed: End::default(), notes }
 }
 
 /// Begins a segment durably, with its name and with room for a frame. Only an attempt to begin it `again` replaces a file
@@ -358,6 +371,7 @@ fn begin(inner: &Inner, head: &Head, room: u64, again: bool) -> io::Result<Segme
     inner.files.sync_dir()?;
     Ok(Segment {
         cover: head.cover,
+        marks: head.marks,
         next_revision: head.next_revision,
         sequence: head.sequence,
         before: head.before,

@@ -25,6 +25,7 @@ struct Inner {
     next_file: u64,
     /// The number of operations so far that change something.
     operations: u64,
+    bytes_read: u64,
     plan: Option<(u64, Fault)>,
     dead: bool,
     /// The maximum bytes of all files.
@@ -102,6 +103,10 @@ impl SimFiles {
         self.inner.lock().operations
     }
 
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.inner.lock().bytes_read
+    }
+
     pub(crate) fn limit_space(&self, space: Option<u64>) {
         self.inner.lock().space = space;
     }
@@ -156,6 +161,12 @@ impl SimFiles {
         let file = inner.files.get_mut(&id).expect("a file");
         change(&mut file.now);
         file.durable = file.now.clone();
+    }
+
+    /// Shows a file as a process reads it.
+    pub(crate) fn show(&self, name: &str, show: impl FnOnce(&[u8])) {
+        let inner = self.inner.lock();
+        show(&inner.files[&inner.names[name]].now);
     }
 
     pub(crate) fn lose(&self, name: &str) {
@@ -261,11 +272,12 @@ impl Handle {
 
 impl LogFile for Handle {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
-        let inner = self.files.inner.lock();
+        let mut inner = self.files.inner.lock();
         inner.alive()?;
         let bytes = inner.files[&self.id].now.get(at as usize..).unwrap_or_default();
         let len = bytes.len().min(buf.len());
         buf[..len].copy_from_slice(&bytes[..len]);
+        inner.bytes_read += len as u64;
         Ok(len)
     }
 
