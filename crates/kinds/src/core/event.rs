@@ -8,7 +8,7 @@ use binnacle_validation::{checks, names};
 
 use crate::equality::equal;
 use crate::tree::member;
-use crate::{MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{Features, MetadataCheck, Strategy, StrategyContext, internal};
 
 const NAME_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
@@ -19,6 +19,11 @@ impl Strategy for Event {
     fn checks_metadata_on_update(&self, situation: &StrategyContext<'_>) -> MetadataCheck {
         // The older version has no rules for metadata.
         if is_lenient(situation) { MetadataCheck::Nothing } else { MetadataCheck::Once }
+    }
+
+    /// The rule of the older versions. [`Event::validate`] has that of `events.k8s.io/v1`.
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
+        names::path_segment(name, prefix)
     }
 
     fn reports_metadata(&self) -> bool {
@@ -36,8 +41,7 @@ impl Strategy for Event {
         }
         let null = Value::Null;
         let own = object.get("metadata").unwrap_or(&null);
-        let rule = |name: &str, prefix| self.validate_name(situation.features, name, prefix);
-        errors.extend(metadata::validate(own, true, rule, &FieldPath::new("metadata")));
+        errors.extend(metadata::validate(own, true, names::dns1123_subdomain_name, &FieldPath::new("metadata")));
         errors.extend(metadata::finalizers_have_domains(own, &FieldPath::new("metadata")));
         series(object, &mut errors);
         if time(object).is_none() {

@@ -2,7 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
-use binnacle_validation::checks;
+use binnacle_validation::{checks, names};
 
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
@@ -11,7 +11,7 @@ use crate::workload::validation::{lasting_template, mismatch, not_more, not_nega
 use crate::workload::{
     dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource,
 };
-use crate::{Strategy, StrategyContext};
+use crate::{Features, Strategy, StrategyContext};
 
 /// The path of the template, which may be absent in this kind.
 const TEMPLATE: &[&str] = &["spec", "template"];
@@ -19,6 +19,11 @@ const TEMPLATE: &[&str] = &["spec", "template"];
 pub(super) struct ReplicationController;
 
 impl Strategy for ReplicationController {
+    /// A bad prefix shows in the generated name, where it is reported.
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
+        if prefix { Vec::new() } else { names::long_name(name) }
+    }
+
     fn set_defaults(&self, _: &str, object: &mut Value) {
         if let Some(labels) = object.object_at(&["spec", "template", "metadata", "labels"]).cloned() {
             fill(object.make_at(&["spec"]), "selector", &labels);

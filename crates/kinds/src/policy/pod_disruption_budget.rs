@@ -2,17 +2,22 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::{conditions, numbers, selectors};
+use binnacle_validation::{conditions, names, numbers, selectors};
 
 use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{clear_status, first_generation, next_generation, put_back};
-use crate::{MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{Features, MetadataCheck, Strategy, StrategyContext, internal};
 
 pub(crate) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
     fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::Nothing
+    }
+
+    /// Only what every name must be: the rules of the kind do not look at metadata.
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
+        names::path_segment(name, prefix)
     }
 
     /// Only the spec has rules.

@@ -2,20 +2,25 @@
 
 use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
-use binnacle_validation::resource_names;
+use binnacle_validation::{names, resource_names};
 
 use super::claim_validation::{CONFIG_MAX, configuration, selectors};
 use super::names::bounded;
 use crate::checks::{member, present, spec_path};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{first_generation, next_generation, semantically_equal};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{Features, MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct DeviceClass;
 
 const GATED: &[Gated] = &[Gated { feature: "DRAExtendedResource", fields: &[&["spec", "extendedResourceName"]] }];
 
 impl Strategy for DeviceClass {
+    /// A bad prefix shows in the generated name, where it is reported.
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
+        if prefix { Vec::new() } else { names::long_name(name) }
+    }
+
     fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }

@@ -18,6 +18,92 @@ async fn check_create(cluster: &Cluster, about: &str, context: &Context, path: &
     }
 }
 
+/// A few kinds do not have the rule of a DNS subdomain, or have it in another form.
+#[tokio::test]
+async fn names_of_kinds_with_their_own_rules() {
+    const BUDGETS: &str = "policy/v1/poddisruptionbudgets";
+    const CONTROLLERS: &str = "/v1/replicationcontrollers";
+    const CLASSES: &str = "resource.k8s.io/v1/deviceclasses";
+    let cluster = Cluster::new();
+    let long = "a".repeat(254);
+    let budget = |metadata: &str| format!("{{metadata: {metadata}, spec: {{minAvailable: 1}}}}");
+    let controller = |metadata: &str| {
+        let template = "{metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}";
+        format!("{{metadata: {metadata}, spec: {{selector: {{a: b}}, template: {template}}}}}")
+    };
+    let event = |name: &str| format!("{{metadata: {{name: {name}}}, involvedObject: {{namespace: default}}}}");
+    let newer = |name: &str| {
+        format!(
+            "{{metadata: {{name: {name}}}, regarding: {{namespace: default}}, eventTime: 2026-01-01T00:00:00.000000Z, \
+             type: Normal, action: a, reason: r, reportingController: a.test/b, reportingInstance: i}}"
+        )
+    };
+    let named = |name: &str| Has(json!({"metadata": {"name": name}}));
+    for (about, path, manifest, want) in [
+        ("a budget of mixed case", BUDGETS, budget("{name: mixedCase-budget}"), named("mixedCase-budget")),
+        ("a budget with an underscore", BUDGETS, budget("{name: a_b}"), named("a_b")),
+        ("a long budget", BUDGETS, budget(&format!("{{name: {long}}}")), named(&long)),
+        ("a generated budget", BUDGETS, budget("{generateName: My_}"), named("My_?????")),
+        (
+            "a budget that is no part of a path",
+            BUDGETS,
+            budget("{name: a%b}"),
+            Fails(
+                422,
+                r#"PodDisruptionBudget.policy "a%b" is invalid: metadata.name: Invalid value: "a%b": may not contain '%'"#,
+            ),
+        ),
+        (
+            "a prefix that is no part of a path",
+            BUDGETS,
+            budget("{generateName: a/}"),
+            Fails(
+                422,
+                r#"PodDisruptionBudget.policy "a/?????" is invalid: [metadata.generateName: Invalid value: "a/": may not contain '/', metadata.name: Invalid value: "a/?????": may not contain '/']"#,
+            ),
+        ),
+        ("an event of a role", "/v1/events", event("\"system:Role.17\""), named("system:Role.17")),
+        (
+            "such an event in the newer version",
+            "events.k8s.io/v1/events",
+            newer("\"system:Role.17\""),
+            Fails(
+                422,
+                r#"Event "system:Role.17" is invalid: metadata.name: Invalid value: "system:Role.17": a lowercase RFC 1123 subdomain *"#,
+            ),
+        ),
+        (
+            "a long controller",
+            CONTROLLERS,
+            controller(&format!("{{name: {long}}}")),
+            Fails(
+                422,
+                r#"ReplicationController "a*a" is invalid: metadata.name: Invalid value: "a*a": must be no more than 253 bytes"#,
+            ),
+        ),
+        (
+            "a generated controller",
+            CONTROLLERS,
+            controller("{generateName: My_}"),
+            Fails(
+                422,
+                r#"ReplicationController "My_?????" is invalid: metadata.name: Invalid value: "My_?????": a lowercase RFC 1123 subdomain *"#,
+            ),
+        ),
+        (
+            "a long class",
+            CLASSES,
+            format!("{{metadata: {{name: {long}}}, spec: {{}}}}"),
+            Fails(
+                422,
+                r#"DeviceClass.resource.k8s.io "a*a" is invalid: metadata.name: Invalid value: "a*a": must be no more than 253 bytes"#,
+            ),
+        ),
+    ] {
+        check_create(&cluster, about, &context(), path, &manifest, &want).await;
+    }
+}
+
 #[tokio::test]
 async fn names_and_namespaces() {
     let cluster = Cluster::new();
