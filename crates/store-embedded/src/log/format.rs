@@ -62,6 +62,9 @@ pub(crate) enum Marks {
     Unknown,
 }
 
+/// The marks of segments that are begun now.
+pub(crate) const NEW_MARKS: Marks = Marks::Derived;
+
 /// What frames depend on beside their contents: a frame is valid only in the store, the segment and at the place for
 /// which it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,7 @@ pub(crate) struct Framing {
     pub(crate) store: StoreId,
     pub(crate) cover: Cover,
     pub(crate) marks: Marks,
+    mark_key: u64,
 }
 
 /// The head of a segment.
@@ -133,36 +137,21 @@ impl StoreId {
 // === impl Framing ===
 
 impl Framing {
-    /// Returns the framing of a new segment.
-    pub(crate) fn new(store: StoreId, cover: Cover) -> Self {
-        Self { store, cover, marks: Marks::Derived }
-    }
-
-    fn place(self, at: u64) -> [u8; 32] {
-        let Cover { first, last, generation } = self.cover;
-        let mut place = [0; 32];
-        for (slot, number) in place.chunks_exact_mut(8).zip([first, last, generation, at]) {
-            slot.copy_from_slice(&number.to_le_bytes());
-        }
-        place
+    pub(crate) fn new(store: StoreId, cover: Cover, marks: Marks) -> Self {
+        let mark_key = xxh3_64_with_seed(&place(cover, 0), store.head_seed() ^ MARK_SEED);
+        Self { store, cover, marks, mark_key }
     }
 
     /// Returns the checksum seed of a frame.
     fn seed(self, at: u64) -> u64 {
-        xxh3_64_with_seed(&self.place(at), self.store.head_seed())
-    }
-
-    fn derived_mark(self, at: u64) -> u32 {
-        let hash = xxh3_64_with_seed(&self.place(at), self.store.head_seed() ^ MARK_SEED);
-        // Never zero: unused space is full of that.
-        (hash >> 32) as u32 | 1
+        xxh3_64_with_seed(&place(self.cover, at), self.store.head_seed())
     }
 
     /// Returns the mark of a new frame.
     fn mark(self, at: u64) -> u32 {
         match self.marks {
             Marks::Fixed => FIXED_MARK,
-            Marks::Derived | Marks::Unknown => self.derived_mark(at),
+            Marks::Derived | Marks::Unknown => derived_mark(self.mark_key, at),
         }
     }
 
@@ -170,10 +159,28 @@ impl Framing {
         match self.marks {
             _ if mark == 0 => false,
             Marks::Fixed => mark == FIXED_MARK,
-            Marks::Derived => mark == self.derived_mark(at),
-            Marks::Unknown => mark == FIXED_MARK || mark == self.derived_mark(at),
+            Marks::Derived => mark == derived_mark(self.mark_key, at),
+            Marks::Unknown => mark == FIXED_MARK || mark == derived_mark(self.mark_key, at),
         }
     }
+}
+
+fn place(cover: Cover, at: u64) -> [u8; 32] {
+    let mut place = [0; 32];
+    for (slot, number) in place.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {
+        slot.copy_from_slice(&number.to_le_bytes());
+    }
+    place
+}
+
+/// Returns the mark of a frame at a place. A search computes it for every place, so it is a few operations (the last ones
+/// of splitmix64) on the secret key of the segment.
+fn derived_mark(key: u64, at: u64) -> u32 {
+    let mut mixed = key ^ at;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    // Never zero: unused space is full of that.
+    (mixed >> 32) as u32 | 1
 }
 
 // === impl Cover ===
@@ -463,7 +470,8 @@ mod tests {
     #[test]
     fn frames_are_valid_only_as_they_are_and_where_they_were_written() {
         for marks in [Marks::Fixed, Marks::Derived] {
-            let framing = Framing { store: StoreId::fresh(), cover: Cover::one(4), marks };
+            let (store, cover) = (StoreId::fresh(), Cover::one(4));
+            let framing = Framing::new(store, cover, marks);
             let mut frame = Vec::new();
             let mut builder = FrameBuilder::new(&mut frame);
             builder.note(b"a", Some(&Bytes::from_static(b"b")));
@@ -479,14 +487,14 @@ mod tests {
             assert_eq!((header.checksum, header.chain, header.sequence, header.revision), (chain, 99, 3, 9));
             assert_eq!(header.frame_len(), frame.len());
             assert!(valid(&frame, framing, 4096));
-            assert!(valid(&frame, Framing { marks: Marks::Unknown, ..framing }, 4096));
+            assert!(valid(&frame, Framing::new(store, cover, Marks::Unknown), 4096));
             let at = FRAME_HEADER + 19 + LENGTH;
             assert_eq!(record_places(&frame, &header), Some(vec![(at, 6), (at + 10, 0)]));
             assert!(!valid(&frame, framing, 4104));
             let others = [
-                Framing { cover: Cover::one(5), ..framing },
-                Framing { store: StoreId::fresh(), ..framing },
-                Framing { marks: if marks == Marks::Fixed { Marks::Derived } else { Marks::Fixed }, ..framing },
+                Framing::new(store, Cover::one(5), marks),
+                Framing::new(StoreId::fresh(), cover, marks),
+                Framing::new(store, cover, if marks == Marks::Fixed { Marks::Derived } else { Marks::Fixed }),
             ];
             for other in others {
                 assert!(!valid(&frame, other, 4096), "{other:?}");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::format::{Cover, End, FrameBuilder, Framing, Head, LENGTH, Notes, PAGE, StoreId, damaged};
+use super::format::{Cover, End, FrameBuilder, Framing, Head, LENGTH, NEW_MARKS, Notes, PAGE, StoreId, damaged};
 use super::segment::{Bits, RecordPosition, Records, Segment};
 use super::spares::Spare;
 use super::table::{Moving, Table};
@@ -185,7 +185,7 @@ impl Job {
     /// Fills a file and makes its contents durable. `None` when the log is being closed.
     fn write(&self, inner: &Inner, spare: &Spare) -> io::Result<Option<(Segment, u64)>> {
         let file = &spare.file;
-        let framing = Framing::new(self.store, self.cover);
+        let framing = Framing::new(self.store, self.cover, NEW_MARKS);
         let mut output = Output {
             framing,
             file: file.clone(),

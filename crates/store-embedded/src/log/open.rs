@@ -264,7 +264,7 @@ enum Rest {
 
 impl Walk {
     pub(crate) fn new(store: StoreId, segment: &Segment, limit: u64) -> Self {
-        let framing = Framing { store, cover: segment.cover, marks: segment.marks };
+        let framing = Framing::new(store, segment.cover, segment.marks);
         let mut walk = Self::over(framing, segment.file.clone(), segment.begin, limit);
         walk.chain = segment.before.chain;
         walk.sequence = if segment.cover.generation == 0 { segment.sequence } else { 0 };

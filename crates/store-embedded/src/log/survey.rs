@@ -145,7 +145,7 @@ impl Reader {
         let begin = head.map_or(PAGE as u64, |head| head.encode().len() as u64);
         let written = cover.generation == 0;
         let follows = head.map(|head| (if written { head.sequence } else { 0 }, head.before.chain));
-        let framing = Framing { store, cover, marks: head.map_or(Marks::Unknown, |head| head.marks) };
+        let framing = Framing::new(store, cover, head.map_or(Marks::Unknown, |head| head.marks));
         let walk = Walk::over(framing, file, begin, limit);
         Ok(Self { name: cover.name(), written, walk, limit, end, follows, last: false, acknowledged: None })
     }

@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 use super::acknowledged::{Acknowledged, AcknowledgedFile, UNFINISHED};
 use super::format::{
-    ALIGN, Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Framing, Head, LENGTH, Marks, Notes, StoreId,
-    each_note, record_places,
+    ALIGN, Cover, End, FRAME_HEADER, FrameBuilder, FrameHeader, Framing, Head, LENGTH, Marks, NEW_MARKS, Notes,
+    StoreId, each_note, record_places,
 };
 use super::segment::{Records, Segment};
 use super::spares::{PREFIX, Spare};
@@ -193,7 +193,7 @@ impl Writer {
             self.roll(inner, len).map_err(Failed::Begin)?;
         }
         let at = self.end.at;
-        let framing = Framing { store: self.store, cover: Cover::one(self.number), marks: self.marks };
+        let framing = Framing::new(self.store, Cover::one(self.number), self.marks);
         let chain = builder.seal(framing, at, self.sequence, self.end.chain);
         let started = Instant::now();
         if let Err(error) = write_all(&*self.file, &frame, at).and_then(|()| self.file.sync_data()) {
@@ -338,8 +338,16 @@ fn batch_room(batch: &Batch) -> u64 {
 }
 
 fn head_of(store: StoreId, number: u64, next_revision: u64, sequence: u64, before: End, notes: Notes) -> Head {
-    let Framing { cover, marks, .. } = Framing::new(store, Cover::one(number));
-    Head { store, cover, marks, next_revision, sequence, before, sealed: End::default(), notes }
+    Head {
+        store,
+        cover: Cover::one(number),
+        marks: NEW_MARKS,
+        next_revision,
+        sequence,
+        before,
+        sealed: End::default(),
+        notes,
+    }
 }
 
 /// Begins a segment durably, with its name and with room for a frame. Only an attempt to begin it `again` replaces a file
