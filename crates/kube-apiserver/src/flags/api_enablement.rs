@@ -39,8 +39,8 @@ fn check_flow_control(given: &Given) -> Result<(), FlagError> {
     }
     let list = given.list("runtime-config");
     let set = |key: &str| {
-        let pairs = list.iter().filter_map(|pair| pair.split_once('=')).filter(|(name, _)| name.trim() == key);
-        pairs.last().map(|(_, value)| value.trim().to_owned())
+        let mut pairs = list.iter().filter_map(|pair| pair.split_once('=')).filter(|(name, _)| name.trim() == key);
+        pairs.next_back().map(|(_, value)| value.trim().to_owned())
     };
     // The most particular one counts.
     let decided = DECISIVE.into_iter().find_map(|key| {
