@@ -160,7 +160,9 @@ async fn run(settings: Settings) -> Result<(), String> {
         () = &mut stop => {
             start.abort();
             // What has been started cleans up, unless it is still reading. The store may be killed at any time.
-            let _ = tokio::time::timeout(ABORT_PATIENCE, start).await;
+            if let Ok(Ok(Ok(server))) = tokio::time::timeout(ABORT_PATIENCE, start).await {
+                server.stop().await;
+            }
             return Ok(());
         }
     };
