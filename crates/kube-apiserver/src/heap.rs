@@ -1,6 +1,6 @@
 //! The allocator: profiles of the memory in use, and when free memory goes back to the system.
 
-use tikv_jemalloc_ctl::{Access, AsName, arenas};
+use tikv_jemalloc_ctl::{Access, AsName, Name, arenas};
 
 /// The time after which unused memory goes back to the system, in milliseconds. With jemalloc's own, ten seconds, a few
 /// requests for much memory in a row, each on other threads, would make the process several times as large.
@@ -22,7 +22,7 @@ pub(crate) fn shorten_decay() {
     let name = b"arenas.dirty_decay_ms\0".name();
     let own: Result<isize, _> = name.read();
     if own == Ok(JEMALLOC_DECAY) && name.write(DECAY).is_ok() {
-        each_arena(|_| DECAY);
+        each_arena(|arena, _| arena.write(DECAY));
     }
 }
 
@@ -31,21 +31,26 @@ pub(crate) async fn give_back_what_is_released() {
     loop {
         binnacle_work::memory_released().await;
         // Pages are given back one range after the other: many milliseconds.
-        let given = tokio::task::spawn_blocking(|| each_arena(|decay| decay)).await;
-        if given.is_err() {
+        let given = tokio::task::spawn_blocking(|| {
+            // An arena that keeps nothing gives back at once what it has.
+            each_arena(|arena, decay| arena.write(0_isize).and_then(|()| arena.write(decay)));
+        });
+        if given.await.is_err() {
             return;
         }
     }
 }
 
-/// Sets the time for which each arena keeps unused memory. jemalloc then gives back what is unused at that moment.
-fn each_arena(decay: impl Fn(isize) -> isize) {
+/// Changes the time for which each arena keeps unused memory; the function gets its name and the present one.
+fn each_arena(change: impl Fn(&Name, isize) -> tikv_jemalloc_ctl::Result<()>) {
     let count = arenas::narenas::read().unwrap_or(0);
     for n in 0..count {
         let name = format!("arena.{n}.dirty_decay_ms\0");
         let name = name.as_bytes().name();
         // Not all arenas exist yet.
         let Ok(present) = name.read() else { continue };
-        let _ = name.write(decay(present));
+        if let Err(error) = change(name, present) {
+            tracing::debug!(%error, arena = n, "unused memory stays");
+        }
     }
 }
