@@ -146,11 +146,12 @@ pub(crate) fn keep_apart(
     clients: &Bundle,
     proxies: &Bundle,
 ) -> Result<(), SharedAuthority> {
-    let named = flags.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty());
-    if named || !clients.authorities.shares_key_with(&proxies.authorities) {
-        return Ok(());
-    }
-    Err(SharedAuthority)
+    SharedAuthority::check(names_proxies(flags), &clients.authorities, &proxies.authorities)
+}
+
+/// Returns true if proxies are known by their names.
+pub(crate) fn names_proxies(flags: &settings::Authentication) -> bool {
+    flags.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty())
 }
 
 /// Returns the audiences of this API server.

@@ -9,7 +9,7 @@ use binnacle_request::Shutdown;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use crate::authentication::Bundle;
+use crate::authentication::{Bundle, names_proxies};
 use crate::{reload, settings};
 
 /// Clients have certificates of an authority for proxies, so that each of them could name any user in headers.
@@ -19,6 +19,13 @@ use crate::{reload, settings};
      must be specified to ensure regular client certificates cannot set authenticating proxy headers for arbitrary users"
 )]
 pub(crate) struct SharedAuthority;
+
+impl SharedAuthority {
+    /// Fails if a key is one of clients and one of proxies, unless proxies are known by their names.
+    pub(crate) fn check(names_proxies: bool, clients: &Authorities, proxies: &Authorities) -> Result<(), Self> {
+        if names_proxies || !clients.shares_key_with(proxies) { Ok(()) } else { Err(Self) }
+    }
+}
 
 /// Why a changed file is not used.
 #[derive(Debug, thiserror::Error)]
@@ -74,9 +81,8 @@ impl Files {
             (Purpose::Proxies, None) => {}
             (Purpose::Clients, _) => clients.read(pem)?,
         }
-        let shared = proxies.as_ref().is_some_and(|proxies| clients.latest().shares_key_with(proxies.latest()));
-        if shared && !self.names_proxies {
-            return Err(SharedAuthority.into());
+        if let Some(proxies) = proxies {
+            SharedAuthority::check(self.names_proxies, clients.latest(), proxies.latest())?;
         }
         clients.apply()?;
         if let Some(proxies) = proxies {
@@ -123,8 +129,7 @@ pub(crate) fn follow(
     let (of_clients, of_proxies) = (trust.clone(), trust.clone());
     let clients = Side::new(&clients.authorities, move |pem| of_clients.set_clients(pem));
     let proxies = proxies.map(|bundle| Side::new(&bundle.authorities, move |pem| of_proxies.set_proxies(pem)));
-    let names_proxies = flags.request_header.as_ref().is_some_and(|header| !header.allowed_names.is_empty());
-    let files = Arc::new(Files::new(clients, proxies, names_proxies));
+    let files = Arc::new(Files::new(clients, proxies, names_proxies(flags)));
     let of_proxies = flags.request_header.as_ref().map(|header| (Purpose::Proxies, header.client_ca_file.clone()));
     let of_clients = flags.client_ca_file.clone().map(|path| (Purpose::Clients, path));
     for (purpose, path) in of_clients.into_iter().chain(of_proxies) {

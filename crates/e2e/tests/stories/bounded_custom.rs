@@ -10,27 +10,12 @@ use binnacle_testkit::{Hook, Server, wait_until};
 use http::{Request, Response};
 use serde_json::{Map, Value, json};
 
+use crate::conversion_webhooks::{send, send_text};
+use crate::list_forms::memory;
+
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// The memory by which the server may grow, in KiB.
 const GROWTH: usize = 200 << 10;
-
-async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    send_text(server, method, path, body).await
-}
-
-async fn send_text(server: &Server, method: &str, path: &str, body: String) -> (u16, Value) {
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let answer = server.client().await.send(method, path, &[("content-type", kind)], body).await.unwrap();
-    (answer.status, serde_json::from_str(&answer.body).unwrap_or(Value::Null))
-}
-
-/// Returns the server's memory in KiB.
-fn memory(server: &Server) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
 
 /// Fails unless the server answers others, and is about as small as before.
 async fn assert_well(server: &Server, before: usize, when: &str) {

@@ -19,9 +19,15 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 /// A function that answers a conversion review; `None` breaks the connection.
 type Mood = fn(&Value) -> Option<Value>;
 
-async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+/// Sends a request as administrator, without a body for null, and returns the code and the document of the answer.
+pub(crate) async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let body = if body.is_null() { String::new() } else { body.to_string() };
+    send_text(server, method, path, body).await
+}
+
+/// As [`send`], with any text as the body.
+pub(crate) async fn send_text(server: &Server, method: &str, path: &str, body: String) -> (u16, Value) {
+    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let answer = server.client().await.send(method, path, &[("content-type", kind)], body).await.unwrap();
     (answer.status, serde_json::from_str(&answer.body).unwrap_or(Value::Null))
 }

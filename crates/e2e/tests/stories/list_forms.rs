@@ -93,7 +93,7 @@ async fn all_forms_say_the_same() {
 }
 
 /// Returns the server's memory in KiB.
-fn memory(server: &Server) -> usize {
+pub(crate) fn memory(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()

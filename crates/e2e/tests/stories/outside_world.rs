@@ -6,15 +6,11 @@ use std::net::TcpListener;
 use binnacle_testkit::{Server, wait_until};
 use serde_json::{Value, json};
 
+use crate::conversion_webhooks::send;
+
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
-
-async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    let body = if body.is_null() { String::new() } else { body.to_string() };
-    let answer = server.client().await.send(method, path, &[("content-type", "application/json")], body).await.unwrap();
-    (answer.status, serde_json::from_str(&answer.body).unwrap_or(Value::Null))
-}
 
 /// Waits until a path, such as one of a health check, is answered with 200.
 async fn wait_for(server: &Server, path: &str) {
