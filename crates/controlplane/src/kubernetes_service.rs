@@ -121,12 +121,9 @@ async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     let (store, key) = (store(&endpoints), lease_key(&endpoints, advertised));
     // As in kube-apiserver, which does not write an unchanged value, the generation counts renewals.
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
-    let renewed = match before {
-        Some(kv) => {
-            endpoints.resource().collection.decode(&kv.value, kv.mod_revision)?.int_at(&["metadata", "generation"])
-        }
-        None => None,
-    };
+    // An undecodable value is replaced.
+    let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
+    let renewed = before.and_then(|before| before.int_at(&["metadata", "generation"]));
     let mut held = value!({
         "metadata": {"generation": (renewed.unwrap_or(0) + 1)},
         "subsets": [{"addresses": [{"ip": (advertised.ip().to_string())}]}],
@@ -145,7 +142,15 @@ async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
     let leases = store(&endpoints).range(request).await.map_err(store_failure)?;
     let mut addresses = Vec::new();
     for kv in &leases.kvs {
-        let held = endpoints.resource().collection.decode(&kv.value, Revision(0))?;
+        // Another server's undecodable value must not keep the others from the endpoints; it ends with its lease.
+        let held = match endpoints.resource().collection.decode(&kv.value, Revision(0)) {
+            Ok(held) => held,
+            Err(status) => {
+                let key = String::from_utf8_lossy(&kv.key);
+                tracing::warn!(%key, error = status.message(), "the lease of a server cannot be decoded, ignored");
+                continue;
+            }
+        };
         let subset = held.list_at(&["subsets"]).first();
         let address = subset.and_then(|subset| subset.list_at(&["addresses"]).first());
         addresses.extend(address.and_then(|address| address.str_at(&["ip"]).parse::<IpAddr>().ok()));

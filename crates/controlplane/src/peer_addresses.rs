@@ -27,10 +27,8 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let (store, key) = (store(&endpoints), key(&endpoints, work.identity.name()));
     // As in kube-apiserver, which does not write an unchanged value, the generation counts renewals.
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
-    let before = match before {
-        Some(kv) => Some(endpoints.resource().collection.decode(&kv.value, kv.mod_revision)?),
-        None => None,
-    };
+    // An undecodable value is replaced.
+    let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
     let renewed = before.and_then(|before| before.int_at(&["metadata", "generation"])).unwrap_or(0);
     let mut held = held(work.identity.name(), address, renewed + 1);
     let value = endpoints.resource().collection.encode(&mut held).await?;
@@ -66,7 +64,8 @@ impl PeerAddresses {
         let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
         let held = store(&endpoints).range(request).await.map_err(|error| failed(store_failure(error)))?;
         for kv in &held.kvs {
-            let held = endpoints.resource().collection.decode(&kv.value, Revision(0)).map_err(failed)?;
+            // Another server's undecodable value ends with its lease.
+            let Ok(held) = endpoints.resource().collection.decode(&kv.value, Revision(0)) else { continue };
             if held.str_at(&["metadata", "labels", IDENTITY]) == name {
                 return address_in(&held).ok_or_else(|| "missing port in address".to_owned());
             }

@@ -142,19 +142,26 @@ struct Loop {
 #[derive(Clone)]
 enum How {
     /// Runs at the start, and again at intervals.
-    Repeat {
-        ensure: Ensure,
-        /// The time after which a successful step is repeated.
-        every: Option<Duration>,
-        /// The event that makes it due before.
-        early: Option<Early>,
-        /// Undoes the step when the server stops.
-        leave: Option<Ensure>,
-        /// The names of the queues of kube-apiserver's controller; each run counts as one item of each.
-        queues: &'static [&'static str],
-    },
+    Repeat(Repeat),
     /// Processes changes of a resource until the shutdown signal.
     Follow(Follow),
+}
+
+#[derive(Clone)]
+struct Repeat {
+    ensure: Ensure,
+    /// Whether the step is done only after a success; otherwise its first attempt suffices. kube-apiserver reports a
+    /// hook that only starts a controller as finished: a full etcd, or a webhook that refuses everything, must not block
+    /// the requests that would help.
+    required: bool,
+    /// The time after which a successful step is repeated.
+    every: Option<Duration>,
+    /// The event that makes it due before.
+    early: Option<Early>,
+    /// Undoes the step when the server stops.
+    leave: Option<Ensure>,
+    /// The names of the queues of kube-apiserver's controller; each run counts as one item of each.
+    queues: &'static [&'static str],
 }
 
 type Ensure = for<'a> fn(&'a Work) -> BoxFuture<'a, Result<(), Status>>;
@@ -166,11 +173,13 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
     let first = vec![
         Loop::repeat("start-system-namespaces-controller", Some(60), |work| {
             Box::pin(system_namespaces::ensure(&work.resources))
-        }),
+        })
+        .optional(),
         Loop::repeat("start-kubernetes-service-cidr-controller", Some(10), |work| Box::pin(service_cidr::ensure(work))),
     ];
     let mut then = vec![
         Loop::repeat("bootstrap-controller", Some(10), |work| Box::pin(kubernetes_service::ensure(work)))
+            .optional()
             .leaving(|work| Box::pin(kubernetes_service::leave(work))),
         Loop::repeat("start-service-ip-repair-controllers", Some(180), |work| Box::pin(services::repair(work)))
             .or_when(|work| Box::pin(services::lost(work)))
@@ -185,15 +194,19 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
         Loop::repeat("start-kube-apiserver-identity-lease-controller", Some(10), |work| {
             Box::pin(identity_lease::renew(work))
         })
+        .optional()
         .leaving(|work| Box::pin(identity_lease::leave(work))),
         Loop::repeat("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), |work| {
             Box::pin(identity_lease::collect(work))
-        }),
+        })
+        .optional(),
         Loop::repeat("peer-endpoint-reconciler-controller", Some(10), |work| Box::pin(peer_addresses::ensure(work)))
+            .optional()
             .leaving(|work| Box::pin(peer_addresses::leave(work))),
         Loop::repeat("start-legacy-token-tracking-controller", Some(60), |work| {
             Box::pin(config_maps::ensure_legacy_token_tracking(work))
         })
+        .optional()
         .counted(&["legacy_token_tracking_controller"]),
         Loop::repeat("priority-and-fairness-config-producer", Some(60), |work| {
             Box::pin(flowcontrol::ensure(&work.resources))
@@ -242,7 +255,14 @@ impl Loop {
             name,
             also: &[],
             after: None,
-            how: How::Repeat { ensure, every: every.map(Duration::from_secs), early: None, leave: None, queues: &[] },
+            how: How::Repeat(Repeat {
+                ensure,
+                required: true,
+                every: every.map(Duration::from_secs),
+                early: None,
+                leave: None,
+                queues: &[],
+            }),
         }
     }
 
@@ -258,23 +278,30 @@ impl Loop {
         std::iter::once(self.name).chain(self.also.iter().copied())
     }
 
+    fn optional(mut self) -> Self {
+        if let How::Repeat(repeat) = &mut self.how {
+            repeat.required = false;
+        }
+        self
+    }
+
     fn or_when(mut self, due: Early) -> Self {
-        if let How::Repeat { early, .. } = &mut self.how {
-            *early = Some(due);
+        if let How::Repeat(repeat) = &mut self.how {
+            repeat.early = Some(due);
         }
         self
     }
 
     fn leaving(mut self, undo: Ensure) -> Self {
-        if let How::Repeat { leave, .. } = &mut self.how {
-            *leave = Some(undo);
+        if let How::Repeat(repeat) = &mut self.how {
+            repeat.leave = Some(undo);
         }
         self
     }
 
     fn counted(mut self, names: &'static [&'static str]) -> Self {
-        if let How::Repeat { queues, .. } = &mut self.how {
-            *queues = names;
+        if let How::Repeat(repeat) = &mut self.how {
+            repeat.queues = names;
         }
         self
     }
@@ -282,10 +309,9 @@ impl Loop {
     async fn run(self, work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) {
         match self.how {
             How::Follow(follow) => follow(work, report, shutdown).await,
-            How::Repeat { ensure, every, early, leave, queues } => {
-                let queues: Vec<WorkQueue> = queues.iter().map(|name| work.config.queue(name)).collect();
-                repeat(self.name, ensure, (every, early), &queues, &work, &report, &shutdown).await;
-                if let Some(leave) = leave
+            How::Repeat(repeat) => {
+                repeat.run(self.name, &work, &report, &shutdown).await;
+                if let Some(leave) = repeat.leave
                     && *report.borrow()
                     && let Err(status) = leave(&work).await
                 {
@@ -296,58 +322,50 @@ impl Loop {
     }
 }
 
-/// A step that counts as done after the first attempt, as in kube-apiserver: a webhook that refuses everything must not
-/// block the requests that would remove it.
-const BEGUN_IS_DONE: &str = "start-kube-apiserver-identity-lease-controller";
-
-async fn repeat(
-    name: &'static str,
-    ensure: Ensure,
-    (every, early): (Option<Duration>, Option<Early>),
-    queues: &[WorkQueue],
-    work: &Work,
-    report: &watch::Sender<bool>,
-    shutdown: &Shutdown,
-) {
-    let fired = shutdown.fired();
-    tokio::pin!(fired);
-    let mut retry = RETRY_FIRST;
-    while !shutdown.is_fired() {
-        let counted: Vec<WorkItem> = queues.iter().map(|queue| queue.add().begin()).collect();
-        let ensured = ensure(work).await;
-        drop(counted);
-        let early = early.filter(|_| ensured.is_ok());
-        let pause = match ensured {
-            Ok(()) => {
-                report.send_replace(true);
-                retry = RETRY_FIRST;
-                match every {
-                    Some(every) => every,
-                    None => return,
-                }
-            }
-            Err(status) => {
-                // An invalid object (e.g. endpoints at a loopback address) does not keep the server from serving.
-                if status.is(StatusReason::Invalid) || name == BEGUN_IS_DONE {
+impl Repeat {
+    /// Runs the step until the shutdown signal, or until it has succeeded if it has no interval.
+    async fn run(&self, name: &'static str, work: &Work, report: &watch::Sender<bool>, shutdown: &Shutdown) {
+        let queues: Vec<WorkQueue> = self.queues.iter().map(|name| work.config.queue(name)).collect();
+        let fired = shutdown.fired();
+        tokio::pin!(fired);
+        let mut retry = RETRY_FIRST;
+        while !shutdown.is_fired() {
+            let counted: Vec<WorkItem> = queues.iter().map(|queue| queue.add().begin()).collect();
+            let ensured = (self.ensure)(work).await;
+            drop(counted);
+            let early = self.early.filter(|_| ensured.is_ok());
+            let pause = match ensured {
+                Ok(()) => {
                     report.send_replace(true);
+                    retry = RETRY_FIRST;
+                    match self.every {
+                        Some(every) => every,
+                        None => return,
+                    }
                 }
-                tracing::warn!(step = name, error = status.message(), "will be tried again");
-                queues.iter().for_each(|queue| queue.retry(1));
-                let pause = retry;
-                retry = (retry * 2).min(RETRY_LAST);
-                pause
+                Err(status) => {
+                    // An invalid object (e.g. endpoints at a loopback address) does not keep the server from serving.
+                    if !self.required || status.is(StatusReason::Invalid) {
+                        report.send_replace(true);
+                    }
+                    tracing::warn!(step = name, error = status.message(), "will be tried again");
+                    queues.iter().for_each(|queue| queue.retry(1));
+                    let pause = retry;
+                    retry = (retry * 2).min(RETRY_LAST);
+                    pause
+                }
+            };
+            let due = async {
+                match early {
+                    Some(early) => early(work).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = due => {}
+                () = &mut fired => return,
             }
-        };
-        let due = async {
-            match early {
-                Some(early) => early(work).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = due => {}
-            () = &mut fired => return,
         }
     }
 }

@@ -60,6 +60,16 @@ impl Etcd {
         Self::start(1, None, None, None)
     }
 
+    /// Starts one member that raises the NOSPACE alarm when its database has this many bytes.
+    #[must_use]
+    pub fn small(quota: u64) -> Self {
+        let mut etcd = Self::single();
+        etcd.kill(0);
+        etcd.members[0].arguments.push(format!("--quota-backend-bytes={quota}"));
+        etcd.restart(0);
+        etcd
+    }
+
     /// Starts several members and waits until all are ready.
     #[must_use]
     pub fn cluster(members: usize) -> Self {
@@ -339,11 +349,16 @@ impl Etcd {
 
     /// Puts a value under a key.
     pub fn put(&self, key: &str, value: &[u8]) {
+        assert!(self.try_put(key, value));
+    }
+
+    /// Puts a value under a key, and reports whether etcd has accepted it.
+    pub fn try_put(&self, key: &str, value: &[u8]) -> bool {
         let mut command = self.etcdctl(0);
-        command.args(["put", key]).stdin(Stdio::piped()).stdout(Stdio::null());
+        command.args(["put", key]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), value).unwrap();
-        assert!(child.wait().unwrap().success());
+        child.wait().unwrap().success()
     }
 
     /// Returns the bytes under a key, empty if there are none.

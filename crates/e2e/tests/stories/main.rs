@@ -46,6 +46,7 @@ mod empty_fields;
 mod encryption;
 mod etcd;
 mod etcd_access;
+mod etcd_full;
 mod etcd_members;
 mod evictions;
 mod external_signer;
