@@ -49,7 +49,7 @@ async fn server(begin: &'static [u8], pattern: Vec<u8>, protocol: Option<&'stati
     Target { host: "127.0.0.1".into(), port: Some(port), tls, addresses: None, server_name: None, way: Way::default() }
 }
 
-fn acceptor(protocol: &[u8]) -> tokio_rustls::TlsAcceptor {
+pub(crate) fn acceptor(protocol: &[u8]) -> tokio_rustls::TlsAcceptor {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls_pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -182,7 +182,7 @@ async fn flood(mut stream: DuplexStream, frames: Vec<u8>, sent: Arc<AtomicU64>) 
     tokio::join!(reading, writing);
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     frame.extend_from_slice(&[kind, flags]);
     frame.put_u32(stream);

@@ -25,7 +25,10 @@ mod path;
 mod pool;
 mod relay;
 mod remote_command;
+mod resend;
 mod rewrite;
+#[cfg(test)]
+mod shutdowns;
 pub mod spdy;
 mod target;
 mod throttled;
@@ -47,6 +50,7 @@ pub use path::{clean, encode_query, escape, escape_path, rest_path};
 pub use pool::{Pool, PooledAnswer, PooledBody};
 pub use relay::{Relay, relay};
 pub use remote_command::Streams;
+pub use resend::is_unprocessed;
 pub use target::{DialError, Target, Way, is_global_unicast, resolve};
 pub use tls::{
     Verification, any_server, bundle_verifier, client_config, explain, key_of_first_version, known_server,

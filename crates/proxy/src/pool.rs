@@ -24,6 +24,7 @@ use crate::certificates::{CertificateMetrics, Flaws};
 use crate::client::{MAX_HEAD_BYTES, SendError, broken};
 use crate::go_client;
 use crate::metered::Meter;
+use crate::resend::{Resend, is_unprocessed};
 use crate::target::{Connected, DialError, Target, Way};
 
 /// The most requests that share a connection. Servers should allow as many (RFC 9113, 6.5.2, recommends no smaller
@@ -127,7 +128,22 @@ enum Connection {
     Single { connection: Single, is_fresh: bool },
 }
 
+/// The failure of a request on one connection.
+struct Failed {
+    /// True if none of it was sent.
+    is_unsent: bool,
+    error: hyper::Error,
+}
+
 impl Connection {
+    /// The counter that identifies a connection which other requests share.
+    fn shared(&self) -> Option<Arc<AtomicUsize>> {
+        match self {
+            Self::Stream(stream) => Some(stream.0.streams.clone()),
+            Self::Single { .. } => None,
+        }
+    }
+
     /// The flaws of the server's certificate.
     fn flaws(&self) -> Flaws {
         match self {
@@ -160,49 +176,71 @@ impl Pool {
 
     /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
     pub async fn send(self: &Arc<Self>, address: &str, request: Request<Body>) -> Result<PooledAnswer, SendError> {
-        let mut request = request;
+        let request = Resend::new(request);
         // The server may have closed a kept connection. A request that changes nothing is sent once more.
-        let is_repeatable = matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
-        let mut may_repeat = is_repeatable;
+        let mut may_repeat = matches!(*request.method(), Method::GET | Method::HEAD) && request.is_bare();
+        let mut unprocessed = false;
         for _ in 0..ATTEMPTS {
+            let Some(copy) = request.copy() else { break };
             let connection = self.connection(address).await.inspect_err(|error| {
                 if let Some(certificates) = &self.certificates {
                     certificates.failed(&error.text);
                 }
             })?;
             let flaws = connection.flaws();
-            let copy = may_repeat.then(|| copy_of(&request));
             let is_kept = !matches!(connection, Connection::Single { is_fresh: true, .. });
-            match self.exchange(address, connection, request).await {
+            let shared = connection.shared();
+            let error = match self.exchange(address, connection, copy).await {
                 Ok(answer) => {
                     if let Some(certificates) = &self.certificates {
                         certificates.answered(flaws);
                     }
                     return go_client::accepted(answer);
                 }
-                // The request was not sent.
-                Err((Some(unsent), _)) if is_kept => request = unsent,
-                Err((_, error)) => match copy {
-                    // A response that cannot be read is no closed connection.
-                    Some(copy) if is_kept && !error.is_parse() => {
-                        may_repeat = false;
-                        request = copy;
-                    }
-                    _ => return Err(broken(&error)),
-                },
+                Err(error) => error,
+            };
+            let is_unprocessed = is_unprocessed(&error.error);
+            if let Some(streams) = shared.filter(|_| is_unprocessed) {
+                self.leave(address, &streams);
             }
+            let again = match error.is_unsent || is_unprocessed {
+                true => is_kept,
+                // A response that cannot be read is no closed connection.
+                false => is_kept && !error.error.is_parse() && std::mem::take(&mut may_repeat),
+            };
+            if !again {
+                return Err(broken(&error.error));
+            }
+            unprocessed = is_unprocessed;
         }
-        Err(SendError::Broken("http2: client conn not usable".to_owned()))
+        let why = match unprocessed {
+            true => {
+                "http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] \
+                 after Request.Body was written; define Request.GetBody to avoid this error"
+            }
+            false => "http2: client conn not usable",
+        };
+        Err(SendError::Broken(why.to_owned()))
     }
 
-    /// Sends a request on a connection. The error has the request if none of it was sent.
+    /// Sends no more requests on a connection that the server is about to close.
+    fn leave(&self, address: &str, streams: &Arc<AtomicUsize>) {
+        if let Some(host) = self.hosts.lock().get_mut(address) {
+            host.multiplexed.retain(|connection| !Arc::ptr_eq(&connection.streams, streams));
+        }
+    }
+
+    /// Sends a request on a connection.
     async fn exchange(
         self: &Arc<Self>,
         address: &str,
         connection: Connection,
         mut request: Request<Body>,
-    ) -> Result<PooledAnswer, (Option<Request<Body>>, hyper::Error)> {
-        let failed = |mut error: TrySendError<Request<Body>>| (error.take_message(), error.into_error());
+    ) -> Result<PooledAnswer, Failed> {
+        let failed = |mut error: TrySendError<Request<Body>>| Failed {
+            is_unsent: error.take_message().is_some(),
+            error: error.into_error(),
+        };
         match connection {
             Connection::Stream(mut stream) => {
                 // HTTP/2 has scheme and authority instead of the Host header, and frames instead of encodings.
@@ -399,15 +437,6 @@ async fn dial(target: &Target) -> Result<Dialed, DialError> {
     let (sender, connection) = go_client::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driver = Driver(tokio::spawn(async move { drop(connection.await) }).abort_handle());
     Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, flaws, meter, _driver: driver })))))
-}
-
-/// Copies a request without a body.
-fn copy_of(request: &Request<Body>) -> Request<Body> {
-    let mut copy = Request::new(Body::empty());
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.headers_mut() = request.headers().clone();
-    copy
 }
 
 /// Puts scheme and authority into the URI.

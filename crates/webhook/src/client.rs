@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
-use binnacle_proxy::{Flaws, Meter, webhook_certificates};
+use binnacle_proxy::{Flaws, Meter, is_unprocessed, webhook_certificates};
 use binnacle_request::trace;
 use binnacle_work::{Caller, Exceeded, WorkBudget, WorkLimits, allocate, current};
 use bytes::{Bytes, BytesMut};
@@ -60,6 +60,9 @@ pub struct Answer {
     /// It is given back when the answer is dropped.
     pub(crate) _memory: Held,
 }
+
+/// The most attempts of a call that the webhook does not process, since its connection ends.
+const ATTEMPTS: usize = 6;
 
 /// Errors of calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -206,7 +209,15 @@ impl Client {
                 Some(itself) => itself.turn().await,
                 None => None,
             };
-            let response = self.pool.request(request).await.map_err(|error| {
+            let mut attempts = 1;
+            let response = loop {
+                match self.pool.request(request.clone()).await {
+                    // The connection is ending; the webhook has not seen the request.
+                    Err(error) if is_unprocessed(&error) && attempts < ATTEMPTS => attempts += 1,
+                    response => break response,
+                }
+            };
+            let response = response.map_err(|error| {
                 let connect = error.source().and_then(|source| source.downcast_ref::<ConnectError>());
                 match connect {
                     Some(connect) => failed(&connect.message, connect.reset),

@@ -58,7 +58,8 @@ async fn ignores_an_undecodable_lease_of_another_server() {
     let client = server.kube().await;
     assert!(Api::<Namespace>::all(client.clone()).get("default").await.is_ok());
     let endpoints = Api::<Endpoints>::namespaced(client, "default");
-    let published = wait_until("its endpoints are there", async || endpoints.get_opt("kubernetes").await.unwrap()).await;
+    let published =
+        wait_until("its endpoints are there", async || endpoints.get_opt("kubernetes").await.unwrap()).await;
     let addresses = serde_json::to_value(published.subsets).unwrap()[0]["addresses"].clone();
     assert_eq!(addresses, json!([{"ip": "10.9.8.7"}]));
 }

@@ -1,0 +1,221 @@
+//! Requests that can be sent again because the server did not process them.
+//!
+//! An HTTP/2 server that shuts down names in its GOAWAY the last stream that it processed; it may also refuse single
+//! streams. Both are no answers: the request can be sent again, whatever its method (RFC 9113, 6.8 and 8.7).
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use binnacle_request::{Body, BoxError, Pieces};
+use http::{Method, Request, request};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use parking_lot::Mutex;
+
+/// The most bytes of a body that are kept while it is received. Complete bodies are shared, not copied.
+const MAX_KEPT: usize = 64 << 10;
+
+/// Reports whether an error says that the server did not process the request.
+pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            // A stream that may have been processed gets an I/O error when the connection ends.
+            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (error.is_go_away() || is_refused);
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// A request of which copies are sent.
+pub(crate) struct Resend {
+    head: request::Parts,
+    body: Source,
+}
+
+enum Source {
+    /// A complete body.
+    Complete(Pieces),
+    /// A body that is being received.
+    Received(Arc<Mutex<Received>>),
+}
+
+/// A body that is being received, and what was sent of it so far.
+struct Received {
+    rest: Body,
+    sent: Vec<Pieces>,
+    sent_bytes: usize,
+    /// The size when nothing was received yet.
+    size: SizeHint,
+    /// Counts the copies. Only the last one may receive.
+    copies: usize,
+    /// False once a part was not kept.
+    is_kept: bool,
+}
+
+/// One copy of a [`Received`] body.
+struct Copy {
+    body: Arc<Mutex<Received>>,
+    number: usize,
+    /// The number of parts that were already passed on, and of their bytes.
+    at: usize,
+    bytes: u64,
+}
+
+impl Resend {
+    pub(crate) fn new(request: Request<Body>) -> Self {
+        let (head, body) = request.into_parts();
+        let body = match body.whole() {
+            Some(bytes) => Source::Complete(Pieces::from(bytes)),
+            None => {
+                let size = body.size_hint();
+                let received = Received { rest: body, sent: Vec::new(), sent_bytes: 0, size, copies: 0, is_kept: true };
+                Source::Received(Arc::new(Mutex::new(received)))
+            }
+        };
+        Self { head, body }
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        &self.head.method
+    }
+
+    /// Reports whether the request has no body.
+    pub(crate) fn is_bare(&self) -> bool {
+        matches!(&self.body, Source::Complete(pieces) if pieces.is_empty())
+    }
+
+    /// Returns the next copy of the request, or `None` if a part of its body was passed on and not kept.
+    pub(crate) fn copy(&self) -> Option<Request<Body>> {
+        let body = match &self.body {
+            Source::Complete(pieces) => Body::pieces(pieces.clone()),
+            Source::Received(received) => {
+                let mut locked = received.lock();
+                if !locked.is_kept {
+                    return None;
+                }
+                locked.copies += 1;
+                let number = locked.copies;
+                drop(locked);
+                Body::new(Copy { body: received.clone(), number, at: 0, bytes: 0 })
+            }
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = self.head.uri.clone();
+        *request.headers_mut() = self.head.headers.clone();
+        Some(request)
+    }
+}
+
+impl Received {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
+        let polled = Pin::new(&mut self.rest).poll_frame(cx);
+        if let Poll::Ready(Some(received)) = &polled {
+            match received.as_ref().ok().and_then(Frame::data_ref) {
+                Some(data) if self.is_kept && self.sent_bytes + data.len() <= MAX_KEPT => {
+                    self.sent_bytes += data.len();
+                    self.sent.push(data.clone());
+                }
+                // Also after trailers and errors.
+                _ => {
+                    self.is_kept = false;
+                    self.sent = Vec::new();
+                }
+            }
+        }
+        polled
+    }
+}
+
+impl HttpBody for Copy {
+    type Data = Pieces;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, BoxError>>> {
+        let body = self.body.clone();
+        let mut body = body.lock();
+        if body.copies != self.number {
+            return Poll::Ready(Some(Err("the request is sent again".into())));
+        }
+        let polled = match body.sent.get(self.at) {
+            Some(sent) => Poll::Ready(Some(Ok(Frame::data(sent.clone())))),
+            None => body.poll(cx),
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.at += 1;
+            self.bytes += frame.data_ref().map_or(0, Pieces::len) as u64;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let body = self.body.lock();
+        self.at >= body.sent.len() && body.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.body.lock().size.exact() {
+            Some(size) => SizeHint::with_exact(size.saturating_sub(self.bytes)),
+            None => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    fn received(parts: &[&[u8]]) -> Resend {
+        let parts: Vec<_> = parts.iter().map(|part| Ok::<_, BoxError>(Bytes::copy_from_slice(part))).collect();
+        Resend::new(Request::new(Body::stream(futures::stream::iter(parts))))
+    }
+
+    async fn next(body: &mut Body) -> Result<Bytes, String> {
+        let frame = body.frame().await.ok_or("the end")?.map_err(|error| error.to_string())?;
+        Ok(frame.into_data().map_err(|_| "trailers")?.into_bytes())
+    }
+
+    #[tokio::test]
+    async fn copies_repeat_what_was_sent_and_go_on() {
+        let request = received(&[b"ab", b"c", b"de"]);
+        let mut first = request.copy().expect("a copy").into_body();
+        assert_eq!(next(&mut first).await, Ok(Bytes::from("ab")));
+        let mut second = request.copy().expect("a copy").into_body();
+        assert_eq!(next(&mut second).await, Ok(Bytes::from("ab")));
+        assert_eq!(next(&mut second).await, Ok(Bytes::from("c")));
+        // The connection of the first copy may still read.
+        assert_eq!(next(&mut first).await, Err("the request is sent again".to_owned()));
+        let third = request.copy().expect("a copy").into_body().read(100).await;
+        assert_eq!(third.expect("a body"), "abcde");
+    }
+
+    #[tokio::test]
+    async fn complete_bodies_are_shared() {
+        let request = Resend::new(Request::new(Body::full(vec![b'x'; MAX_KEPT * 2])));
+        for _ in 0..3 {
+            let copy = request.copy().expect("a copy").into_body().read(MAX_KEPT * 2).await.expect("a body");
+            assert_eq!(copy.len(), MAX_KEPT * 2);
+        }
+        assert!(!request.is_bare() && Resend::new(Request::new(Body::empty())).is_bare());
+    }
+
+    #[tokio::test]
+    async fn large_bodies_are_sent_once() {
+        let large = vec![b'x'; MAX_KEPT];
+        let request = received(&[&large, b"y", b"z"]);
+        let mut first = request.copy().expect("a copy").into_body();
+        assert_eq!(next(&mut first).await.map(|part| part.len()), Ok(MAX_KEPT));
+        let mut second = request.copy().expect("a copy").into_body();
+        assert_eq!(next(&mut second).await.map(|part| part.len()), Ok(MAX_KEPT));
+        assert_eq!(next(&mut second).await, Ok(Bytes::from("y")));
+        assert!(request.copy().is_none());
+        assert_eq!(next(&mut second).await, Ok(Bytes::from("z")));
+    }
+}

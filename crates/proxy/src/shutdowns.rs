@@ -1,0 +1,176 @@
+//! HTTP/2 servers that shut down their connections: what they did not process is sent again, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use binnacle_request::{Body, BoxError};
+use bytes::{BufMut, Bytes};
+use http::{Method, Request};
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::hostile::{acceptor, frame};
+use crate::target::Way;
+use crate::tls::{Verification, client_config};
+use crate::{Pool, SendError};
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// What a connection does with its first request.
+#[derive(Clone, Copy)]
+enum Ends {
+    /// Shuts down before it.
+    Before,
+    /// Announces the shutdown without a last stream, and shuts down before it.
+    BeforeGracefully,
+    /// Refuses its stream.
+    Refuses,
+    /// Shuts down after it, without an answer.
+    After,
+    /// Breaks off.
+    Breaks,
+}
+
+struct Server {
+    pool: Arc<Pool>,
+    address: String,
+    connections: Arc<AtomicUsize>,
+    bodies: Arc<Mutex<Vec<Bytes>>>,
+}
+
+impl Server {
+    /// Starts a server whose first connections end; those after them answer.
+    async fn start(ends: &'static [Ends]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let (connections, bodies) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::default()));
+        let (count, received) = (connections.clone(), bodies.clone());
+        let acceptor = acceptor(b"h2");
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let end = ends.get(count.fetch_add(1, Ordering::SeqCst)).copied();
+                tokio::spawn(connection(acceptor.clone(), tcp, end, received.clone()));
+            }
+        });
+        let tls = client_config(Verification::None, None).expect("a configuration");
+        let mut tls = Arc::unwrap_or_clone(tls);
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        Self { pool: Pool::new(Arc::new(tls), "localhost".to_owned(), Way::default()), address, connections, bodies }
+    }
+
+    async fn send(&self, method: Method, body: Body) -> Result<u16, SendError> {
+        let request = Request::builder().method(method).uri("/").body(body).expect("a request");
+        Ok(self.pool.send(&self.address, request).await?.status().as_u16())
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    fn bodies(&self) -> Vec<Bytes> {
+        self.bodies.lock().clone()
+    }
+}
+
+async fn connection(
+    acceptor: tokio_rustls::TlsAcceptor,
+    tcp: TcpStream,
+    end: Option<Ends>,
+    bodies: Arc<Mutex<Vec<Bytes>>>,
+) -> std::io::Result<()> {
+    let mut stream = acceptor.accept(tcp).await?;
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface).await?;
+    stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
+    let mut body = Vec::new();
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        let [a, b, c, kind, flags, w, x, y, z] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        stream.read_exact(&mut payload).await?;
+        let id = u32::from_be_bytes([w, x, y, z]);
+        match (kind, end) {
+            (SETTINGS, _) if flags == 0 => stream.write_all(&frame(SETTINGS, 1, 0, &[])).await?,
+            (HEADERS, Some(Ends::Before)) => stream.write_all(&go_away(0)).await?,
+            (HEADERS, Some(Ends::BeforeGracefully)) => {
+                stream.write_all(&[go_away(u32::MAX >> 1), go_away(0)].concat()).await?;
+            }
+            (HEADERS, Some(Ends::Refuses)) => stream.write_all(&frame(RST_STREAM, 0, id, &[0, 0, 0, 7])).await?,
+            (HEADERS, Some(Ends::After)) => {
+                stream.write_all(&go_away(id)).await?;
+                return stream.shutdown().await;
+            }
+            (HEADERS, Some(Ends::Breaks)) => return Ok(()),
+            _ => {}
+        }
+        if kind == DATA {
+            body.extend_from_slice(&payload);
+        }
+        if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 && end.is_none() {
+            bodies.lock().push(Bytes::from(std::mem::take(&mut body)));
+            // `:status: 200` is the eighth entry of HPACK's static table.
+            stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, id, &[0x88])).await?;
+        }
+    }
+}
+
+fn go_away(last: u32) -> Vec<u8> {
+    let mut payload = Vec::new();
+    payload.put_u32(last);
+    payload.put_u32(0);
+    frame(GOAWAY, 0, 0, &payload)
+}
+
+fn received() -> Body {
+    Body::stream(futures::stream::iter([Ok::<_, BoxError>(Bytes::from("ab")), Ok(Bytes::from("c"))]))
+}
+
+#[tokio::test]
+async fn sends_again_what_was_not_processed() {
+    let cases: [&'static [Ends]; 4] = [
+        &[Ends::Before],
+        &[Ends::BeforeGracefully],
+        &[Ends::Refuses],
+        &[Ends::Before, Ends::Refuses, Ends::BeforeGracefully, Ends::Before],
+    ];
+    for ends in cases {
+        for method in [Method::GET, Method::POST, Method::DELETE, Method::PATCH] {
+            for (body, want) in [(Body::empty(), ""), (Body::full("whole"), "whole"), (received(), "abc")] {
+                let server = Server::start(ends).await;
+                assert_eq!(server.send(method.clone(), body).await.expect("an answer"), 200);
+                assert_eq!((server.connections(), server.bodies()), (ends.len() + 1, vec![Bytes::from(want)]));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn sends_again_only_reads_that_may_have_been_processed() {
+    for ends in [&[Ends::After][..], &[Ends::Breaks][..]] {
+        let server = Server::start(ends).await;
+        let error = server.send(Method::DELETE, Body::empty()).await.expect_err("no answer");
+        assert!(matches!(error, SendError::Broken(_)), "{error}");
+        assert!(server.send(Method::POST, Body::full("x")).await.is_ok());
+        assert_eq!((server.connections(), server.bodies()), (2, vec![Bytes::from("x")]));
+
+        let server = Server::start(ends).await;
+        assert_eq!(server.send(Method::GET, Body::empty()).await.expect("an answer"), 200);
+        assert_eq!(server.connections(), 2);
+    }
+}
+
+#[tokio::test]
+async fn gives_up_after_a_number_of_connections() {
+    let server = Server::start(&[Ends::Before; 20]).await;
+    let error = server.send(Method::GET, Body::empty()).await.expect_err("no answer");
+    assert!(error.to_string().contains("GOAWAY"), "{error}");
+    assert_eq!(server.connections(), 8);
+}
