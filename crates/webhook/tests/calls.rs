@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use binnacle_request::BoxFuture;
 use binnacle_testkit::Hook;
+use binnacle_testkit::frames::{self, Frame};
 use binnacle_webhook::{
     Backoff, Client, Credential, Itself, OwnCertificates, Service, ServiceResolver, Target, WebhookError, parse,
 };
 use http::Response;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn answering(code: u16, body: &'static str) -> Hook {
     Hook::start(move |_| async move { Response::builder().status(code).body(body.as_bytes().to_vec()).unwrap() }).await
@@ -188,4 +190,34 @@ fn which_urls_are_this_server() {
         let service = url.parse().ok().and_then(|url| Service::of_own_url(&resolver, &url));
         assert_eq!(service.is_some(), is_own, "{url}");
     }
+}
+
+/// A webhook that shuts down its first connections without processing their requests.
+#[tokio::test]
+async fn calls_again_what_a_closing_connection_did_not_process() {
+    const CLOSING: u32 = 3;
+    let connections = Arc::new(AtomicU32::new(0));
+    let count = connections.clone();
+    let hook = Hook::raw(&["h2"], move |mut stream| {
+        let closes = count.fetch_add(1, Ordering::SeqCst) < CLOSING;
+        async move {
+            let _ = stream.read_exact(&mut [0; 24]).await;
+            let mut answer = Frame::new(frames::SETTINGS, 0, 0, &[]).bytes();
+            if closes {
+                answer.extend(Frame::new(frames::GOAWAY, 0, 0, &[0; 8]).bytes());
+            } else {
+                answer.extend(Frame::new(frames::SETTINGS, frames::ACK, 0, &[]).bytes());
+                // `:status: 200` is the eighth entry of HPACK's static table.
+                answer.extend(Frame::new(frames::HEADERS, 4, 1, &[0x88]).bytes());
+                answer.extend(Frame::new(frames::DATA, frames::END_STREAM, 1, b"{}").bytes());
+                // The answer to a request must not come before it.
+                let _ = stream.read(&mut [0; 1 << 14]).await;
+            }
+            let _ = stream.write_all(&answer).await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    assert_eq!(client(&hook, "").post("{}").await.unwrap().body, "{}");
+    assert_eq!(connections.load(Ordering::SeqCst), CLOSING + 1);
 }
