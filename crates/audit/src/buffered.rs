@@ -1,5 +1,8 @@
 //! A bounded queue that sends events in batches (`batch`). Requests never wait: events that do not fit into the queue
 //! are lost, counted and logged.
+//!
+//! The queue, the batches on their way and the memory of both are bounded: a webhook that hangs takes neither more, nor
+//! does it hold up a stop for longer than [`STOP_GRACE`].
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,6 +11,7 @@ use binnacle_request::BoxFuture;
 use binnacle_supervise::supervise;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, Receiver, Sender, error::TrySendError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -16,14 +20,32 @@ use crate::spill::Spill;
 use crate::{Backend, BatchOptions, Event};
 
 const PLUGIN: &str = "buffered";
+/// The most memory of events that wait or are on their way, in KiB. kube-apiserver only bounds the number of those that
+/// wait, and an event may have megabytes.
+const MAX_MEMORY_KIB: usize = 128 << 10;
+/// The most batches on their way at once. kube-apiserver has no bound.
+const MAX_BATCHES: usize = 64;
+/// The time that a stop waits for the events that are left.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+const STOPPED: &str = "the server stops";
 
 pub(crate) struct Buffered {
     name: String,
-    queue: Mutex<Option<Sender<Arc<Event>>>>,
+    queue: Mutex<Option<Sender<Waiting>>>,
+    memory: Arc<Semaphore>,
+    /// The time at which a stop no longer waits.
+    deadline: watch::Sender<Option<Instant>>,
     worker: Mutex<Option<JoinHandle<()>>>,
     metrics: Metrics,
     /// The place for events without room, and for batches that the next backend refuses.
     spill: Arc<OnceLock<Spill>>,
+}
+
+/// An event in the queue or in a batch.
+struct Waiting {
+    event: Arc<Event>,
+    /// Its share of the memory.
+    _memory: OwnedSemaphorePermit,
 }
 
 impl Buffered {
@@ -31,6 +53,7 @@ impl Buffered {
     pub(crate) fn new(next: Box<dyn Backend>, options: &BatchOptions, concurrent: bool, metrics: Metrics) -> Self {
         let (sender, receiver) = mpsc::channel(options.buffer_size);
         let name = format!("{PLUGIN}<{}>", next.name());
+        let (deadline, deadline_seen) = watch::channel(None);
         let spill: Arc<OnceLock<Spill>> = Arc::default();
         let worker = Worker {
             spill: spill.clone(),
@@ -40,14 +63,27 @@ impl Buffered {
             max_size: options.max_batch_size,
             max_wait: options.max_batch_wait,
             throttle: options.throttle_enable.then(|| Throttle::new(options.throttle_qps, options.throttle_burst)),
-            concurrent,
+            // As many as the queue has room for: twice its size is the bound for all events.
+            slots: concurrent.then(|| {
+                let batches = options.buffer_size / options.max_batch_size.max(1);
+                Arc::new(Semaphore::new(batches.clamp(1, MAX_BATCHES)))
+            }),
+            deadline: deadline_seen,
         };
         let worker = Arc::new(tokio::sync::Mutex::new(worker));
         let worker = tokio::spawn(supervise("audit queue", move || {
             let worker = worker.clone();
             async move { worker.lock().await.run().await }
         }));
-        Self { name, queue: Mutex::new(Some(sender)), worker: Mutex::new(Some(worker)), metrics, spill }
+        Self {
+            name,
+            queue: Mutex::new(Some(sender)),
+            memory: Arc::new(Semaphore::new(MAX_MEMORY_KIB)),
+            deadline,
+            worker: Mutex::new(Some(worker)),
+            metrics,
+            spill,
+        }
     }
 
     /// Keeps events that would be lost.
@@ -60,13 +96,25 @@ impl Buffered {
     fn enqueue(&self, events: &[Arc<Event>]) {
         let queue = self.queue.lock();
         for (at, event) in events.iter().enumerate() {
-            let why = match queue.as_ref().map(|queue| queue.try_send(event.clone())) {
-                Some(Ok(())) => continue,
-                Some(Err(TrySendError::Full(_))) => "audit buffer queue blocked",
-                Some(Err(TrySendError::Closed(_))) | None => "audit backend shut down",
+            let why = match (queue.as_ref(), self.share(event)) {
+                (Some(queue), Some(memory)) => {
+                    match queue.try_send(Waiting { event: event.clone(), _memory: memory }) {
+                        Ok(()) => continue,
+                        Err(TrySendError::Full(_)) => "audit buffer queue blocked",
+                        Err(TrySendError::Closed(_)) => "audit backend shut down",
+                    }
+                }
+                (Some(_), None) => "audit buffer queue blocked",
+                (None, _) => "audit backend shut down",
             };
             return keep_or_fail(&self.spill, &self.metrics, why, &events[at..]);
         }
+    }
+
+    /// Reserves the memory of an event, if that much is left.
+    fn share(&self, event: &Event) -> Option<OwnedSemaphorePermit> {
+        let size = event.memory().div_ceil(1024).min(MAX_MEMORY_KIB);
+        self.memory.clone().try_acquire_many_owned(u32::try_from(size).ok()?).ok()
     }
 }
 
@@ -78,6 +126,7 @@ impl Backend for Buffered {
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {
         self.queue.lock().take();
+        self.deadline.send_replace(Some(Instant::now() + STOP_GRACE));
         let worker = self.worker.lock().take();
         Box::pin(async move {
             if let Some(worker) = worker
@@ -107,43 +156,70 @@ fn keep_or_fail(spill: &OnceLock<Spill>, metrics: &Metrics, why: &str, events: &
 struct Worker {
     spill: Arc<OnceLock<Spill>>,
     metrics: Metrics,
-    queue: Receiver<Arc<Event>>,
+    queue: Receiver<Waiting>,
     next: Arc<dyn Backend>,
     max_size: usize,
     max_wait: Duration,
     throttle: Option<Throttle>,
-    concurrent: bool,
+    /// Permits for batches on their way, if a batch does not wait for the previous one.
+    slots: Option<Arc<Semaphore>>,
+    deadline: watch::Receiver<Option<Instant>>,
 }
 
 impl Worker {
-    /// Sends batches until the queue is closed and empty and all its events are processed.
+    /// Sends batches until the queue is closed and empty and all its events are processed or lost.
     async fn run(&mut self) {
         let mut sending = JoinSet::new();
         while let Some(batch) = self.collect().await {
-            if let Some(throttle) = &mut self.throttle {
-                throttle.wait().await;
-            }
+            let slot = self.turn().await;
             while sending.try_join_next().is_some() {}
-            let (next, spill, metrics) = (self.next.clone(), self.spill.clone(), self.metrics.clone());
-            let send = async move {
-                if spill.get().is_none() {
-                    next.process(batch).await;
-                } else if !next.process(batch.clone()).await {
-                    keep_or_fail(&spill, &metrics, "the audit webhook does not answer", &batch);
+            let send = self.send(batch);
+            match slot {
+                Some(slot) => {
+                    sending.spawn(async move {
+                        send.await;
+                        drop(slot);
+                    });
                 }
-            };
-            if self.concurrent {
-                sending.spawn(send);
-            } else {
-                send.await;
+                None => send.await,
             }
         }
         while sending.join_next().await.is_some() {}
         self.next.shutdown().await;
     }
 
+    /// Waits until the next batch may be sent, or a stop no longer waits.
+    async fn turn(&mut self) -> Option<OwnedSemaphorePermit> {
+        let deadline = self.deadline.clone();
+        let turn = async {
+            if let Some(throttle) = &mut self.throttle {
+                throttle.wait().await;
+            }
+            self.slots.clone()?.acquire_owned().await.ok()
+        };
+        tokio::select! {
+            slot = turn => slot,
+            () = passed(deadline) => None,
+        }
+    }
+
+    fn send(&self, batch: Vec<Waiting>) -> impl Future<Output = ()> + Send + use<> {
+        let (next, spill, metrics) = (self.next.clone(), self.spill.clone(), self.metrics.clone());
+        let deadline = self.deadline.clone();
+        async move {
+            let events: Vec<Arc<Event>> = batch.iter().map(|waiting| waiting.event.clone()).collect();
+            tokio::select! {
+                biased;
+                () = passed(deadline) => keep_or_fail(&spill, &metrics, STOPPED, &events),
+                is_done = next.process(events.clone()) => if !is_done && spill.get().is_some() {
+                    keep_or_fail(&spill, &metrics, "the audit webhook does not answer", &events);
+                },
+            }
+        }
+    }
+
     /// Collects a batch: until it has the maximum number of events, or the first of them has waited long enough.
-    async fn collect(&mut self) -> Option<Vec<Arc<Event>>> {
+    async fn collect(&mut self) -> Option<Vec<Waiting>> {
         let mut batch = vec![self.queue.recv().await?];
         let deadline = Instant::now() + self.max_wait;
         while batch.len() < self.max_size {
@@ -153,6 +229,16 @@ impl Worker {
             }
         }
         Some(batch)
+    }
+}
+
+/// Waits until a stop no longer waits for events.
+async fn passed(mut deadline: watch::Receiver<Option<Instant>>) {
+    let at = deadline.wait_for(Option::is_some).await.map(|at| *at);
+    match at {
+        Ok(Some(at)) => tokio::time::sleep_until(at).await,
+        // The backend was dropped without a stop.
+        _ => std::future::pending().await,
     }
 }
 
@@ -187,13 +273,11 @@ impl Throttle {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use binnacle_metrics::Registry;
-    use tokio::sync::Semaphore;
-
     use super::*;
     use crate::backend::tests::Seen;
     use crate::event::tests::full;
     use crate::spill::{SpillMetrics, SpillOptions};
+    use binnacle_metrics::Registry;
 
     fn options() -> BatchOptions {
         BatchOptions {
@@ -266,6 +350,42 @@ mod tests {
         assert_eq!(begun.load(Ordering::SeqCst), 3);
         assert!(backend.process(vec![event(9)]).await);
         assert_eq!(metrics.errors("buffered"), 4);
+    }
+
+    /// What a webhook that hangs can take: two batches here, and the queue.
+    #[tokio::test(start_paused = true)]
+    async fn batches_on_their_way_are_bounded_and_a_stop_ends() {
+        let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let metrics = Metrics::fresh();
+        let options = BatchOptions { buffer_size: 6, max_batch_size: 3, ..options() };
+        let slow = Slow(gate.clone(), begun.clone());
+        let backend = Buffered::new(Box::new(slow), &options, true, metrics.clone());
+        for id in 0..100 {
+            backend.process(vec![event(id)]).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Two batches are on their way, and a third one waits for its turn.
+        assert_eq!((begun.load(Ordering::SeqCst), metrics.errors("buffered")), (6, 100 - 6 - 3 - 6));
+        let stopped = Instant::now();
+        backend.shutdown().await;
+        assert_eq!((stopped.elapsed().as_secs(), metrics.errors("buffered")), (STOP_GRACE.as_secs(), 100));
+        assert_eq!(begun.load(Ordering::SeqCst), 6);
+        drop(gate);
+    }
+
+    #[tokio::test]
+    async fn memory_of_waiting_events_is_bounded() {
+        let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let metrics = Metrics::fresh();
+        let slow = Slow(gate.clone(), begun.clone());
+        let backend = Buffered::new(Box::new(slow), &options(), true, metrics.clone());
+        let object = bytes::Bytes::from(vec![b' '; 30 << 20]);
+        let large = |_| Arc::new(Event { request_object: Some(object.clone()), ..full() });
+        backend.process((0..6).map(large).collect()).await;
+        assert_eq!(metrics.errors("buffered"), 2);
+        gate.add_permits(6);
+        backend.shutdown().await;
+        assert_eq!(begun.load(Ordering::SeqCst), 4);
     }
 
     #[tokio::test]

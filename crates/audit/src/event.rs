@@ -93,6 +93,17 @@ pub struct Event {
     pub annotations: BTreeMap<Text, Text>,
 }
 
+impl Event {
+    /// Returns about how many bytes of memory the event takes.
+    pub(crate) fn memory(&self) -> usize {
+        let objects = [&self.request_object, &self.response_object].into_iter().flatten();
+        let texts = [&self.request_uri, &self.user_agent].into_iter();
+        let annotations = self.annotations.iter().map(|(name, value)| name.len() + value.len());
+        let variable = objects.map(Bytes::len).chain(texts.map(|text| text.len())).chain(annotations);
+        size_of::<Self>() + variable.sum::<usize>()
+    }
+}
+
 /// The object of a request. Empty texts stand for absent members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectReference {

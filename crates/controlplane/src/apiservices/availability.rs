@@ -11,6 +11,7 @@ use binnacle_schema::{Value, value};
 use binnacle_supervise::supervise;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::checks::{self, Condition, ServiceReference};
 use super::{GROUP, PLURAL, VERSION};
@@ -61,7 +62,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
                 let _item = item.begin();
                 let name = Text::new(object.str_at(&["metadata", "name"]));
                 match ServiceReference::of(object) {
-                    Some(service) => remotes.see(&work, name, service),
+                    Some(service) => remotes.see(&work, object, name, service),
                     None => {
                         remotes.forget(&name);
                         if let Err(status) = tell(&work, &objects, object, &Condition::LOCAL).await {
@@ -113,31 +114,45 @@ struct Remotes {
 
 struct Remote {
     service: ServiceReference,
-    /// Notified when the APIService has changed.
-    changed: Arc<Notify>,
+    spec: Value,
+    changes: Arc<Changes>,
     task: tokio::task::AbortHandle,
 }
 
+/// Notified when the APIService has changed.
+#[derive(Default)]
+struct Changes {
+    of_spec: Notify,
+    /// Its status or metadata.
+    of_others: Notify,
+}
+
 impl Remotes {
-    fn see(&mut self, work: &Arc<Work>, name: Text, service: ServiceReference) {
+    fn see(&mut self, work: &Arc<Work>, object: &Value, name: Text, service: ServiceReference) {
         // Tasks end only with their APIService; the results of ended ones are collected here.
         while self.tasks.try_join_next().is_some() {}
-        if let Some(known) = self.by_name.get(&name)
+        let spec = object.at(&["spec"]).cloned().unwrap_or_default();
+        if let Some(known) = self.by_name.get_mut(&name)
             && known.service == service
         {
-            known.changed.notify_one();
+            if known.spec == spec {
+                known.changes.of_others.notify_one();
+            } else {
+                known.spec = spec;
+                known.changes.of_spec.notify_one();
+            }
             return;
         }
         self.forget(&name);
-        let changed = Arc::new(Notify::new());
+        let changes = Arc::new(Changes::default());
         let watching = {
-            let (work, name, service, changed) = (work.clone(), name.clone(), service.clone(), changed.clone());
+            let (work, name, service, changes) = (work.clone(), name.clone(), service.clone(), changes.clone());
             supervise("APIService availability", move || {
-                watch_over(work.clone(), name.clone(), service.clone(), changed.clone())
+                watch_over(work.clone(), name.clone(), service.clone(), changes.clone())
             })
         };
         let task = self.tasks.spawn(watching);
-        self.by_name.insert(name, Remote { service, changed, task });
+        self.by_name.insert(name, Remote { service, spec, changes, task });
     }
 
     /// Ends the tasks of APIServices that are not in `all`.
@@ -160,25 +175,17 @@ impl Remotes {
 }
 
 /// Checks an APIService when it, its service or the service's endpoints change, and at intervals.
-async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, changed: Arc<Notify>) {
-    let find = |group, plural| Objects::new(&work.resources, group, "v1", plural);
-    let (Ok(objects), Ok(services), Ok(slices)) =
-        (find(GROUP, PLURAL), find("", "services"), find("discovery.k8s.io", "endpointslices"))
-    else {
-        return;
-    };
-    // There are neither services nor slices of other names, and keys and labels cannot have them.
-    let is_possible = service.is_possible();
-    let of_service = vec![if is_possible { service.name.clone() } else { Text::default() }];
-    let Ok(label) = Requirement::new("kubernetes.io/service-name", Operator::Equals, of_service) else { return };
-    let labels = LabelSelector::new(vec![label]);
-    let mut service_changes = Follow::one(services.resource(), &service.namespace, &service.name);
-    let mut slice_changes = Follow::labelled(slices.resource(), &service.namespace, labels.clone());
+async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, changes: Arc<Changes>) {
+    let Ok(check) = Check::new(&work, name, service) else { return };
+    let is_possible = check.reference.is_possible();
+    let mut service_changes = Follow::one(check.services.resource(), &check.reference.namespace, &check.reference.name);
+    let mut slice_changes = Follow::labelled(check.slices.resource(), &check.reference.namespace, check.labels.clone());
     let mut retry = RETRY_FIRST;
+    let mut memory = Memory::default();
     let queue = work.config.queue("RemoteAvailabilityController");
     loop {
         let item = queue.add().begin();
-        let checked = check(&work, &objects, &services, &slices, &labels, &name, &service).await;
+        let checked = check.run(&work, &mut memory).await;
         drop(item);
         let pause = match checked {
             Ok(Outcome::Settled) => None,
@@ -192,17 +199,25 @@ async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, chan
                 Some(retry)
             }
             Err(status) => {
-                tracing::warn!(api_service = %name, error = status.message(), "cannot be checked");
+                tracing::warn!(api_service = %check.name, error = status.message(), "cannot be checked");
                 queue.retry(1);
                 retry = (retry * 2).min(ASK_AGAIN);
                 Some(retry)
             }
         };
-        tokio::select! {
-            _ = service_changes.changed(), if is_possible => {}
-            _ = slice_changes.changed(), if is_possible => {}
-            () = changed.notified() => {}
-            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+        let mut due = pause.map(|pause| Instant::now() + pause);
+        loop {
+            tokio::select! {
+                _ = service_changes.changed(), if is_possible => break,
+                _ = slice_changes.changed(), if is_possible => break,
+                () = changes.of_spec.notified() => break,
+                () = changes.of_others.notified() => match check.is_contradicted(&memory).await {
+                    Ok(false) => {}
+                    Ok(true) => due = Some(Instant::now() + memory.contradicted(Instant::now())),
+                    Err(_) => due = Some(Instant::now() + RETRY_FIRST),
+                },
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => break,
+            }
         }
     }
 }
@@ -217,37 +232,100 @@ enum Outcome {
     Silent,
 }
 
-async fn check(
-    work: &Work,
-    objects: &Objects,
-    services: &Objects,
-    slices: &Objects,
-    labels: &LabelSelector,
-    name: &str,
-    reference: &ServiceReference,
-) -> Result<Outcome, Status> {
-    // This task ends when the APIService is deleted.
-    let Some(object) = read(objects, "", name).await? else { return Ok(Outcome::Settled) };
-    let (service, slices) = match reference.is_possible() {
-        true => {
-            let service = read(services, &reference.namespace, &reference.name).await?;
-            (service, checks::slices(slices, &reference.namespace, labels).await?)
-        }
-        false => (None, Vec::new()),
-    };
-    if let Some(condition) = checks::of_service(reference, service.as_ref(), &slices) {
-        tell(work, objects, &object, &condition).await?;
-        return Ok(Outcome::Settled);
+/// The check of one APIService.
+struct Check {
+    name: Text,
+    reference: ServiceReference,
+    objects: Objects,
+    services: Objects,
+    slices: Objects,
+    /// Selects the slices of the service.
+    labels: LabelSelector,
+}
+
+impl Check {
+    fn new(work: &Work, name: Text, reference: ServiceReference) -> Result<Self, Status> {
+        let find = |group, plural| Objects::new(&work.resources, group, "v1", plural);
+        // There are neither services nor slices of other names, and keys and labels cannot have them.
+        let of_service = vec![if reference.is_possible() { reference.name.clone() } else { Text::default() }];
+        let label = Requirement::new("kubernetes.io/service-name", Operator::Equals, of_service);
+        let label = label.map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok(Self {
+            name,
+            objects: find(GROUP, PLURAL)?,
+            services: find("", "services")?,
+            slices: find("discovery.k8s.io", "endpointslices")?,
+            labels: LabelSelector::new(vec![label]),
+            reference,
+        })
     }
-    let condition = match checks::of_server(work.config.aggregated.as_deref(), &object).await {
-        Ok(condition) => condition,
-        Err(why) => {
-            tracing::warn!(api_service = name, why, "its server cannot be asked");
-            return Ok(Outcome::Silent);
+
+    async fn run(&self, work: &Work, memory: &mut Memory) -> Result<Outcome, Status> {
+        // The task ends when the APIService is deleted.
+        let Some(object) = read(&self.objects, "", &self.name).await? else { return Ok(Outcome::Settled) };
+        let (service, slices) = match self.reference.is_possible() {
+            true => {
+                let service = read(&self.services, &self.reference.namespace, &self.reference.name).await?;
+                (service, checks::slices(&self.slices, &self.reference.namespace, &self.labels).await?)
+            }
+            false => (None, Vec::new()),
+        };
+        if let Some(condition) = checks::of_service(&self.reference, service.as_ref(), &slices) {
+            tell(work, &self.objects, &object, &condition).await?;
+            memory.verdict = Some(condition);
+            return Ok(Outcome::Settled);
         }
-    };
-    tell(work, objects, &object, &condition).await?;
-    Ok(if condition.status == "True" { Outcome::Answered } else { Outcome::Silent })
+        let condition = match checks::of_server(work.config.aggregated.as_deref(), &object).await {
+            Ok(condition) => condition,
+            Err(why) => {
+                tracing::warn!(api_service = %self.name, why, "its server cannot be asked");
+                return Ok(Outcome::Silent);
+            }
+        };
+        let outcome = if condition.status == "True" { Outcome::Answered } else { Outcome::Silent };
+        tell(work, &self.objects, &object, &condition).await?;
+        memory.verdict = Some(condition);
+        Ok(outcome)
+    }
+
+    /// Reports whether someone has replaced the condition by another.
+    async fn is_contradicted(&self, memory: &Memory) -> Result<bool, Status> {
+        let Some(verdict) = &memory.verdict else { return Ok(false) };
+        let object = read(&self.objects, "", &self.name).await?;
+        Ok(object.is_some_and(|object| !verdict.is_told_by(&object)))
+    }
+}
+
+/// What a server has found about an APIService, and how often another one has contradicted it.
+///
+/// Servers may disagree, as one of them may have no route to the APIService's server. If each corrected the other at
+/// once, they would write without end. So a server waits longer before each correction; one that cannot reach the
+/// APIService's server waits longest: where another one can, requests are better served than refused.
+#[derive(Default)]
+struct Memory {
+    verdict: Option<Condition>,
+    contradictions: u32,
+    last: Option<Instant>,
+}
+
+impl Memory {
+    /// The time without a contradiction after which earlier ones are forgotten.
+    const FORGETS: Duration = Duration::from_secs(120);
+
+    /// Notes a contradiction, and returns the pause before the correction.
+    fn contradicted(&mut self, now: Instant) -> Duration {
+        if self.last.is_some_and(|last| now.duration_since(last) > Self::FORGETS) {
+            self.contradictions = 0;
+        }
+        self.last = Some(now);
+        let (first, longest) = match &self.verdict {
+            Some(verdict) if verdict.status == "True" => (RETRY_FIRST, Duration::from_secs(5)),
+            _ => (Duration::from_secs(1), ASK_AGAIN),
+        };
+        let pause = first * 2u32.pow(self.contradictions.min(16));
+        self.contradictions += 1;
+        pause.min(longest)
+    }
 }
 
 /// Writes the condition, unless the object already has it.
@@ -302,4 +380,33 @@ fn set(object: &mut Value, condition: &Condition) {
     }
     members.insert("reason", condition.reason.clone());
     members.insert("message", condition.message.clone());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corrections_become_rare() {
+        let after = |status: &'static str, times: usize, apart: Duration| {
+            let condition = Condition { status, ..Condition::LOCAL };
+            let mut memory = Memory { verdict: Some(condition), ..Memory::default() };
+            let begin = Instant::now();
+            let pauses = (0..times).map(|n| memory.contradicted(begin + apart * n as u32));
+            pauses.last().unwrap_or_default()
+        };
+        let second = Duration::from_secs(1);
+        for (status, times, apart, want) in [
+            ("True", 1, second, Duration::from_millis(100)),
+            ("True", 3, second, Duration::from_millis(400)),
+            ("True", 100, second, 5 * second),
+            ("False", 1, second, second),
+            ("False", 3, second, 4 * second),
+            ("False", 100, second, 30 * second),
+            // Earlier ones are forgotten.
+            ("False", 100, 121 * second, second),
+        ] {
+            assert_eq!(after(status, times, apart), want, "{status} {times}");
+        }
+    }
 }
