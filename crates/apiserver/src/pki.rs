@@ -94,9 +94,9 @@ impl Names {
         let mut dns: Vec<String> = std::iter::once("localhost").chain(cluster).map(str::to_owned).collect();
         dns.extend(hostname().filter(|name| !dns.contains(name)));
         let mut ips = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]), service];
-        if !listen.is_unspecified() && !ips.contains(&listen) {
-            ips.push(listen);
-        }
+        let listening = if listen.is_unspecified() { interface_addresses(listen) } else { vec![listen] };
+        let others: Vec<IpAddr> = listening.into_iter().filter(|ip| !ips.contains(ip)).collect();
+        ips.extend(others);
         Self { dns, ips }
     }
 
@@ -126,6 +126,23 @@ impl Names {
                 has(&|name| matches!(name, GeneralName::IPAddress(bytes) if *bytes == octets))
             })
     }
+}
+
+/// The most addresses of interfaces in a certificate. A node may have thousands, e.g. those of services.
+const MAX_INTERFACE_ADDRESSES: usize = 32;
+
+/// Returns the addresses at which a server that listens on `any` address can be reached, except link-local ones. A
+/// socket for any address of IPv6 accepts IPv4, too.
+fn interface_addresses(any: IpAddr) -> Vec<IpAddr> {
+    let interfaces = if_addrs::get_if_addrs().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the serving certificate has no addresses of interfaces");
+        Vec::new()
+    });
+    let addresses = interfaces.into_iter().filter(|interface| !interface.is_link_local());
+    let reached = addresses.map(|interface| interface.ip()).filter(|ip| ip.is_ipv4() || any.is_ipv6());
+    let mut reached: Vec<IpAddr> = reached.filter(|ip| !ip.is_loopback()).collect();
+    reached.truncate(MAX_INTERFACE_ADDRESSES);
+    reached
 }
 
 fn hostname() -> Option<String> {

@@ -1,7 +1,7 @@
 //! The built-in APIs and their implementation.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use binnacle_admission::{Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
@@ -11,8 +11,8 @@ use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
     AllocatorMetrics, AvailabilityMetrics, CertificateDurations, ControlPlane, ConversionMetrics, CustomResources,
-    DefinitionRules, DeviceClaims, LocalApi, PortRange, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates,
-    Trust, default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
+    DefinitionRules, DeviceClaims, EndpointReconciler, LocalApi, PortRange, RequesterOfCertificates, RolesFeed,
+    SignersOfPodCertificates, Trust, default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
@@ -76,6 +76,7 @@ pub(super) fn built_in(
         queues: Some(access.queues.clone()),
         ..control_plane_config(config, address, &served)
     };
+    warn_of_unreachable_endpoint(config, own.advertised);
     let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
     let mut plugins =
         binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
@@ -168,6 +169,28 @@ fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served)
     }
 }
 
+/// Warns if the endpoint of the service `kubernetes` is an address at which the server does not listen: pods cannot
+/// reach it there, unless something forwards connections.
+fn warn_of_unreachable_endpoint(config: &Settings, advertised: Option<SocketAddr>) {
+    let (bound, reconciler) = (config.serving.bind_address, config.misc.endpoint_reconciler);
+    if let Some(advertised) = advertised
+        && !listens_at(bound, advertised.ip())
+        && reconciler != EndpointReconciler::None
+    {
+        tracing::warn!(
+            %advertised, bind_address = %bound,
+            "the server does not listen at the endpoint of the service \"kubernetes\": pods cannot reach it; set \
+             --bind-address, --advertise-address or --endpoint-reconciler-type=none"
+        );
+    }
+}
+
+/// Reports whether a listener at one address accepts connections to the other.
+fn listens_at(bound: IpAddr, address: IpAddr) -> bool {
+    // A socket for any address of IPv6 accepts IPv4, too.
+    bound == address || bound.is_unspecified() && (bound.is_ipv6() || address.is_ipv4())
+}
+
 /// Returns the group versions that get APIServices.
 fn local_apis(served: &Served) -> Vec<LocalApi> {
     let apis = served.groups().into_iter().flat_map(|group| {
@@ -179,4 +202,24 @@ fn local_apis(served: &Served) -> Vec<LocalApi> {
         })
     });
     apis.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_accept_connections_to_their_addresses() {
+        for (bound, address, want) in [
+            ("0.0.0.0", "192.0.2.1", true),
+            ("0.0.0.0", "fd00::1", false),
+            ("::", "fd00::1", true),
+            ("::", "192.0.2.1", true),
+            ("127.0.0.1", "192.0.2.1", false),
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.2", "192.0.2.1", false),
+        ] {
+            assert_eq!(listens_at(bound.parse().unwrap(), address.parse().unwrap()), want, "{bound} {address}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use binnacle_controlplane::default_advertise_address;
 use binnacle_server::{CertificateFiles, DefaultCertificate, TlsError};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -44,7 +45,7 @@ impl ClientAccess {
         clock: &Clock,
     ) -> Result<Self, StartFailure> {
         let mut names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
-        names.add(config.generic.external_hostname.as_deref(), config.generic.advertise_address);
+        names.add(config.generic.external_hostname.as_deref(), config.public_address(default_advertise_address));
         warn_of_open_keys(config);
         let place = if data.is_none() { Some(DataDir::temporary()?) } else { None };
         let data = data.or(place.as_ref()).ok_or(StartFailure::NoPlace)?;

@@ -109,6 +109,17 @@ fn reused_and_made_anew() {
 }
 
 #[test]
+fn listening_at_any_address_is_at_those_of_interfaces() {
+    let own = binnacle_controlplane::default_advertise_address(false);
+    let any = names([0, 0, 0, 0]);
+    assert!(own.is_none_or(|own| any.ips.contains(&own)), "{own:?} {any:?}");
+    assert!(any.ips.iter().all(|ip| !ip.is_unspecified()));
+    assert_eq!(names([127, 0, 0, 1]).ips.len(), 3);
+    let both = Names::new(std::net::Ipv6Addr::UNSPECIFIED.into(), [10, 0, 0, 1].into());
+    assert!(any.ips.iter().all(|ip| both.ips.contains(ip)), "{any:?} {both:?}");
+}
+
+#[test]
 fn broken_files_stop_the_start() {
     for file in ["ca.crt", "ca.key", "apiserver.crt", "admin.key", "sa.key"] {
         let place = Place::new();
