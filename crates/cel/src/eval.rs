@@ -488,7 +488,7 @@ impl<'a> Eval<'a, '_> {
                 }
             }
             range => {
-                let ty = range.type_name();
+                let ty = range.go_type();
                 return Err(Error::new(match fold.variable2 {
                     Some(_) => format!("unsupported comprehension range type: {ty}"),
                     None => format!("got '{ty}', expected iterable type"),

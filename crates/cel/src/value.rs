@@ -84,6 +84,9 @@ fn deepest(values: &[Val<'_>]) -> u32 {
 pub trait Opaque: Any + fmt::Debug + fmt::Display + Send + Sync {
     fn ty(&self) -> Type;
 
+    /// The name of the type in Go, which some errors show.
+    fn go_type(&self) -> &'static str;
+
     /// Returns true if this value equals another one of any type.
     fn equals(&self, other: &dyn Opaque) -> bool;
 
@@ -228,11 +231,23 @@ impl<'a> Val<'a> {
         self.ty().name().into()
     }
 
-    /// Returns the name that Go has for a value that selects no member of any other, `None` for one that may.
+    /// Returns the name of the Go type of a value that selects no member of any other, `None` for one that may.
     pub(crate) fn not_a_qualifier(&self) -> Option<&'static str> {
-        Some(match self {
-            Self::Bool(_) | Self::Int(_) | Self::Uint(_) | Self::Double(_) | Self::Str(_) => return None,
+        match self {
+            Self::Bool(_) | Self::Int(_) | Self::Uint(_) | Self::Double(_) | Self::Str(_) => None,
+            other => Some(other.go_type()),
+        }
+    }
+
+    /// Returns the name of the value's type in Go, which some errors show.
+    pub(crate) fn go_type(&self) -> &'static str {
+        match self {
             Self::Null => "types.Null",
+            Self::Bool(_) => "types.Bool",
+            Self::Int(_) => "types.Int",
+            Self::Uint(_) => "types.Uint",
+            Self::Double(_) => "types.Double",
+            Self::Str(_) => "types.String",
             Self::Bytes(_) => "types.Bytes",
             Self::Timestamp(_) => "types.Timestamp",
             Self::Duration(_) => "types.Duration",
@@ -242,8 +257,11 @@ impl<'a> Val<'a> {
             Self::Map(_) => "*types.baseMap",
             Self::Type(_) => "*types.Type",
             Self::Optional(_) => "*types.Optional",
-            Self::Message(_) | Self::Opaque(_) => return None,
-        })
+            // Only mutations create messages: patches, and parts of objects.
+            Self::Message(message) if message.name == "JSONPatch" => "*mutation.JSONPatchVal",
+            Self::Message(_) => "*dynamic.ObjectVal",
+            Self::Opaque(value) => value.go_type(),
+        }
     }
 
     /// Returns the type at run time, without parameters.

@@ -146,7 +146,7 @@ fn macros() {
             "1.all(x, true)",
             "compile: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
         ),
-        ("n == 7 && dyn(1).all(x, true)", "error: got 'int', expected iterable type"),
+        ("n == 7 && dyn(1).all(x, true)", "error: got 'types.Int', expected iterable type"),
         ("[1].all(x, 'a')", "compile: expected type 'bool' but found 'string'"),
         (
             "[1].map(x, 1, 2)",

@@ -263,3 +263,37 @@ fn versions() {
         assert!(!compile(since - 1, expression) && compile(since, expression), "{expression}");
     }
 }
+
+/// The names of types that kube-apiserver shows are those of Go.
+#[test]
+fn errors_name_the_types_of_go() {
+    for (value, want) in [
+        ("null", "types.Null"),
+        ("true", "types.Bool"),
+        ("1", "types.Int"),
+        ("1u", "types.Uint"),
+        ("1.5", "types.Double"),
+        ("'x'", "types.String"),
+        ("b'x'", "types.Bytes"),
+        ("duration('1s')", "types.Duration"),
+        ("timestamp('2020-01-01T00:00:00Z')", "types.Timestamp"),
+        ("type(1)", "*types.Type"),
+        ("optional.of(1)", "*types.Optional"),
+        ("optional.none()", "*types.Optional"),
+        ("quantity('1')", "cel.Quantity"),
+        ("quantity('1').add(quantity('1'))", "*cel.Quantity"),
+        ("ip('1.2.3.4')", "cel.IP"),
+        ("cidr('1.2.3.0/24')", "cel.CIDR"),
+        ("url('http://a')", "cel.URL"),
+        ("format.dns1123Label()", "cel.Format"),
+        ("semver('1.0.0')", "cel.Semver"),
+    ] {
+        check(&[
+            (&format!("dyn({value}).all(x, true)"), &format!("error: got '{want}', expected iterable type")),
+            (
+                &format!("dyn({value}).all(i, x, true)"),
+                &format!("error: unsupported comprehension range type: {want}"),
+            ),
+        ]);
+    }
+}

@@ -177,11 +177,14 @@ fn warn_of_unreachable_endpoint(config: &Settings, advertised: Option<SocketAddr
         && !listens_at(bound, advertised.ip())
         && reconciler != EndpointReconciler::None
     {
-        tracing::warn!(
-            %advertised, bind_address = %bound,
-            "the server does not listen at the endpoint of the service \"kubernetes\": pods cannot reach it; set \
-             --bind-address, --advertise-address or --endpoint-reconciler-type=none"
-        );
+        const TEXT: &str = "the server does not listen at the endpoint of the service \"kubernetes\": pods cannot reach \
+                            it; set --bind-address, --advertise-address or --endpoint-reconciler-type=none";
+        // The first start on a laptop, without flags, is not worth a warning.
+        let is_local = bound.is_loopback() && config.generic.advertise_address.is_none();
+        match is_local {
+            true => tracing::info!(%advertised, bind_address = %bound, "{TEXT}"),
+            false => tracing::warn!(%advertised, bind_address = %bound, "{TEXT}"),
+        }
     }
 }
 

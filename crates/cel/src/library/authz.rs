@@ -205,7 +205,7 @@ struct OfResource {
 }
 
 macro_rules! receiver {
-    ($type:ty, $name:expr) => {
+    ($type:ty, $name:expr, $go:expr) => {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str($name)
@@ -215,6 +215,10 @@ macro_rules! receiver {
         impl Opaque for $type {
             fn ty(&self) -> Type {
                 Type::opaque($name)
+            }
+
+            fn go_type(&self) -> &'static str {
+                $go
             }
 
             /// Values that only have methods are never equal.
@@ -229,11 +233,11 @@ macro_rules! receiver {
     };
 }
 
-receiver!(Subject, AUTHORIZER);
-receiver!(OfPath, PATH_CHECK);
-receiver!(OfGroup, GROUP_CHECK);
-receiver!(OfResource, RESOURCE_CHECK);
-receiver!(Decision, DECISION);
+receiver!(Subject, AUTHORIZER, "library.authorizerVal");
+receiver!(OfPath, PATH_CHECK, "library.pathCheckVal");
+receiver!(OfGroup, GROUP_CHECK, "library.groupCheckVal");
+receiver!(OfResource, RESOURCE_CHECK, "library.resourceCheckVal");
+receiver!(Decision, DECISION, "library.decisionVal");
 
 fn target<'v, T: Opaque>(args: &'v [Val<'_>]) -> std::result::Result<&'v T, Error> {
     args[0].as_opaque().ok_or_else(Error::no_such_overload)

@@ -178,6 +178,10 @@ impl Opaque for &'static Format {
         Type::opaque("kubernetes.NamedFormat")
     }
 
+    fn go_type(&self) -> &'static str {
+        "cel.Format"
+    }
+
     fn equals(&self, other: &dyn Opaque) -> bool {
         other.as_any().downcast_ref::<Self>().is_some_and(|other| self.name == other.name)
     }

@@ -107,6 +107,10 @@ impl Opaque for Address {
         Type::opaque("net.IP")
     }
 
+    fn go_type(&self) -> &'static str {
+        "cel.IP"
+    }
+
     fn equals(&self, other: &dyn Opaque) -> bool {
         other.as_any().downcast_ref() == Some(self)
     }
@@ -123,6 +127,10 @@ impl Opaque for Address {
 impl Opaque for Network {
     fn ty(&self) -> Type {
         Type::opaque("net.CIDR")
+    }
+
+    fn go_type(&self) -> &'static str {
+        "cel.CIDR"
     }
 
     fn equals(&self, other: &dyn Opaque) -> bool {

@@ -1,6 +1,7 @@
 //! Quantities such as `1.5Gi`.
 
 use std::any::Any;
+use std::fmt;
 
 use binnacle_meta::{Format, Quantity};
 
@@ -74,22 +75,51 @@ const FUNCTIONS: &[Decl] = &[
     ),
 ];
 
-impl Opaque for Quantity {
-    fn ty(&self) -> Type {
-        Type::opaque("kubernetes.Quantity")
-    }
+macro_rules! opaque {
+    ($type:ty, $go:expr) => {
+        impl Opaque for $type {
+            fn ty(&self) -> Type {
+                Type::opaque("kubernetes.Quantity")
+            }
 
-    fn equals(&self, other: &dyn Opaque) -> bool {
-        other.as_any().downcast_ref() == Some(self)
-    }
+            fn go_type(&self) -> &'static str {
+                $go
+            }
 
-    fn as_any(&self) -> &dyn Any {
-        self
+            fn equals(&self, other: &dyn Opaque) -> bool {
+                of(self) == of(other)
+            }
+
+            fn as_any(&self) -> &dyn Any {
+                self
+            }
+        }
+    };
+}
+
+opaque!(Quantity, "cel.Quantity");
+opaque!(Computed, "*cel.Quantity");
+
+/// The result of an addition or subtraction, whose Go type is another.
+#[derive(Debug)]
+struct Computed(Quantity);
+
+impl fmt::Display for Computed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
+fn of(value: &dyn Opaque) -> Option<&Quantity> {
+    let value = value.as_any();
+    value.downcast_ref().or_else(|| value.downcast_ref().map(|Computed(quantity)| quantity))
+}
+
 fn one<'v>(value: &'v Val<'_>) -> std::result::Result<&'v Quantity, Error> {
-    value.as_opaque().ok_or_else(Error::no_such_overload)
+    match value {
+        Val::Opaque(value) => of(&**value).ok_or_else(Error::no_such_overload),
+        _ => Err(Error::no_such_overload()),
+    }
 }
 
 fn two<'v>(args: &'v [Val<'_>]) -> std::result::Result<(&'v Quantity, &'v Quantity), Error> {
@@ -135,5 +165,5 @@ fn combined<'a>(args: &[Val<'a>], combine: fn(&mut Quantity, &Quantity)) -> Resu
         Val::Int(n) => combine(&mut quantity, &Quantity::new(*n, Format::DecimalExponent)),
         other => combine(&mut quantity, one(other)?),
     }
-    Ok(Val::opaque(quantity))
+    Ok(Val::opaque(Computed(quantity)))
 }

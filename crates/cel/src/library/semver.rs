@@ -67,6 +67,10 @@ impl Opaque for SemanticVersion {
         Type::opaque("kubernetes.Semver")
     }
 
+    fn go_type(&self) -> &'static str {
+        "cel.Semver"
+    }
+
     fn equals(&self, other: &dyn Opaque) -> bool {
         other.as_any().downcast_ref::<Self>().is_some_and(|other| self == other)
     }

@@ -58,6 +58,10 @@ impl Opaque for UrlText {
         Type::opaque("kubernetes.URL")
     }
 
+    fn go_type(&self) -> &'static str {
+        "cel.URL"
+    }
+
     fn equals(&self, other: &dyn Opaque) -> bool {
         other.as_any().downcast_ref::<Self>().is_some_and(|other| match (Url::parse(&self.0), Url::parse(&other.0)) {
             // Go compares what it writes of both: the scheme in lower case, the path with its escapes.
