@@ -82,7 +82,7 @@ impl Oidc {
         outcome.map(Some).map_err(AuthnError)
     }
 
-    async fn judge(&self, token: &Token<'_>) -> Result<Authenticated, String> {
+    async fn judge(&self, token: &Token) -> Result<Authenticated, String> {
         let uninitialized = || "oidc: authenticator not initialized".to_owned();
         if !self.verifier.is_found() {
             return Err(uninitialized());

@@ -102,7 +102,7 @@ impl ServiceAccountTokens {
             return Ok(Some(known.clone()));
         }
         let Some(parsed) = Token::parse(token) else { return Ok(None) };
-        let issuer = parsed.unverified()["iss"].as_str().unwrap_or_default();
+        let issuer = parsed.unverified_issuer();
         let is_legacy = issuer == LEGACY_ISSUER;
         if !is_legacy && !self.options.issuers.iter().any(|own| own == issuer) {
             return Ok(None);

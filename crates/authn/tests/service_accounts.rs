@@ -186,8 +186,7 @@ async fn claims_decide() {
     let crypto = Err("go-jose/go-jose: error in cryptographic primitive".to_owned());
     assert_eq!(shown(ask(&tokens, &format!("{header}.{payload}.{signature}"), &[]).await), crypto);
     let none = "eyJhbGciOiJub25lIn0";
-    let unsupported = Err("go-jose/go-jose: unknown/unsupported algorithm".to_owned());
-    assert_eq!(shown(ask(&tokens, &format!("{none}.{payload}."), &[]).await), unsupported);
+    assert_eq!(shown(ask(&tokens, &format!("{none}.{payload}."), &[]).await), crypto);
     let wrong = key.sign_by(Algorithm::Es384, &claims()).unwrap();
     assert_eq!(shown(ask(&tokens, &wrong, &[]).await), crypto);
     for text in ["", "x", "a.b", "a.b.c", &genuine[..genuine.len() / 3], "{\"payload\":\"\"}"] {

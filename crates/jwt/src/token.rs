@@ -1,7 +1,8 @@
 //! Compact tokens: header, claims, signature.
 
 use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
 use crate::{Algorithm, PublicKey};
@@ -9,39 +10,55 @@ use crate::{Algorithm, PublicKey};
 /// The maximum size of a token in bytes: more than any request header has.
 const MAX_BYTES: usize = 256 << 10;
 
+/// Go's `base64.RawURLEncoding`, which ignores the unused bits of the last character.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
+
 /// A parsed token. Its signature has not been verified.
 #[derive(Clone, Debug)]
-pub struct Token<'a> {
+pub struct Token {
     header: Value,
     claims: Value,
     signature: Vec<u8>,
-    /// The signed part of the text: header and claims.
-    message: &'a str,
+    /// The signed text. As in go-jose, it is built from the decoded parts.
+    message: Vec<u8>,
 }
 
-/// The error of a token whose verification fails.
+/// The error of a token whose verification fails. Like go-jose, it does not name the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
-    #[error("go-jose/go-jose: unknown/unsupported algorithm")]
-    Algorithm,
-    #[error("go-jose/go-jose: error in cryptographic primitive")]
-    Signature,
-    /// The header has a critical extension (`crit`), and none is supported.
-    #[error("go-jose/go-jose: unsupported crit header")]
-    Critical,
-}
+#[error("go-jose/go-jose: error in cryptographic primitive")]
+pub struct TokenError;
 
-impl<'a> Token<'a> {
+impl Token {
     /// Parses a token; `None` if the text is not a token.
-    pub fn parse(text: &'a str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
         }
-        let (message, signature) = text.rsplit_once('.')?;
-        let (header, claims) = message.split_once('.')?;
-        let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).ok();
-        let json = |part: &str| serde_json::from_slice::<Value>(&decode(part)?).ok().filter(Value::is_object);
-        Some(Self { header: json(header)?, claims: json(claims)?, signature: decode(signature)?, message })
+        let mut parts = text.split('.');
+        let (header, claims, signature) = (parts.next()?, parts.next()?, parts.next()?);
+        if parts.next().is_some() {
+            return None;
+        }
+        // kube-apiserver reads the issuer before go-jose removes all white space.
+        let header = decode(header, char::is_whitespace)?;
+        let payload = decode(claims, |c| matches!(c, '\r' | '\n'))?;
+        let signature = decode(signature, char::is_whitespace)?;
+        let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok().filter(Value::is_object);
+        let (head, claims) = (json(&header).filter(has_known_types)?, json(&payload)?);
+        let mut message = BASE64.encode(&header).into_bytes();
+        message.push(b'.');
+        // RFC 7797: the payload itself is signed.
+        match head.get("b64") == Some(&Value::Bool(false)) {
+            true => message.extend_from_slice(&payload),
+            false => message.extend_from_slice(BASE64.encode(&payload).as_bytes()),
+        }
+        Some(Self { header: head, claims, signature, message })
     }
 
     /// Returns the key ID in the header.
@@ -59,16 +76,40 @@ impl<'a> Token<'a> {
         &self.claims
     }
 
+    /// Returns the issuer without verifying the signature. The name of the claim may have other case, as Go reads it.
+    pub fn unverified_issuer(&self) -> &str {
+        let claims = self.claims.as_object();
+        let other = || claims?.iter().find(|(name, _)| name.eq_ignore_ascii_case("iss")).map(|(_, value)| value);
+        self.claims.get("iss").or_else(other).and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Returns the claims, if this key signed them.
     pub fn verify(&self, key: &PublicKey) -> Result<&Value, TokenError> {
-        if self.header.get("crit").is_some() {
-            return Err(TokenError::Critical);
-        }
-        let algorithm = self.algorithm().ok_or(TokenError::Algorithm)?;
-        if key.verify(algorithm, self.message.as_bytes(), &self.signature) {
-            Ok(&self.claims)
-        } else {
-            Err(TokenError::Signature)
+        let algorithm = self.algorithm().filter(|_| !self.has_unknown_critical()).ok_or(TokenError)?;
+        if key.verify(algorithm, &self.message, &self.signature) { Ok(&self.claims) } else { Err(TokenError) }
+    }
+
+    /// Returns true if the header has a critical extension that is not supported.
+    fn has_unknown_critical(&self) -> bool {
+        match self.header.get("crit") {
+            None | Some(Value::Null) => false,
+            Some(Value::Array(names)) => names.iter().any(|name| name != "b64"),
+            Some(_) => true,
         }
     }
+}
+
+fn decode(part: &str, is_ignored: impl Fn(char) -> bool) -> Option<Vec<u8>> {
+    match part.contains(&is_ignored) {
+        true => BASE64.decode(part.replace(is_ignored, "")).ok(),
+        false => BASE64.decode(part).ok(),
+    }
+}
+
+/// Returns true if the members of a header that go-jose reads have the types that it expects.
+fn has_known_types(header: &Value) -> bool {
+    let is = |name: &str, kind: fn(&Value) -> bool| header.get(name).is_none_or(|value| value.is_null() || kind(value));
+    ["alg", "kid", "nonce"].into_iter().all(|name| is(name, Value::is_string))
+        && is("jwk", Value::is_object)
+        && is("x5c", Value::is_array)
 }

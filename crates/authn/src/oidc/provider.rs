@@ -95,7 +95,7 @@ impl Provider {
     }
 
     /// Verifies the provider's signature of a token. `None` before the provider was found.
-    pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
+    pub(super) async fn verify(&self, token: &Token) -> Option<Result<(), String>> {
         let found = self.found.load_full()?;
         let Err(error) = verify(token, &found.keys) else { return Some(Ok(())) };
         let keys = match self.refresh(&found).await {
@@ -156,9 +156,9 @@ impl Provider {
 }
 
 /// Verifies a token's signature with the key that it names, or with any if it names none.
-fn verify(token: &Token<'_>, keys: &[PublicKey]) -> Result<(), TokenError> {
+fn verify(token: &Token, keys: &[PublicKey]) -> Result<(), TokenError> {
     let id = token.key_id();
-    let mut outcome = Err(TokenError::Signature);
+    let mut outcome = Err(TokenError);
     for key in keys.iter().filter(|key| id.is_empty() || key.id() == id) {
         pace(key.steps());
         outcome = token.verify(key).map(drop);

@@ -75,14 +75,14 @@ impl Verifier {
     }
 
     /// Verifies a token, in Go's order: the signature last. `None` while the provider is unknown.
-    pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
+    pub(super) async fn verify(&self, token: &Token) -> Option<Result<(), String>> {
         if let Err(why) = self.check(token) {
             return Some(Err(why));
         }
         self.provider.verify(token).await
     }
 
-    fn check(&self, token: &Token<'_>) -> Result<(), String> {
+    fn check(&self, token: &Token) -> Result<(), String> {
         let claims = token.unverified();
         check_sources(claims)?;
         self.check_audience(claims)?;
@@ -117,8 +117,8 @@ impl Verifier {
 }
 
 /// Returns the issuer that a token claims to be from.
-pub(super) fn untrusted_issuer<'a>(token: &'a Token<'_>) -> &'a str {
-    let issuer = token.unverified()["iss"].as_str().unwrap_or_default();
+pub(super) fn untrusted_issuer(token: &Token) -> &str {
+    let issuer = token.unverified_issuer();
     if GOOGLE.strip_prefix("https://") == Some(issuer) { GOOGLE } else { issuer }
 }
 

@@ -53,8 +53,8 @@ impl TokenReview {
     async fn status(&self, token: &str, wanted: &[Text]) -> Result<Object, Status> {
         let mut status = Object::new();
         status.insert("user", Object::new());
-        // A token that is no valid header is unknown.
-        let Ok(header) = HeaderValue::from_str(&format!("Bearer {token}")) else {
+        // White space at the end of a header does not count. A token that is no valid header is unknown.
+        let Ok(header) = HeaderValue::from_str(&format!("Bearer {}", token.trim_end())) else {
             status.insert("error", INVALID);
             return Ok(status);
         };
