@@ -8,7 +8,6 @@ use crate::context::Context;
 use crate::object;
 use crate::resource::Resource;
 use crate::stored::store_failure;
-use crate::update::precondition_failed;
 
 /// Conditions on the object; empty values match any.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +32,6 @@ impl Resource {
     ) -> Result<(), Status> {
         let collection = &self.collection;
         let key = collection.key(&context.namespace, name)?;
-        let shown = String::from_utf8_lossy(&key).into_owned();
         let (mut current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
         loop {
             let kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
@@ -43,7 +41,7 @@ impl Resource {
                 ("ResourceVersion", &wanted.resource_version, object::resource_version(&object)),
             ] {
                 if !wanted.is_empty() && *wanted != found {
-                    let why = precondition_failed(&shown, what, wanted, found);
+                    let why = self.precondition_failed(context, &key, what, wanted, found);
                     return Err(Status::conflict(&self.group_resource(), name, why));
                 }
             }

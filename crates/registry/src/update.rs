@@ -197,11 +197,29 @@ impl Resource {
     pub fn uid_conflict(&self, context: &Context, name: &str, wanted: &str, found: &str) -> Status {
         match self.collection.key(&context.namespace, name) {
             Ok(key) => {
-                let why = precondition_failed(&String::from_utf8_lossy(&key), "UID", wanted, found);
+                let why = self.precondition_failed(context, &key, "UID", wanted, found);
                 Status::conflict(&self.group_resource(), name, why)
             }
             Err(status) => status,
         }
+    }
+
+    /// Returns the error for an object that does not match a precondition, in the words of kube-apiserver's storage. A
+    /// dry run is stopped before the storage puts the root in front of the key.
+    pub(crate) fn precondition_failed(
+        &self,
+        context: &Context,
+        key: &[u8],
+        what: &str,
+        wanted: &str,
+        found: &str,
+    ) -> String {
+        let shown = String::from_utf8_lossy(key);
+        let root = self.collection.root.trim_end_matches('/');
+        let key = if context.dry_run { shown.strip_prefix(root).unwrap_or(&shown) } else { &shown };
+        format!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        )
     }
 
     /// Checks the resourceVersion. Without one the newest object is updated, if the kind allows that.
@@ -443,13 +461,6 @@ impl Resource {
             TxnResponse::Unmet { current, .. } => Ok(current),
         }
     }
-}
-
-/// Returns the error for an object that does not match a precondition, in the words of kube-apiserver's storage.
-pub(crate) fn precondition_failed(key: &str, what: &str, wanted: &str, found: &str) -> String {
-    format!(
-        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-    )
 }
 
 enum Outcome {

@@ -140,6 +140,20 @@ async fn what_an_update_may_not_change() {
     }
 }
 
+/// A dry run is stopped before the storage puts the root in front of the key.
+#[tokio::test]
+async fn conflicts_of_dry_runs_have_keys_without_the_root() {
+    let cluster = Cluster::new();
+    cluster.create(&context(), CONFIG_MAPS, "{metadata: {name: a}}").await.unwrap();
+    let options = UpdateOptions { uid: Some("other".into()), ..UpdateOptions::default() };
+    for (about, context, key) in
+        [("a dry run", dry_run(), "/configmaps/default/a"), ("a write", context(), "/registry/configmaps/default/a")]
+    {
+        let got = cluster.update(&context, CONFIG_MAPS, "a", &options, &json!({})).await.unwrap_err();
+        assert!(got.message().contains(&format!("Code: 4, Key: {key}, ResourceVersion: 0")), "{about}: {got:?}");
+    }
+}
+
 #[tokio::test]
 async fn versions_move_with_what_is_stored() {
     let cluster = Cluster::new();
