@@ -3,7 +3,8 @@
 use std::collections::BinaryHeap;
 
 use binnacle_meta::{FieldPath, Status};
-use binnacle_schema::{Message, Ty, Value};
+use binnacle_schema::{Message, Ty, Value, depth};
+use binnacle_scheme::MAX_STORED_DEPTH;
 
 use crate::object;
 use crate::resource::Collection;
@@ -11,10 +12,10 @@ use crate::write_failure::WriteFailure;
 
 /// etcd's default limit on the size of a request.
 const MAX_REQUEST: usize = 1536 << 10;
-/// Reserved for the key, the conditions of the transaction, the envelope of encryption, and the marks of a deletion,
-/// which must always be possible.
-const RESERVE: usize = 16 << 10;
-/// The largest value that clients may store, in any engine.
+/// Reserved for the key, the conditions of the transaction, and the marks of a deletion, which must be possible unless
+/// encryption needs the space.
+const RESERVE: usize = 864;
+/// The largest value that clients may store, in any engine: what etcd accepts, too.
 pub const MAX_STORED: usize = MAX_REQUEST - RESERVE;
 
 /// The number of fields in an error.
@@ -36,6 +37,19 @@ impl Collection {
             Write::Deletion => MAX_REQUEST,
         };
         if size <= limit { Ok(()) } else { Err(self.too_large(object, size, limit)) }
+    }
+
+    /// Returns an error for a custom object that could not be read again: its managed fields, which are nested as deeply
+    /// as the object and stand within it, count as well.
+    pub(crate) fn check_depth(&self, object: &Value) -> Result<(), Status> {
+        if depth(object) <= MAX_STORED_DEPTH {
+            return Ok(());
+        }
+        Err(Status::request_entity_too_large(format!(
+            "{} {:?} would be nested too deeply in the store with its managed fields; the limit is {MAX_STORED_DEPTH} levels",
+            self.kind.storage.kind,
+            object::name(object),
+        )))
     }
 
     /// Returns the failure of a write: the store has refused the size of a value within the limit, or failed otherwise.

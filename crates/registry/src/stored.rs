@@ -64,6 +64,7 @@ impl Collection {
         if let Some(custom) = &self.kind.custom {
             let stored = if custom.is_stored() { None } else { Some(self.custom_stored(custom, object).await?) };
             let stored = stored.as_ref().unwrap_or(object);
+            self.check_depth(stored)?;
             return Ok(Bytes::from(self.codec().write(&self.stored_kind(), self.media_type, stored)));
         }
         let Some(written) = &self.kind.written else {

@@ -7,6 +7,7 @@ pub mod canonical;
 pub mod cbor;
 pub mod decode;
 pub mod defaults;
+mod depth;
 mod findings;
 pub mod json;
 mod limits;
@@ -21,6 +22,7 @@ pub mod yaml;
 
 pub use cbor::CborError;
 pub use decode::{DecodeError, Decoded};
+pub use depth::depth;
 pub use findings::{Finding, Findings};
 pub use json::JsonError;
 pub use limits::{Limits, TooManyElements};

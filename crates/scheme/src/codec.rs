@@ -99,11 +99,11 @@ pub struct Named<'a> {
     pub custom: Option<&'a dyn CustomSchema>,
 }
 
-/// The maximum nesting of a stored object; an object accepted as JSON is never deeper.
-const DEPTH: usize = 256;
+/// The maximum nesting of a stored object.
+pub const MAX_STORED_DEPTH: usize = 256;
 /// The limits of stored objects, which are no larger than etcd's maximum request size, unless that was raised.
 const LIMITS: Limits =
-    Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
+    Limits { max_bytes: 64 << 20, max_depth: MAX_STORED_DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
 
 impl<'a> StoredKind<'a> {
     /// Returns the stored form of a kind; `api_version` is that of its storage version.

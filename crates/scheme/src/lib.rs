@@ -19,8 +19,8 @@ mod strategy;
 mod verbs;
 
 pub use codec::{
-    Codec, Envelope, Growth, JsonText, MediaType, Named, ReadFailure, StoredKind, text_length, too_large,
-    why_too_large, within_object_limits,
+    Codec, Envelope, Growth, JsonText, MAX_STORED_DEPTH, MediaType, Named, ReadFailure, StoredKind, text_length,
+    too_large, why_too_large, within_object_limits,
 };
 pub use columns::Columns;
 pub use conversion::Conversion;

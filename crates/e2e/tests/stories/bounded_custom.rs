@@ -14,6 +14,7 @@ use crate::conversion_webhooks::{send, send_text};
 use crate::list_forms::memory;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const JSON: (&str, &str) = ("content-type", "application/json");
 /// The memory by which the server may grow, in KiB.
 const GROWTH: usize = 200 << 10;
 
@@ -263,4 +264,34 @@ async fn large_conversions_are_unreadable() {
         assert_eq!(code, 200, "{version}: {status}");
     }
     assert_well(&server, before, "deleted").await;
+}
+
+/// An object that is accepted can be read, listed and written again: its managed fields are nested as deeply, and stand
+/// within it.
+#[tokio::test(flavor = "multi_thread")]
+async fn deep_objects_are_refused_or_readable() {
+    const GROUP: &str = "deep.example.com";
+    let server = Server::ephemeral();
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    define(&server, &definition(GROUP, &[&open])).await;
+    let path = format!("{}/a", place(GROUP, "v1"));
+    let mut client = server.client().await;
+    let mut accepted = 0;
+    for depth in 240..=256 {
+        let spec = format!("{}1{}", r#"{"a":"#.repeat(depth - 1), "}".repeat(depth - 1));
+        let thing = format!(r#"{{"apiVersion":"{GROUP}/v1","kind":"Thing","metadata":{{"name":"a"}},"spec":{spec}}}"#);
+        // The parser of the tests ends at half of this depth.
+        let made = client.send("POST", &place(GROUP, "v1"), &[JSON], thing).await.unwrap();
+        if made.status == 201 {
+            accepted = depth;
+            let read = client.get(&path).await.unwrap();
+            assert_eq!((read.status, &read.body), (200, &made.body), "{depth}");
+            assert_eq!(client.send("PUT", &path, &[JSON], made.body).await.unwrap().status, 200, "{depth}");
+            assert_eq!(client.send("DELETE", &path, &[JSON], String::new()).await.unwrap().status, 200, "{depth}");
+        } else {
+            assert!(made.status == 413 && made.body.contains("the limit is 256 levels"), "{depth}: {}", made.body);
+        }
+        assert_eq!(send(&server, "GET", &place(GROUP, "v1"), &Value::Null).await.0, 200, "{depth}");
+    }
+    assert!((245..256).contains(&accepted), "{accepted}");
 }

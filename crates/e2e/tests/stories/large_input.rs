@@ -269,7 +269,7 @@ async fn objects_do_not_grow_without_end() {
             assert_eq!((code, &status["reason"]), (413, &json!("RequestEntityTooLarge")), "{status}");
             let message = status["message"].as_str().unwrap();
             assert!(message.starts_with("Request entity too large: ") && message.contains(names), "{message}");
-            assert!(message.ends_with("the limit is 1556480 bytes"), "{message}");
+            assert!(message.ends_with("the limit is 1572000 bytes"), "{message}");
         };
 
         // By patches.
@@ -300,7 +300,7 @@ async fn objects_do_not_grow_without_end() {
         refused(send("POST", REVISIONS, JSON, revision(1600 << 10)).await, "data");
         assert_eq!(send("POST", REVISIONS, JSON, revision(1500 << 10)).await.0, 201);
         let mut larger = revision(1500 << 10);
-        larger["metadata"]["annotations"] = json!({"a": ("x".repeat(30 << 10))});
+        larger["metadata"]["annotations"] = json!({"a": ("x".repeat(40 << 10))});
         refused(send("PUT", &format!("{REVISIONS}/r"), JSON, larger).await, "data");
 
         // By a status.

@@ -1,8 +1,7 @@
 //! A limit on the depth of a patched document. A patch within all other limits could nest values by `add`, `copy` and
 //! `move` until a walk over the tree overflows the stack; kube-apiserver relies on its decoder.
 
-use binnacle_schema::{Limits, Value};
-use binnacle_work::pace;
+use binnacle_schema::{Limits, Value, depth};
 
 use super::{Failed, Operation};
 
@@ -46,20 +45,5 @@ impl Nesting {
             _ => return self.at_most,
         };
         self.at_most.max(levels(&operation.path) + added)
-    }
-}
-
-/// Returns the depth of a value, 0 for scalars.
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Object(object) => {
-            pace(object.len() as u64);
-            1 + object.values().map(depth).max().unwrap_or(0)
-        }
-        Value::List(items) => {
-            pace(items.len() as u64);
-            1 + items.iter().map(depth).max().unwrap_or(0)
-        }
-        _ => 0,
     }
 }

@@ -8,7 +8,7 @@ use binnacle_meta::{GroupVersion, GroupVersionKind};
 use binnacle_schema::{Message, MessageRef, Object, Value, canonical, decode, defaults, json, proto, yaml};
 use bytes::Bytes;
 
-use super::{Codec, DEPTH, LIMITS, MediaType, Named, StoredKind};
+use super::{Codec, LIMITS, MAX_STORED_DEPTH, MediaType, Named, StoredKind};
 
 /// The protobuf envelope.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl Codec for Envelope {
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
         let value = envelope(kind, stored)?;
         let envelope = proto::unwrap(&value).map_err(|error| error.to_string())?;
-        proto::decode_object(envelope.raw, kind.message, kind.api_version, kind.kind, DEPTH)
+        proto::decode_object(envelope.raw, kind.message, kind.api_version, kind.kind, MAX_STORED_DEPTH)
             .map_err(|error| error.to_string())
     }
 
@@ -60,7 +60,7 @@ impl Codec for Envelope {
             }
         };
         let envelope = proto::unwrap(&value).map_err(|error| error.to_string())?;
-        let object = proto::decode(envelope.raw, narrowed, DEPTH).map_err(|error| error.to_string())?;
+        let object = proto::decode(envelope.raw, narrowed, MAX_STORED_DEPTH).map_err(|error| error.to_string())?;
         Ok((object, kept))
     }
 
@@ -107,8 +107,9 @@ fn envelope<'v>(kind: &StoredKind<'_>, stored: &'v [u8]) -> Result<Cow<'v, [u8]>
         }
         let found = kind_of(&envelope.api_version, &envelope.kind)?;
         let message = known(kind, &found)?;
-        let object = proto::decode_object(envelope.raw, message, &envelope.api_version, &envelope.kind, DEPTH)
-            .map_err(|error| error.to_string())?;
+        let object =
+            proto::decode_object(envelope.raw, message, &envelope.api_version, &envelope.kind, MAX_STORED_DEPTH)
+                .map_err(|error| error.to_string())?;
         return rewritten(kind, &found, message, object).map(Cow::Owned);
     }
     let text = match stored.iter().find(|byte| !byte.is_ascii_whitespace()) {
@@ -133,7 +134,7 @@ fn completed(kind: &StoredKind<'_>, raw: &[u8]) -> Result<Option<Vec<u8>>, Strin
     if !kind.strategy.completes_stored() {
         return Ok(None);
     }
-    let mut object = proto::decode_object(raw, kind.message, kind.api_version, kind.kind, DEPTH)
+    let mut object = proto::decode_object(raw, kind.message, kind.api_version, kind.kind, MAX_STORED_DEPTH)
         .map_err(|error| error.to_string())?;
     if !kind.strategy.complete_stored(&mut object) {
         return Ok(None);
