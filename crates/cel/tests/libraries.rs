@@ -290,10 +290,7 @@ fn errors_name_the_types_of_go() {
     ] {
         check(&[
             (&format!("dyn({value}).all(x, true)"), &format!("error: got '{want}', expected iterable type")),
-            (
-                &format!("dyn({value}).all(i, x, true)"),
-                &format!("error: unsupported comprehension range type: {want}"),
-            ),
+            (&format!("dyn({value}).all(i, x, true)"), &format!("error: unsupported comprehension range type: {want}")),
         ]);
     }
 }

@@ -1,16 +1,14 @@
 //! etcd for tests: real members on free loopback ports, which can be killed, frozen and restarted.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::relays::{Relays, Side};
 use crate::wait::wait_blocking;
-use crate::{FaultyDisk, TempDir};
+use crate::{FaultyDisk, Port, TempDir};
 
 /// A killed member is ready after it has caught up with the others, on a busy machine too.
 const READY: Duration = Duration::from_secs(120);
@@ -18,6 +16,7 @@ const READY: Duration = Duration::from_secs(120);
 /// A cluster of one or more members. Dropping it kills them and removes their data.
 pub struct Etcd {
     members: Vec<Member>,
+    ports: Vec<Port>,
     temp: TempDir,
     /// The network between the members, if it can be cut.
     network: Option<Relays>,
@@ -110,7 +109,8 @@ impl Etcd {
 
     fn start(count: usize, tls: Option<&EtcdTls<'_>>, network: Option<Relays>, disk: Option<FaultyDisk>) -> Self {
         let temp = TempDir::new();
-        let ports: Vec<(u16, u16)> = (0..count).map(|_| (free_port(), free_port())).collect();
+        let claims: Vec<[Port; 2]> = (0..count).map(|_| [Port::claim(), Port::claim()]).collect();
+        let ports: Vec<(u16, u16)> = claims.iter().map(|[client, peer]| (client.number(), peer.number())).collect();
         let known_as = |member, side, port| match &network {
             Some(network) => network.relay(member, side, port),
             None => port,
@@ -151,7 +151,8 @@ impl Etcd {
             let files = [("cacert", tls.ca), ("cert", tls.certificate), ("key", tls.key)];
             files.map(|(name, path)| format!("--{name}={}", path.display())).to_vec()
         });
-        let mut etcd = Self { members, temp, network, disk, identity: identity.unwrap_or_default() };
+        let ports = claims.into_iter().flatten().collect();
+        let mut etcd = Self { members, ports, temp, network, disk, identity: identity.unwrap_or_default() };
         for n in 0..count {
             etcd.spawn(n);
         }
@@ -164,7 +165,8 @@ impl Etcd {
     /// Adds a learner, which does not vote until it is [promoted](Self::promote). The others must be running.
     pub fn add_learner(&mut self) -> usize {
         let n = self.members.len();
-        let (client, peer) = (free_port(), format!("http://127.0.0.1:{}", free_port()));
+        let [client_port, peer_port] = [Port::claim(), Port::claim()];
+        let (client, peer) = (client_port.number(), format!("http://127.0.0.1:{}", peer_port.number()));
         let added = self.change_members(&["add", &format!("m{n}"), "--learner", &format!("--peer-urls={peer}")]);
         // One of the lines is NAME="value".
         let cluster = added.lines().find_map(|line| line.strip_prefix("ETCD_INITIAL_CLUSTER="));
@@ -180,6 +182,7 @@ impl Etcd {
             "--initial-cluster-state=existing".to_owned(),
         ];
         self.members.push(Member { child: None, arguments, known_as: endpoint.clone(), endpoint });
+        self.ports.extend([client_port, peer_port]);
         self.spawn(n);
         self.wait_ready(n);
         n
@@ -427,19 +430,4 @@ fn snapshots() -> Command {
     let mut command = Command::new(if own { "etcdutl" } else { "etcdctl" });
     command.env("ETCDCTL_API", "3").arg("snapshot");
     command
-}
-
-/// Returns a free port, below the range for outgoing connections. Tests in other processes begin their search
-/// elsewhere.
-fn free_port() -> u16 {
-    static TAKEN: AtomicU16 = AtomicU16::new(0);
-    let (begin, end) = (12_000, 32_000);
-    let start = std::process::id().wrapping_mul(7919) % (end - begin);
-    loop {
-        let step = u32::from(TAKEN.fetch_add(1, Ordering::Relaxed));
-        let port = u16::try_from(begin + (start + step * 17) % (end - begin)).unwrap();
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }

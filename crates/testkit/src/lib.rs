@@ -20,6 +20,7 @@ mod kubelet;
 #[cfg(feature = "kube")]
 mod kubers;
 mod network;
+mod port;
 mod program;
 mod relays;
 mod seccomp;
@@ -41,6 +42,7 @@ pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
 pub use kubelet::{Kubelet, Misbehavior};
 pub use network::{POD_IPS, in_own_network};
+pub use port::Port;
 pub use program::{etcd_stand_in, program, tool};
 pub use rustix::io::Errno;
 pub use rustix::process::Signal;

@@ -1,7 +1,7 @@
 //! Starts, stops, kills and restarts the real program for a test.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::https::{Client, Handshake};
-use crate::{FaultyDisk, PATIENCE, ShiftedClock, TempDir, program};
+use crate::{FaultyDisk, PATIENCE, Port, ShiftedClock, TempDir, program};
 
 /// The message of `binnacle_work` about a poll that took too long.
 const LONG_POLL: &str = "a worker was kept from other requests";
@@ -20,6 +20,8 @@ pub struct Server {
     arguments: Vec<String>,
     temp: TempDir,
     surroundings: Surroundings,
+    /// The port that it keeps after a restart. Its claim ends with the server.
+    port: Option<Port>,
     /// The lines that it printed when it was ready.
     pub lines: [String; 3],
     pub address: SocketAddr,
@@ -62,12 +64,17 @@ impl Server {
     pub fn durable_in(surroundings: Surroundings, more: &[&str]) -> Self {
         let temp = TempDir::new();
         let data = temp.join("data");
-        for attempt in 0..20 {
-            let port = format!("--secure-port={}", lasting_port(attempt));
-            let mut arguments = vec!["--data-dir".to_owned(), data.clone(), port];
+        // Programs other than tests may take a port, too.
+        for _ in 0..20 {
+            let port = Port::claim();
+            let mut arguments = vec!["--data-dir".to_owned(), data.clone(), format!("--secure-port={}", port.number())];
             arguments.extend(more.iter().map(ToString::to_string));
             match spawn(&arguments, &temp, &surroundings) {
-                Ok(started) => return Self::from(started, arguments, temp, surroundings),
+                Ok(started) => {
+                    let mut server = Self::from(started, arguments, temp, surroundings);
+                    server.port = Some(port);
+                    return server;
+                }
                 Err(error) => assert!(error.contains("failed to create listener"), "{error}"),
             }
         }
@@ -101,7 +108,7 @@ impl Server {
 
     fn from(started: Started, arguments: Vec<String>, temp: TempDir, surroundings: Surroundings) -> Self {
         let Started { child, lines, address, took } = started;
-        Self { child, arguments, temp, surroundings, lines, address, took }
+        Self { child, arguments, temp, surroundings, lines, address, took, port: None }
     }
 
     /// Returns its log so far.
@@ -299,18 +306,6 @@ fn limited(command: &Command, descriptors: u32) -> Command {
         };
     }
     limited
-}
-
-/// Returns a port that stays free while the server is down: below the range for outgoing connections.
-fn lasting_port(attempt: u32) -> u16 {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let end = range.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(32768).max(12000);
-    let begin = 10000;
-    let start = (std::process::id().wrapping_mul(7919) + attempt * 4099) % (end - begin);
-    (0..end - begin)
-        .map(|step| u16::try_from(begin + (start + step * 13) % (end - begin)).unwrap())
-        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .unwrap()
 }
 
 /// Returns the handshake of the administrator whose certificate is in a data directory.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use binnacle_testkit::https::{Answer, Handshake};
-use binnacle_testkit::{Authority, Etcd, Server, TempDir};
+use binnacle_testkit::{Authority, Etcd, Port, Server, TempDir};
 use serde_json::{Value, json};
 
 use crate::authorization::until;
@@ -18,6 +18,7 @@ struct Member {
     server: Server,
     authority: String,
     _files: TempDir,
+    _port: Port,
 }
 
 impl Member {
@@ -27,7 +28,8 @@ impl Member {
         std::fs::write(files.path().join("tokens"), TOKENS).unwrap();
         let (certificate, key) = authority.issue("front");
         let shown = |path: &Path| path.display().to_string();
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = Port::claim();
+        let free = port.number();
         let mut arguments = vec![
             etcd.servers(),
             format!("--data-dir={}", files.join("data")),
@@ -50,7 +52,7 @@ impl Member {
         arguments.extend(more.iter().map(ToString::to_string));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let server = Server::start(&arguments);
-        Self { server, authority: std::fs::read_to_string(authority.ca()).unwrap(), _files: files }
+        Self { server, authority: std::fs::read_to_string(authority.ca()).unwrap(), _files: files, _port: port }
     }
 
     async fn send(&self, token: &str, method: &str, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {

@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use binnacle_testkit::https::Client;
-use binnacle_testkit::{Server, TempDir, wait_until};
+use binnacle_testkit::{Port, Server, TempDir, wait_until};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 /// A Prometheus of its own, which ends with this value.
 struct Prometheus {
     child: Child,
-    port: u16,
+    port: Port,
 }
 
 impl Drop for Prometheus {
@@ -28,8 +28,7 @@ impl Prometheus {
             println!("skipped: prometheus is not installed");
             return None;
         }
-        // Another process may take the port in between; then Prometheus ends, and the story fails with its log.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = Port::claim();
         let target = server.url().replace("https://", "");
         let authority = temp.join("data/pki/ca-bundle.crt");
         let rules = temp.file("rules.yml", rules);
@@ -47,7 +46,7 @@ impl Prometheus {
         let child = Command::new("prometheus")
             .arg(format!("--config.file={config}"))
             .arg(format!("--storage.tsdb.path={}", temp.join("tsdb")))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .arg(format!("--web.listen-address=127.0.0.1:{}", port.number()))
             .args(more)
             .stdout(Stdio::null())
             .stderr(log)
@@ -58,7 +57,7 @@ impl Prometheus {
 
     /// Returns the answer of its API to a path; `None` while it does not answer.
     async fn get(&self, path: &str) -> Option<Value> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port.number())).await.ok()?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: prometheus\r\n\r\n");
         stream.write_all(request.as_bytes()).await.ok()?;
         let mut answer = String::new();
