@@ -1,23 +1,26 @@
 // A Kubernetes API server for each test, from the program kube-apiserver of Binnacle.
 
-import { spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+'use strict';
+
+const { spawn } = require('node:child_process');
+const { randomBytes } = require('node:crypto');
+const { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const { delimiter, join } = require('node:path');
 
 const PROGRAM_VARIABLE = 'BINNACLE_KUBE_APISERVER';
 // How long a start may take, on a machine that does much else.
 const PATIENCE_MS = 60_000;
+// A flag that says which admission plugins are enabled or disabled.
+const PLUGIN_FLAG = /^--(en|dis)able-admission-plugins/;
 // How much of a log an error shows.
 const SHOWN = 2048;
 
 const running = new Set();
-// A process that ends without having stopped its servers takes them along; one that is killed cannot.
+// A process that ends without having stopped its servers takes them and their files along; one that is killed leaves the files.
 process.on('exit', () => running.forEach((server) => server.abandon()));
 
-export class ApiServer {
+class ApiServer {
   #process;
   #ended;
   #folder;
@@ -41,10 +44,11 @@ export class ApiServer {
     this.token = randomBytes(16).toString('hex');
     const [tokens, data, log] = ['tokens', 'data', 'log'].map((name) => join(folder, name));
     writeFileSync(tokens, `${this.token},admin,admin,system:masters\n`);
-    const given = ['--ephemeral', `--data-dir=${data}`, '--bind-address=127.0.0.1', '--secure-port=0'];
+    const given = ['--ephemeral', `--data-dir=${data}`, '--bind-address=127.0.0.1', '--secure-port=0', '--stop-with-stdin'];
+    if (!flags.some((flag) => PLUGIN_FLAG.test(flag))) given.push('--disable-admission-plugins=ServiceAccount');
     const file = openSync(log, 'w');
     const child = spawn(program, [...given, `--token-auth-file=${tokens}`, ...flags], {
-      stdio: ['ignore', 'pipe', file],
+      stdio: ['pipe', 'pipe', file],
       env: { ...process.env, TMPDIR: folder, ...environment },
     });
     closeSync(file);
@@ -111,12 +115,14 @@ export class ApiServer {
   }
 }
 
-export function findProgram() {
+function findProgram() {
   const named = process.env[PROGRAM_VARIABLE];
   if (named) return named;
   const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean);
-  const bundled = fileURLToPath(new URL('bin', import.meta.url));
+  const bundled = join(__dirname, 'bin');
   const found = [bundled, ...folders].map((folder) => join(folder, 'kube-apiserver')).find((path) => existsSync(path));
   if (!found) throw new Error(`there is no kube-apiserver in PATH; ${PROGRAM_VARIABLE} can name one`);
   return found;
 }
+
+module.exports = { ApiServer, findProgram };

@@ -3,8 +3,11 @@
 import concurrent.futures
 import json
 import os
+import shutil
 import ssl
+import subprocess
 import sys
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -51,6 +54,30 @@ class ServerTest(unittest.TestCase):
                     server.start()
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}
                 self.assertEqual(ask(server, "/api/v1/namespaces", body=body)[0], 201)
+
+    def test_takes_pods_where_no_service_accounts_are(self):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+               "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        for flags, status in ([], 201), (["--enable-admission-plugins=ServiceAccount"], 403):
+            with ApiServer(flags=flags) as server:
+                self.assertEqual(ask(server, "/api/v1/namespaces/default/pods", body=pod)[0], status)
+
+    def test_ends_with_a_process_that_is_killed(self):
+        script = ("import binnacle_testing, time\nserver = binnacle_testing.ApiServer().start()\n"
+                  "print(server.pid, server.ca_path, flush=True)\ntime.sleep(600)")
+        source = Path(__file__).parent.parent / "src"
+        child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
+                                 env={**os.environ, "PYTHONPATH": str(source)})
+        with child.stdout:
+            pid, authority = child.stdout.readline().split()
+        self.assertTrue(Path(f"/proc/{pid}").exists())
+        child.kill()
+        child.wait()
+        deadline = time.monotonic() + 60
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertFalse(Path(f"/proc/{pid}").exists())
+        shutil.rmtree(Path(authority).parent.parent.parent)
 
     def test_many_at_once(self):
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}

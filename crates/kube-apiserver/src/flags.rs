@@ -85,6 +85,8 @@ pub(crate) struct Config {
     pub(crate) inert: Vec<(&'static str, &'static str)>,
     /// The file of `--config`.
     pub(crate) file: Option<ConfigFile>,
+    /// True if the end of standard input stops the server.
+    pub(crate) stops_with_stdin: bool,
 }
 
 /// Why there is nothing to do for a command line.
@@ -130,7 +132,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     })?;
     let file = line.text("config").map(|path| ConfigFile::new(path.into(), contents, line.clone(), given.clone()));
     let (shown, inert) = (given.shown(), inert::given(&given));
-    Ok(Command::Serve(Box::new(Config { settings, logs, shown, inert, file })))
+    let stops_with_stdin = given.flag("stop-with-stdin")?;
+    Ok(Command::Serve(Box::new(Config { settings, logs, shown, inert, file, stops_with_stdin })))
 }
 
 /// Reads the settings of the server and its log.

@@ -89,7 +89,7 @@ fn serve(config: Config) -> Result<(), ()> {
 }
 
 fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
-    let Config { mut settings, logs: _, shown, inert, file } = config;
+    let Config { mut settings, logs: _, shown, inert, file, stops_with_stdin } = config;
     for (flag, why) in &inert {
         tracing::warn!("--{flag} has no effect: {why}");
     }
@@ -120,7 +120,7 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
     }
     heap::shorten_decay();
     runtime.spawn(supervise("free memory", heap::give_back_what_is_released));
-    let result = runtime.block_on(run(settings));
+    let result = runtime.block_on(run(settings, stops_with_stdin));
     match result {
         // A blocked thread (such as a log without a reader) does not keep the process alive.
         Ok(()) => runtime.shutdown_background(),
@@ -150,9 +150,21 @@ fn scheduling(builder: &mut tokio::runtime::Builder) {
 
 /// Serves until a signal. The greeting is printed once the default objects of the cluster exist, so that its reader can
 /// rely on `/readyz` and on the permissions of all users.
-async fn run(settings: Settings) -> Result<(), String> {
+async fn run(settings: Settings, stops_with_stdin: bool) -> Result<(), String> {
     // First of all, so that a signal during the start is not lost.
     let (stop, ended) = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
+    let stop = async {
+        let input_ended = async {
+            match stops_with_stdin {
+                true => end_of_stdin().await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop => {}
+            () = input_ended => tracing::info!("stopping, as standard input has ended"),
+        }
+    };
     tokio::pin!(stop);
     // In a task of its own: reading a large store blocks its thread, and a signal must end the process all the same.
     let mut start = tokio::spawn(Server::start(settings));
@@ -182,6 +194,17 @@ async fn run(settings: Settings) -> Result<(), String> {
         () = ended => return Err("stopped by a second signal".to_owned()),
     }
     Ok(())
+}
+
+/// Waits until standard input ends. The thread that reads it does not keep the process alive.
+async fn end_of_stdin() {
+    let (end, ended) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // An error is an end, too.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = end.send(());
+    });
+    drop(ended.await);
 }
 
 /// Runs a started server to its end, and notifies the supervisor.

@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The number of bytes of a log that an error shows.
 const SHOWN: usize = 2048;
 
-/// A process that is killed and waited for on drop. A server in memory loses nothing by that.
+/// A process that is killed and waited for on drop. A server in memory loses nothing by that. It ends with its standard
+/// input, whose other end this process holds.
 pub(crate) struct Process(Child);
 
 impl Process {
@@ -23,7 +24,7 @@ impl Process {
     pub(crate) fn start(mut command: Command, log: &Path) -> Result<(Self, String), StartError> {
         let program = PathBuf::from(command.get_program());
         let file = File::create(log).map_err(|error| StartError::File { path: log.to_owned(), error })?;
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
         let child =
             command.spawn().map_err(|error| StartError::Spawn { program: command.get_program().into(), error })?;
         let mut process = Self(child);

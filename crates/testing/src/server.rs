@@ -1,6 +1,6 @@
 //! A running server, and its settings.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,7 +14,8 @@ const PROGRAM: &str = "kube-apiserver";
 
 /// A running server. Dropping the value stops it and removes its data.
 ///
-/// A test that panics drops it too; a process that is killed or calls [`std::process::exit`] leaves its servers running.
+/// A test that panics drops it too. The servers of a process that is killed or calls [`std::process::exit`] end as well, but
+/// leave their files.
 pub struct ApiServer {
     url: String,
     kubeconfig: String,
@@ -106,6 +107,9 @@ impl Builder {
     }
 
     /// Adds a flag, as in `--feature-gates=MutatingAdmissionPolicy=true`.
+    ///
+    /// As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created where no controller
+    /// makes service accounts, unless a flag says which plugins are enabled or disabled.
     #[must_use]
     pub fn flag(mut self, flag: impl Into<OsString>) -> Self {
         self.flags.push(flag.into());
@@ -124,12 +128,23 @@ impl Builder {
         let data = scratch.path().join(DATA);
         let mut command = Command::new(program);
         command.arg("--ephemeral").arg("--data-dir").arg(&data);
-        command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--token-auth-file"]).arg(tokens).args(self.flags);
+        command.args(["--stop-with-stdin", "--bind-address=127.0.0.1", "--secure-port=0"]);
+        command.arg("--token-auth-file").arg(tokens);
+        if !self.flags.iter().any(|flag| names_plugins(flag)) {
+            command.arg("--disable-admission-plugins=ServiceAccount");
+        }
+        command.args(self.flags);
         command.env("TMPDIR", scratch.path());
         let (process, url) = Process::start(command, &scratch.path().join(LOG))?;
         let (kubeconfig, ca) = (read(&data.join("admin.kubeconfig"))?, read(&data.join("pki/ca.crt"))?);
         Ok(ApiServer { url, kubeconfig, ca, token, process, scratch })
     }
+}
+
+/// Returns true for a flag that enables or disables admission plugins.
+fn names_plugins(flag: &OsStr) -> bool {
+    let flag = flag.as_encoded_bytes();
+    ["--enable-admission-plugins", "--disable-admission-plugins"].iter().any(|name| flag.starts_with(name.as_bytes()))
 }
 
 /// Returns the path of the program: the one that the variable names, or the first in the folders of `PATH`.

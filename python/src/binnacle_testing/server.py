@@ -19,6 +19,8 @@ PROGRAM_VARIABLE = "BINNACLE_KUBE_APISERVER"
 PATIENCE_SECONDS = 60.0
 # How much of a log an error shows.
 SHOWN = 2048
+# Flags that say which admission plugins are enabled or disabled.
+PLUGIN_FLAGS = ("--enable-admission-plugins", "--disable-admission-plugins")
 
 _running: "weakref.WeakSet[ApiServer]" = weakref.WeakSet()
 
@@ -31,7 +33,10 @@ class ApiServer:
     """A Kubernetes API server on a free port of 127.0.0.1 that keeps everything in memory.
 
     Used as a context manager, or with start() and stop(). More flags of kube-apiserver and variables of its environment can
-    be given. A process that is killed leaves its servers running; one that ends in any other way does not.
+    be given. It ends with the process that started it; if that is killed, its folder stays.
+
+    As with envtest, the admission plugin ServiceAccount is disabled, so that pods can be created where no controller makes
+    service accounts, unless a flag says which plugins are enabled or disabled.
     """
 
     def __init__(
@@ -74,11 +79,14 @@ class ApiServer:
         tokens = folder / "tokens"
         tokens.write_text(f"{self.token},admin,admin,system:masters\n")
         command = [program, "--ephemeral", f"--data-dir={folder / 'data'}", "--bind-address=127.0.0.1", "--secure-port=0",
-                   f"--token-auth-file={tokens}", *self._flags]
+                   "--stop-with-stdin", f"--token-auth-file={tokens}"]
+        if not any(flag.startswith(PLUGIN_FLAGS) for flag in self._flags):
+            command.append("--disable-admission-plugins=ServiceAccount")
+        command.extend(self._flags)
         environment = {**os.environ, "TMPDIR": str(folder), **self._environment}
         with open(folder / "log", "wb") as log:
             try:
-                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                                                  env=environment, text=True)
             except OSError as error:
                 raise StartError(f"cannot run {program}: {error}") from error
@@ -100,6 +108,8 @@ class ApiServer:
             # A server that keeps nothing loses nothing by that.
             process.kill()
             process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
         folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -7,7 +7,7 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have; `--help` lists them.
-const OWN: [&str; 11] = [
+const OWN: [&str; 12] = [
     "admin-socket",
     "audit-webhook-spill-dir",
     "audit-webhook-spill-max-size",
@@ -18,6 +18,7 @@ const OWN: [&str; 11] = [
     "ephemeral",
     "help",
     "hostname-override",
+    "stop-with-stdin",
     "version",
 ];
 

@@ -1,12 +1,14 @@
 // The package with the program that the environment names.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { existsSync, rmSync } from 'node:fs';
 import { request } from 'node:https';
+import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
 
-import { ApiServer } from '../index.js';
+import { ApiServer } from '../index.mjs';
 
 const NAMESPACE = JSON.stringify({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'mine' } });
 
@@ -49,4 +51,33 @@ test('tells why it does not start', async () => {
   await assert.rejects(ApiServer.start({ flags: ['--no-such-flag'] }), /did not start: .*no-such-flag/s);
   await assert.rejects(ApiServer.start({ program: '/nowhere' }), /cannot run \/nowhere/);
   await assert.rejects(ApiServer.start({ program: '/bin/true' }), /did not start/);
+});
+
+const POD = JSON.stringify({
+  apiVersion: 'v1', kind: 'Pod', metadata: { name: 'p' }, spec: { containers: [{ name: 'c', image: 'i' }] },
+});
+const PODS = '/api/v1/namespaces/default/pods';
+
+test('takes pods where no service accounts are', async () => {
+  for (const [flags, status] of [[[], 201], [['--enable-admission-plugins=ServiceAccount'], 403]]) {
+    const server = await ApiServer.start({ flags });
+    assert.equal(await ask(server, PODS, { body: POD }), status);
+    await server.stop();
+  }
+});
+
+test('ends with a process that is killed', async () => {
+  const script = `require('..').ApiServer.start().then((server) => console.log(server.pid, require('node:path').dirname(server.caPath)));
+    setInterval(() => {}, 1000);`;
+  const child = spawn(process.execPath, ['-e', script], { cwd: import.meta.dirname ?? new URL('.', import.meta.url).pathname });
+  const [pid, folder] = await new Promise((resolve) => child.stdout.once('data', (text) => resolve(String(text).trim().split(' '))));
+  assert.ok(existsSync(`/proc/${pid}`));
+  child.kill('SIGKILL');
+  while (existsSync(`/proc/${pid}`)) await new Promise((resolve) => setTimeout(resolve, 20));
+  rmSync(dirname(dirname(folder)), { recursive: true });
+});
+
+test('is there for require() too', () => {
+  const required = createRequire(import.meta.url)('..');
+  assert.equal(required.ApiServer, ApiServer);
 });
