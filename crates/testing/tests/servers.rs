@@ -39,6 +39,21 @@ async fn what_it_tells_is_what_clients_need() {
     assert_eq!(std::fs::read_to_string(server.ca_path()).unwrap(), server.ca());
 }
 
+#[tokio::test]
+async fn takes_pods_where_no_service_accounts_are() {
+    const POD: &str =
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+    for (flag, code) in [(None, 201), (Some("--enable-admission-plugins=ServiceAccount"), 403)] {
+        let mut builder = ApiServer::builder().program(program());
+        if let Some(flag) = flag {
+            builder = builder.flag(flag);
+        }
+        let server = builder.start().unwrap();
+        let handshake = Handshake::of_kubeconfig(server.kubeconfig());
+        assert_eq!(ask(&server, &handshake, "/api/v1/namespaces/default/pods", None, Some(POD)).await, code);
+    }
+}
+
 /// Fifty servers at once: each has its own objects, and all are removed completely.
 #[test]
 fn fifty_at_once() {
