@@ -8,11 +8,13 @@ mod criteria;
 mod equivalents;
 mod index;
 mod rules;
+mod shared_default;
 mod subject;
 mod versions;
 
 pub use criteria::{Criteria, Matched};
 pub use index::Index;
+pub use shared_default::SharedDefault;
 pub use subject::Subject;
 pub use versions::Versioned;
 

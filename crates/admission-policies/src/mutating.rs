@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use binnacle_admission::{Plugin, Request, Stage, forbidden};
 use binnacle_admission_expressions::{FailurePolicy, Inputs, Matched as Conditions, namespace_object};
-use binnacle_admission_matching::Matched;
+use binnacle_admission_matching::{Matched, SharedDefault};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
@@ -77,13 +77,15 @@ impl Plugin for MutatingAdmissionPolicy {
             };
             let dispatch = Dispatch::new(&self.surroundings, request.attributes);
             let mut run = Run { dispatch: &dispatch, metrics: &self.metrics, request, denied: Vec::new() };
+            let mut shared = SharedDefault::show(&dispatch.subject, object);
             let mut invocations = Vec::new();
             for hook in policies.candidates(request.attributes) {
                 run.collect(hook, object, &mut invocations).await;
             }
             if !invocations.is_empty() {
-                run.invoke_all(&invocations, object).await?;
+                run.invoke_all(&invocations, object, &mut shared).await?;
             }
+            shared.hide(object);
             run.verdict(object)
         })
     }
@@ -116,7 +118,12 @@ impl Run<'_, '_> {
         }
     }
 
-    async fn invoke_all(&mut self, invocations: &[Invocation<'_>], object: &mut Value) -> Result<(), Status> {
+    async fn invoke_all(
+        &mut self,
+        invocations: &[Invocation<'_>],
+        object: &mut Value,
+        shared: &mut SharedDefault,
+    ) -> Result<(), Status> {
         let pass = Invocations::of(&self.request);
         pass.begin(object);
         let namespace = self.dispatch.namespace().await?.map(|namespace| namespace_object(namespace));
@@ -130,6 +137,9 @@ impl Run<'_, '_> {
         }
         let changed = working.finish(outcome.is_ok()).await?;
         outcome?;
+        if changed {
+            *shared = SharedDefault::show(&self.dispatch.subject, object);
+        }
         if self.dispatch.subject.left_unpruned() {
             self.request.note_unpruned();
         }

@@ -144,10 +144,10 @@ fn named(snapshot: &Snapshot, others: &dyn OtherServers, group: &str, version: &
 async fn declared(name: &KindName, snapshot: &Snapshot, others: &dyn OtherServers) -> Option<DeclType> {
     let (group, version, kind) = name;
     if let Some(resource) = snapshot.find_kind(group, version, kind) {
-        return types::of_resource(kind, &resource.message);
+        return Some(types::of_resource(kind, &resource.message));
     }
     if let Some(message) = snapshot.kinds().kind(group, version, kind) {
-        return types::of_resource(kind, message);
+        return Some(types::of_resource(kind, message));
     }
     let kind = GroupVersionKind::new(group.clone(), version.clone(), kind.clone());
     documents::of_kind(&others.document(&kind).await?, &kind)

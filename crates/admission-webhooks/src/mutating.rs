@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_admission::{Plugin, Reinvocation, Request, Stage, forbidden};
-use binnacle_admission_matching::Matched;
+use binnacle_admission_matching::{Matched, SharedDefault};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::admission::Attributes;
 use binnacle_request::BoxFuture;
@@ -62,6 +62,8 @@ struct Dispatch<'a> {
     old_forms: Forms,
     /// The type of the object as the last patch left it.
     untyped: Untyped,
+    /// The default that is shown in the object.
+    shared: SharedDefault,
 }
 
 impl Mutating {
@@ -84,7 +86,9 @@ impl Mutating {
             forms: Forms::default(),
             old_forms: Forms::default(),
             untyped: Untyped::default(),
+            shared: SharedDefault::default(),
         };
+        dispatch.shared = SharedDefault::show(&dispatch.comparison.subject, object);
         if dispatch.reinvocation.is_second() {
             // Built-in plugins may have changed the object since.
             dispatch.passes(|passes| {
@@ -110,6 +114,7 @@ impl Mutating {
             let may_be_asked_again = !passes.called.is_empty();
             passes.left = may_be_asked_again.then(|| object.clone());
         });
+        dispatch.shared.hide(object);
         Ok(())
     }
 }
@@ -170,6 +175,7 @@ impl Dispatch<'_> {
                     let replaced = std::mem::replace(object, after.object);
                     self.untyped = after.untyped;
                     before.get_or_insert(replaced);
+                    self.shared = SharedDefault::show(&self.comparison.subject, object);
                     self.forms.forget();
                 }
                 Ok(())

@@ -3,7 +3,7 @@
 use binnacle_admission_matching::{Matched, Subject};
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_patch::json_patch;
-use binnacle_schema::{Value, decode, json};
+use binnacle_schema::{JsonError, Value, decode, json};
 
 use crate::answer::Answer;
 use crate::call::Failure;
@@ -61,11 +61,21 @@ pub(crate) async fn patched(
             let untyped = Untyped::of(kind, &changed);
             check_built_in(subject, &mut changed, kind).map(|()| untyped)
         }
-        None => json::check_unstructured(&changed).map(|()| Untyped::default()).map_err(Status::internal),
+        None => check_custom(&changed, patch.is_beyond()).map(|()| Untyped::default()).map_err(Status::internal),
     };
     let untyped = untyped.map_err(Failure::Unusable)?;
     let object = subject.accept(&matched.kind, changed).await.map_err(Failure::Unusable)?;
     Ok(Some(Patched { object, untyped }))
+}
+
+/// Checks that a patched object can be decoded as one of any kind. `is_beyond` is true if the patch has a number that
+/// an `f64` cannot hold.
+fn check_custom(changed: &Value, is_beyond: bool) -> Result<(), String> {
+    if is_beyond && let Some(number) = json::raw_number(changed) {
+        json::interpret(changed)?;
+        return Err(JsonError::Number(number.to_owned()).to_string());
+    }
+    json::check_unstructured(changed)
 }
 
 /// Checks that a patched object has its former kind, or names none.

@@ -197,7 +197,7 @@ pub(crate) fn unrecognized(expected: &Expected<'_>, why: &str, body: &[u8]) -> S
 }
 
 /// Returns a tree of the version and kind only.
-fn about(meta: TypeMeta) -> Value {
+pub(crate) fn about(meta: TypeMeta) -> Value {
     let mut value = Value::default();
     value.make_object().insert("apiVersion", meta.api_version);
     value.make_object().insert("kind", meta.kind);

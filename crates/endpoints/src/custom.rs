@@ -3,7 +3,7 @@
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{DecodeError, Decoded, Empties};
-use binnacle_schema::{Finding, Findings, Limits, Value, canonical, cbor, json, yaml};
+use binnacle_schema::{Finding, Findings, JsonError, Limits, Value, canonical, cbor, json, yaml};
 use binnacle_scheme::CustomSchema;
 
 use crate::body::{self, Expected};
@@ -24,6 +24,11 @@ pub(crate) fn object(
     let limits = Limits::default();
     let refused = |error: DecodeError| match (error.too_many_elements(), &error) {
         (Some(error), _) => Status::request_entity_too_large(error),
+        // Go finds such a number only when it decodes the object, after its type.
+        (None, DecodeError::Json(error @ JsonError::Number(_))) => match about(body) {
+            Ok(about) => body::cannot_be_handled(&expected, &about, &error.to_string()),
+            Err(why) => unrecognized(why),
+        },
         (None, DecodeError::Json(error)) => {
             unrecognized(format!("couldn't get version/kind; json parse error: {error}"))
         }
@@ -77,6 +82,15 @@ pub(crate) fn object(
     }
     resource.set_defaults(&mut value);
     Ok(value)
+}
+
+/// Returns a tree of the type only that a JSON body names.
+fn about(body: &[u8]) -> Result<Value, String> {
+    let meta = json::type_meta(body, &Limits::default())
+        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    let about = body::about(meta);
+    json::interpret(&about)?;
+    Ok(about)
 }
 
 /// Returns the error for an object without a kind. Go's strict decoder forgets the kind of the resource; the other shows

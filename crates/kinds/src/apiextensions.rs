@@ -3,6 +3,7 @@
 mod approval;
 mod custom_resource_definition;
 mod definition;
+mod embedded_defaults;
 mod expressions;
 mod formats;
 mod list_types;

@@ -21,6 +21,8 @@ pub use parse::{parse, parse_unvalidated};
 pub struct Patch {
     operations: Vec<Operation>,
     findings: Findings,
+    /// True if it has a number that an `f64` cannot hold.
+    is_beyond: bool,
 }
 
 /// One operation. Members that are missing or of another type are `None`: an operation fails only when it is reached.
@@ -59,7 +61,16 @@ struct Failed(String);
 impl Patch {
     /// Makes a patch of parsed operations.
     pub fn of(operations: &[Object]) -> Self {
-        Self { operations: operations.iter().map(Operation::new).collect(), findings: Findings::default() }
+        Self {
+            operations: operations.iter().map(Operation::new).collect(),
+            findings: Findings::default(),
+            is_beyond: false,
+        }
+    }
+
+    /// Returns true if the patch has a number that an `f64` cannot hold, which only unvalidated patches may have.
+    pub fn is_beyond(&self) -> bool {
+        self.is_beyond
     }
 
     /// Returns the object after all operations, or 422 if one of them does not apply, without the reason, as

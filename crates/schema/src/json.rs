@@ -12,13 +12,14 @@ mod writer;
 pub(crate) use cursor::{Cursor, Malformed, go_utf8};
 pub(crate) use free::{Report, free_form, kind_of, number, parse_within};
 pub use free::{
-    TypeMeta, check_type_meta, check_unstructured, interpret, is_type_meta_in_other_case, json_type, no_type_meta,
-    parse, parse_object, parse_strict, tree_type_meta, type_meta,
+    TypeMeta, WithAnyNumber, check_type_meta, check_unstructured, interpret, is_type_meta_in_other_case, json_type,
+    no_type_meta, parse, parse_object, parse_strict, parse_with_any_number, raw_number, tree_type_meta, type_meta,
 };
 pub use splice::with_text_member;
 pub(crate) use writer::{carried, compacted, whole, write_float};
 pub use writer::{
-    compact, has_byte, indent, indent_at, settle_numbers, to_string, unpack, write, write_pretty, write_string,
+    compact, has_byte, indent, indent_at, settle_numbers, show_floats, to_string, unpack, write, write_pretty,
+    write_string,
 };
 
 use crate::{Limits, TooManyElements};
@@ -31,6 +32,9 @@ pub enum JsonError {
     /// The JSON is well formed, but has another type than requested.
     #[error("{0}")]
     Type(String),
+    /// A number that an `f64` cannot hold, as it was sent.
+    #[error("json: cannot unmarshal number {0} into Go value of type float64")]
+    Number(String),
     #[error("limit is {limit}")]
     TooLarge { limit: usize },
     #[error(transparent)]

@@ -87,6 +87,14 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
+    /// Returns the path and value of a default that mutating webhooks and policies see, although it is not set before
+    /// [`Strategy::prepare_for_create`]: kube-apiserver sets it when it decodes, but as a map that belongs to two fields.
+    /// A webhook or policy that changes the object separates them, so that the default becomes a value of its own.
+    fn shared_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
+        let _ = object;
+        None
+    }
+
     /// Called before validation on create: resets fields that clients cannot set (status), starts the generation.
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         let _ = (situation, object);

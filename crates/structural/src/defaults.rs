@@ -34,6 +34,37 @@ pub fn has_unpruned(schema: &Structural, object_meta: &Message) -> bool {
     unpruned(schema, schema, &Step::Root, object_meta)
 }
 
+/// Coerces the metadata of resources inside of the defaults of a schema, which is `tree` as JSON, to `ObjectMeta`, as
+/// validation does in kube-apiserver, which stores the result: unknown members and null times are removed. Defaults of
+/// metadata itself and defaults with malformed metadata, which validation rejects, stay as they are.
+pub fn coerce(tree: &mut Value, schema: &Structural, object_meta: &Message) {
+    coerce_node(tree, schema, object_meta, true, false);
+}
+
+fn coerce_node(tree: &mut Value, schema: &Structural, object_meta: &Message, is_root: bool, in_metadata: bool) {
+    let is_resource = is_root || schema.embedded;
+    let in_metadata = in_metadata && !is_resource;
+    let Some(members) = tree.as_object_mut() else { return };
+    if !in_metadata && let Some(default) = members.get_mut("default") {
+        let coercion = Coercion { object_meta, drop_malformed: false };
+        let mut coerced = default.clone();
+        if embedded::coerce(&mut coerced, schema, is_resource, &FieldPath::root(), coercion, &mut Vec::new()).is_ok() {
+            *default = coerced;
+        }
+    }
+    if let (Some(tree), Some(items)) = (members.get_mut("items"), schema.items.as_deref()) {
+        coerce_node(tree, items, object_meta, false, in_metadata);
+    }
+    for (name, tree) in
+        members.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Object::iter_mut)
+    {
+        if let Some(property) = schema.property(name) {
+            let of_resource = is_resource && RESOURCE_FIELDS.contains(&name.as_str());
+            coerce_node(tree, property, object_meta, false, in_metadata || of_resource);
+        }
+    }
+}
+
 /// The path from the root to a schema.
 enum Step<'s> {
     Root,

@@ -2,7 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
 use binnacle_schema::decode::{self, DecodeError};
-use binnacle_schema::{Finding, Message, Object, Value, canonical};
+use binnacle_schema::{Finding, Message, Object, Value, canonical, json};
 use binnacle_validation::{metadata, names};
 use binnacle_work::{allocate, charge, check, pace};
 
@@ -64,6 +64,15 @@ pub fn object_meta(
     path: &FieldPath,
     unknown: &mut Vec<String>,
 ) -> Result<Value, DecodeError> {
+    let mut reencoded;
+    let tree = match has_floats(tree) {
+        true => {
+            reencoded = tree.clone();
+            json::show_floats(&mut reencoded);
+            &reencoded
+        }
+        false => tree,
+    };
     let weight = Weight::of(tree);
     // The copies and their fields: up to three, and more if something is malformed.
     pace(weight.nodes * DECODE);
@@ -107,6 +116,16 @@ pub fn object_meta(
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     decode::value(Value::Object(good), coercion.object_meta).map(tell)
+}
+
+/// Returns true for a tree with floating point numbers. Go encodes metadata and decodes the text, where `1.0` is `1`.
+fn has_floats(tree: &Value) -> bool {
+    match tree {
+        Value::Float(_) => true,
+        Value::Object(members) => members.values().any(has_floats),
+        Value::List(items) => items.iter().any(has_floats),
+        _ => false,
+    }
 }
 
 struct Coercer<'m, 'u> {

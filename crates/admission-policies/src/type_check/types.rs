@@ -8,15 +8,15 @@ use binnacle_meta::Text;
 use binnacle_schema::{Message, Ty};
 
 /// Returns the type of a resource; types within it are named by their paths.
-pub(super) fn of_resource(kind: &str, message: &Message) -> Option<DeclType> {
+pub(super) fn of_resource(kind: &str, message: &Message) -> DeclType {
     of_message(message, kind, &mut Vec::new())
 }
 
-/// Returns the type of a message; `None` for a recursive one, which the documents only name.
-fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -> Option<DeclType> {
+/// Returns the type of a message. kube-apiserver ends a recursive one with an object without fields.
+fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -> DeclType {
     let own = std::ptr::from_ref(message);
     if around.contains(&own) {
-        return None;
+        return object(name, BTreeMap::new());
     }
     around.push(own);
     let mut fields = BTreeMap::new();
@@ -27,7 +27,7 @@ fn of_message(message: &Message, name: &str, around: &mut Vec<*const Message>) -
         }
     }
     around.pop();
-    Some(object(name, fields))
+    object(name, fields)
 }
 
 /// Returns the type of a value; `None` for types that the documents do not describe, which expressions cannot use.
@@ -50,7 +50,7 @@ fn of_ty(ty: &Ty, name: &str, around: &mut Vec<*const Message>) -> Option<DeclTy
         Ty::Bytes => DeclType::new(Shape::Bytes),
         Ty::Time | Ty::MicroTime => DeclType::new(Shape::DateTime),
         Ty::IntOrString => DeclType::new(Shape::IntOrString),
-        Ty::Message(message) => return of_message(message, name, around),
+        Ty::Message(message) => of_message(message, name, around),
         Ty::RawExtension | Ty::FieldsV1 => object(name, BTreeMap::new()),
         // A quantity is a string or a number, and has no type in the documents.
         _ => return None,
@@ -67,6 +67,35 @@ mod tests {
 
     use super::*;
 
+    /// kube-apiserver replaces a reference to a schema around it by an object without fields.
+    #[test]
+    fn recursive_types_end_with_an_object() {
+        let definition = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+        let message = binnacle_kinds::tables::message(definition).unwrap();
+        let ty = of_resource("Schema", message);
+        for (expression, problem) in [
+            ("has(self.properties) && self.properties.exists(name, name == 'a')", None),
+            ("self.properties['a'].type == 'x'", Some("undefined field 'type'")),
+            ("self.not.type == 'x'", Some("undefined field 'type'")),
+            ("self.allOf[0].type == 'x'", Some("undefined field 'type'")),
+            ("self.not == 1", Some("found no matching overload for '_==_' applied to '(Schema.not, int)'")),
+            ("self.allOf == 1", Some("'(list(Schema.allOf.@idx), int)'")),
+            ("self.properties == 1", Some("'(map(string, Schema.properties.@elem), int)'")),
+            // These have no type in the documents.
+            ("self.items == 1", Some("undefined field 'items'")),
+            ("self.additionalProperties == 1", Some("undefined field 'additionalProperties'")),
+            ("self.default == 1", Some("undefined field 'default'")),
+        ] {
+            let environment = binnacle_cel::Environment::new(binnacle_cel::Version::STORED).with_data("self", &ty);
+            let found = environment.compile(expression).err().map(|errors| errors.to_string());
+            match (found, problem) {
+                (None, None) => {}
+                (Some(found), Some(problem)) => assert!(found.contains(problem), "{expression}: {found}"),
+                (found, _) => panic!("{expression}: {found:?}"),
+            }
+        }
+    }
+
     #[test]
     fn kinds() {
         let inner = Message::new("", vec![Field::new("at", Ty::Time), Field::new("limit", Ty::Quantity)]);
@@ -76,7 +105,7 @@ mod tests {
             Field::new("limits", Ty::Map(Box::new(Ty::Quantity))),
             Field::new("free", Ty::Map(Box::new(Ty::Json))),
         ];
-        let ty = of_resource("Thing", &Message::new("Thing", fields)).unwrap();
+        let ty = of_resource("Thing", &Message::new("Thing", fields));
         for (expression, problem) in [
             ("self.name == 'x' && self.list[0].at > timestamp('2026-01-01T00:00:00Z')", None),
             ("self.list[0].limit == '1'", Some("undefined field 'limit'")),

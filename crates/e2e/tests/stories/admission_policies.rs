@@ -216,6 +216,56 @@ fn defaults_by_mutation() {
     until_told(&kubectl, &deployment("other", 1), refused);
 }
 
+/// In kube-apiserver a job without labels has the map of its template, to which the selector's labels are added, until a
+/// policy changes the job.
+#[test]
+fn labels_of_jobs_that_policies_change() {
+    const GENERATED: [&str; 4] =
+        ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let job = |name: &str| {
+        let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+        let template = json!({"metadata": {"labels": {"app": name}}, "spec": spec});
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": template}})
+    };
+    let mutating = |name: &str, expression: &str| {
+        // Selectors match the labels that the job has from its template.
+        let constraints = json!({
+            "resourceRules": rules("batch", "jobs"), "objectSelector": {"matchLabels": {"app": name}}
+        });
+        let mutation = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
+        let spec = json!({"reinvocationPolicy": "Never", "matchConstraints": constraints, "mutations": [mutation]});
+        apply(&kubectl, &object("MutatingAdmissionPolicy", name, spec));
+        apply(&kubectl, &object("MutatingAdmissionPolicyBinding", name, json!({"policyName": name})));
+    };
+    mutating("label", "[JSONPatch{op: 'add', path: '/metadata/labels/new', value: '1'}]");
+    mutating(
+        "unlabel",
+        "[JSONPatch{op: 'remove', path: '/metadata/labels'}, JSONPatch{op: 'add', path: \
+                         '/metadata/annotations', value: {'seen': 'yes'}}]",
+    );
+    until_told(&kubectl, &job("label"), "\"new\": \"1\"");
+    until_told(&kubectl, &job("unlabel"), "\"seen\": \"yes\"");
+    let labels = |labels: &Value| -> Vec<String> { labels.as_object().unwrap().keys().cloned().collect() };
+    let with = |others: &[&str]| -> Vec<String> {
+        let mut all: Vec<String> = others.iter().chain(&GENERATED).map(|name| (*name).to_owned()).collect();
+        all.sort();
+        all
+    };
+    for (name, own) in [
+        ("plain", with(&["app"])),
+        ("label", vec!["app".to_owned(), "new".to_owned()]),
+        // Without labels it shares those of the template again.
+        ("unlabel", with(&["app"])),
+    ] {
+        kubectl.ok_with(&["create", "-f", "-"], &job(name).to_string());
+        let job = kubectl.json(&["get", "job", name]);
+        assert_eq!(labels(&job["metadata"]["labels"]), own, "{job}");
+        assert_eq!(labels(&job["spec"]["template"]["metadata"]["labels"]), with(&["app"]), "{job}");
+    }
+}
+
 /// Without a controller manager the server itself reports the type errors of a policy.
 #[test]
 fn type_checking() {

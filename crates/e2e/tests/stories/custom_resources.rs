@@ -201,3 +201,32 @@ fn names_stay_with_their_definition() {
     kubectl.ok(&["delete", "crd", "widgets.shop.test"]);
     kubectl.ok(&["wait", "--for=condition=Established", "crd/gadgets.shop.test", "--timeout=30s"]);
 }
+
+/// Validation in kube-apiserver coerces the metadata of embedded resources in defaults, and the result is stored.
+#[test]
+fn embedded_defaults_are_stored_with_known_metadata_only() {
+    let server = Server::ephemeral();
+    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let resource = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "a", "unknownMember": "x", "creationTimestamp": null, "labels": {}, "generation": 1.0}
+    });
+    let embedded = json!({
+        "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true
+    });
+    let mut own = embedded.clone();
+    own["default"] = resource.clone();
+    let list = json!({"type": "array", "items": embedded, "default": [resource]});
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"own": own, "list": list}}
+    }});
+    let mut definition = definition();
+    definition["spec"]["versions"] =
+        json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]);
+    kubectl.ok_with(&["create", "-f", "-"], &definition.to_string());
+    let stored = kubectl.json(&["get", "crd", "widgets.shop.test"]);
+    let properties = &stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    let coerced = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "generation": 1}});
+    assert_eq!((&properties["own"]["default"], &properties["list"]["default"][0]), (&coerced, &coerced), "{stored}");
+    assert_eq!(stored["metadata"]["generation"], 1, "{stored}");
+}

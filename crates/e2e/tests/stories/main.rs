@@ -71,6 +71,7 @@ mod lost_answers;
 mod migration;
 mod namespaces;
 mod nodes;
+mod numbers;
 mod operator;
 mod outside_world;
 mod overload;

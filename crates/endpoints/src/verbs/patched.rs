@@ -5,7 +5,8 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_q
 use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{self, Decoded};
-use binnacle_schema::{Finding, Findings, Limits, Message, Ty, Value, canonical, json};
+use binnacle_schema::json::{self, WithAnyNumber};
+use binnacle_schema::{Finding, Findings, JsonError, Limits, Message, Ty, Value, canonical};
 use binnacle_scheme::Kinds;
 
 use crate::params::FieldValidation;
@@ -30,6 +31,8 @@ pub(crate) struct Patch {
     validation: FieldValidation,
     /// Errors of strict decoding of the patch itself.
     complaints: Vec<String>,
+    /// True if the patch has a number that an `f64` cannot hold, which only unvalidated patches may have.
+    is_beyond: bool,
 }
 
 enum Content {
@@ -54,14 +57,17 @@ impl Patch {
     /// Errors: 400 for an invalid one, 413 for one with too many operations.
     pub(crate) fn parse(kind: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let is_strict = validation != FieldValidation::Ignore;
+        let mut is_beyond = false;
         let (content, findings, prefix) = match kind {
             PatchType::Json => {
                 let patch = if is_strict { json_patch::parse(bytes) } else { json_patch::parse_unvalidated(bytes) }?;
                 let findings = patch.findings().clone();
+                is_beyond = patch.is_beyond();
                 (Content::Json(patch), findings, "json patch ")
             }
             PatchType::Merge => {
                 let (value, findings) = merge_patch(bytes, is_strict)?;
+                is_beyond = json::raw_number(&value).is_some();
                 (Content::Merge(value), findings, "")
             }
             PatchType::Strategic | PatchType::Apply(_) => {
@@ -70,7 +76,7 @@ impl Patch {
             }
         };
         let complaints = findings.iter().map(|finding| format!("{prefix}{finding}")).collect();
-        Ok(Self { content, validation, complaints })
+        Ok(Self { content, validation, complaints, is_beyond })
     }
 
     /// Returns the patched object. `live` returns the live object, again if an error shows the result.
@@ -104,6 +110,12 @@ impl Patch {
         let custom = expected.resource.and_then(|resource| Some((resource, resource.collection.kind.custom.as_ref()?)));
         let decode = |patched: Value| match (&self.content, custom) {
             (_, Some((resource, schema))) => {
+                if self.is_beyond
+                    && let Some(number) = json::raw_number(&patched)
+                {
+                    json::interpret(&patched)?;
+                    return Err(JsonError::Number(number.to_owned()).to_string());
+                }
                 json::check_unstructured(&patched)?;
                 let tell = self.validation != FieldValidation::Ignore;
                 custom::decoded(resource, &**schema, patched, Findings::default(), tell).map_err(|(_, why)| why)
@@ -169,9 +181,13 @@ impl Patch {
 
 /// Parses a patch that must be an object; `null` is an empty one.
 fn object_of(bytes: &[u8]) -> Result<(Value, Findings), String> {
-    let (value, findings) = json::parse_strict(bytes, &Limits::default()).map_err(|error| error.to_string())?;
+    let read = json::parse_with_any_number(bytes, &Limits::default()).map_err(|error| error.to_string())?;
+    let WithAnyNumber { value, findings, beyond } = read;
     match value {
-        Value::Object(_) => Ok((value, findings)),
+        Value::Object(_) => match beyond {
+            Some(number) => Err(JsonError::Number(number).to_string()),
+            None => Ok((value, findings)),
+        },
         Value::Null => Ok((Value::Object(binnacle_schema::Object::new()), findings)),
         other => {
             let found = json::json_type(&other);
@@ -184,10 +200,14 @@ fn object_of(bytes: &[u8]) -> Result<(Value, Findings), String> {
 /// object; without it, a list passes (and is refused later).
 fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Status> {
     let none = || Status::bad_request("Invalid JSON Patch");
-    match json::parse_strict(bytes, &Limits::default()) {
-        Ok((value @ Value::Object(_), findings)) => Ok((value, findings)),
-        Ok((Value::Null, _)) => Err(none()),
-        Ok((value @ Value::List(_), findings)) if !is_strict => Ok((merge::pruned(&value), findings)),
+    match json::parse_with_any_number(bytes, &Limits::default()) {
+        Ok(WithAnyNumber { value: value @ Value::Object(_), findings, beyond }) if !is_strict || beyond.is_none() => {
+            Ok((value, findings))
+        }
+        Ok(WithAnyNumber { value: Value::Null, .. }) => Err(none()),
+        Ok(WithAnyNumber { value: value @ Value::List(_), findings, .. }) if !is_strict => {
+            Ok((merge::pruned(&value), findings))
+        }
         _ if !is_strict => Err(none()),
         _ => object_of(bytes).map_err(|why| Status::bad_request(format!("error decoding patch: {why}"))),
     }

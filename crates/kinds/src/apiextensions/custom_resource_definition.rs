@@ -3,7 +3,7 @@
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value, value};
 
-use super::{formats, validation};
+use super::{embedded_defaults, formats, validation};
 use crate::prepare::{default_to, default_zero_to, first_generation, next_generation, put_back};
 use crate::{Strategy, StrategyContext};
 
@@ -44,12 +44,14 @@ impl Strategy for CustomResourceDefinition {
         object.make_object().insert("status", value!({}));
         first_generation(object);
         add_stored_version(object);
+        embedded_defaults::coerce(object);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
         next_generation(object, old, &["spec"]);
         add_stored_version(object);
+        embedded_defaults::coerce(object);
     }
 
     /// Keeps the metadata that was sent: kube-apiserver means to put the old one back, but puts the new one back.

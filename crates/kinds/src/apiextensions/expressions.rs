@@ -113,10 +113,14 @@ impl Walk<'_, '_> {
             let place = place.of_additional();
             self.node(additional, of_node, place, below, &path.child("additionalProperties"));
         }
+        // Values of an unknown map type count as replaced as a whole.
+        let map_type = present(schema, "x-kubernetes-map-type").and_then(Value::as_str);
+        let correlated = map_type.is_none_or(|kind| matches!(kind, "granular" | "atomic"));
+        let of_properties = Scope { uncorrelatable: scope.uncorrelatable.or((!correlated).then_some(path)), ..below };
         for (name, property) in schema::members(schema, "properties") {
             let Some(of_node) = node.property(name) else { continue };
             let place = place.of_property(name, node.embedded);
-            self.node(property, of_node, place, below, &path.child("properties").key(name));
+            self.node(property, of_node, place, of_properties, &path.child("properties").key(name));
         }
         if let (Some(items), Some(of_node)) = (schema::item(schema), node.items.as_deref()) {
             let correlated = schema.str_at(&["x-kubernetes-list-type"]) == "map";
@@ -303,6 +307,23 @@ mod tests {
                 "s.properties[x].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within s.properties[x]",
             ],
         );
+        let below_map_type = |map_type: &str| {
+            value!({
+                "type": "object", "x-kubernetes-map-type": map_type,
+                "properties": {"a": {"type": "integer", "x-kubernetes-validations": (rule("self == oldSelf"))}},
+            })
+        };
+        check(below_map_type("granular"), &[]);
+        check(below_map_type("atomic"), &[]);
+        for unknown in ["", "odd"] {
+            check(
+                below_map_type(unknown),
+                &[
+                    "s.properties[x].x-kubernetes-map-type: Unsupported value: ",
+                    "s.properties[x].properties[a].x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within s.properties[x]",
+                ],
+            );
+        }
         check(
             list(20_000_000, rule("self == 'a'")),
             &[

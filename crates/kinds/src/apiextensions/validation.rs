@@ -111,7 +111,7 @@ fn structural_schema(schema: &Value) -> Option<Arc<Structural>> {
     structural::validate(schema, &FieldPath::new("")).is_empty().then_some(parsed)
 }
 
-fn object_meta() -> Option<&'static Message> {
+pub(super) fn object_meta() -> Option<&'static Message> {
     tables::message("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 }
 

@@ -65,6 +65,11 @@ impl Strategy for Job {
         labels.filter(|_| none).map(|labels| (LABELS, labels.clone()))
     }
 
+    /// Labels that the job and its template share: those that are generated later reach both.
+    fn shared_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
+        self.pending_default(object).filter(|(_, labels)| labels.as_object().is_some_and(|labels| !labels.is_empty()))
+    }
+
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         let labelled =
             object.object_at(&["spec", "template", "metadata", "labels"]).is_some_and(|labels| !labels.is_empty());

@@ -1,7 +1,8 @@
 //! Parsing of JSON patches, with kube-apiserver's messages for invalid ones.
 
 use binnacle_meta::Status;
-use binnacle_schema::{Finding, Findings, Limits, Object, Value, json};
+use binnacle_schema::json::{self, WithAnyNumber};
+use binnacle_schema::{Finding, Findings, Limits, Object, Value};
 
 use super::{Operation, Patch};
 
@@ -33,8 +34,9 @@ pub fn parse_unvalidated(bytes: &[u8]) -> Result<Patch, Status> {
 
 fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
     let undecodable = |why: &str| Status::bad_request(format!("{}{why}", words.prefix));
-    let (document, duplicates) =
-        json::parse_strict(bytes, &Limits::default()).map_err(|error| undecodable(&error.to_string()))?;
+    let read = json::parse_with_any_number(bytes, &Limits::default());
+    let WithAnyNumber { value: document, findings: duplicates, beyond } =
+        read.map_err(|error| undecodable(&error.to_string()))?;
     let items = match document {
         Value::List(items) => items,
         Value::Null => Vec::new(),
@@ -51,7 +53,7 @@ fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
         match item {
             Value::Object(object) => {
                 if validates {
-                    check_members(at, object, &mut found, &mut wrong);
+                    check_members(at, object, beyond.is_some(), &mut found, &mut wrong);
                 }
                 operations.push(Operation::new(object));
             }
@@ -76,7 +78,7 @@ fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
     found.sort_by_key(|(at, _)| *at);
     let mut findings = Findings::default();
     findings.extend(found.into_iter().map(|(_, finding)| finding));
-    Ok(Patch { operations, findings })
+    Ok(Patch { operations, findings, is_beyond: beyond.is_some() })
 }
 
 /// Returns the index of the operation of a parser's finding, whose text has the path `[7].op`.
@@ -86,10 +88,25 @@ fn operation_of(finding: &Finding) -> usize {
     index.and_then(|(index, _)| index.parse().ok()).unwrap_or(0)
 }
 
-fn check_members(at: usize, object: &Object, found: &mut Vec<(usize, Finding)>, wrong: &mut Option<String>) {
+/// Checks the members of an operation. `is_beyond` is true if the patch has a number that an `f64` cannot hold.
+fn check_members(
+    at: usize,
+    object: &Object,
+    is_beyond: bool,
+    found: &mut Vec<(usize, Finding)>,
+    wrong: &mut Option<String>,
+) {
     for (name, value) in object.iter() {
         match name.as_str() {
-            "value" => {}
+            "value" => {
+                if let Some(number) = is_beyond.then(|| json::raw_number(value)).flatten() {
+                    wrong.get_or_insert_with(|| {
+                        format!(
+                            "json: cannot unmarshal number {number} into Go struct field jsonPatchOp.value of type float64"
+                        )
+                    });
+                }
+            }
             "op" | "path" | "from" if matches!(value, Value::Str(_) | Value::Null) => {}
             "op" | "path" | "from" => {
                 let found = kind(value);
@@ -109,8 +126,8 @@ fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Str(_) | Value::Raw(_) => "string",
+        Value::Int(_) | Value::Float(_) | Value::Raw(_) => "number",
+        Value::Str(_) => "string",
         Value::List(_) => "array",
         Value::Object(_) => "object",
     }
@@ -145,6 +162,16 @@ mod tests {
                 "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string",
             ),
             ("[", 400, "error decoding patch: unexpected end of JSON input"),
+            (
+                r#"[{"op":"add","path":"/a","value":{"b":[1,1E400]}}]"#,
+                400,
+                "error decoding patch: json: cannot unmarshal number 1E400 into Go struct field jsonPatchOp.value of type float64",
+            ),
+            (
+                r#"[{"op":"add","path":"/a"},1E400]"#,
+                400,
+                "error decoding patch: json: cannot unmarshal number into Go value of type handlers.jsonPatchOp",
+            ),
             (
                 &many,
                 413,

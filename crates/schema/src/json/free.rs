@@ -39,6 +39,33 @@ pub fn parse_strict(bytes: &[u8], limits: &Limits) -> Result<(Value, Findings), 
     Ok((value, findings))
 }
 
+/// The results of [`parse_with_any_number`].
+#[derive(Debug)]
+pub struct WithAnyNumber {
+    pub value: Value,
+    pub findings: Findings,
+    /// The first number that an `f64` cannot hold.
+    pub beyond: Option<String>,
+}
+
+/// Reads a document like [`parse_strict`]. Numbers that an `f64` cannot hold become [`Value::Raw`].
+pub fn parse_with_any_number(bytes: &[u8], limits: &Limits) -> Result<WithAnyNumber, JsonError> {
+    let mut findings = Findings::default();
+    let (value, beyond) = read_any_number(bytes, limits, &mut Budget::new(limits), Some(&mut findings))?;
+    Ok(WithAnyNumber { value, findings, beyond })
+}
+
+/// Returns a number in a tree from [`parse_with_any_number`] that an `f64` cannot hold. Objects that the tree carries as
+/// text have none.
+pub fn raw_number(value: &Value) -> Option<&str> {
+    match value {
+        Value::Raw(text) => text.starts_with(|c: char| c == '-' || c.is_ascii_digit()).then_some(text),
+        Value::Object(members) => members.values().find_map(raw_number),
+        Value::List(items) => items.iter().find_map(raw_number),
+        _ => None,
+    }
+}
+
 /// Like [`parse_strict`], for documents that must be an object; `null` counts as an empty one, as in Go.
 pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<(Object, Findings), JsonError> {
     let (value, findings) = parse_strict(bytes, limits)?;
@@ -119,8 +146,8 @@ pub fn tree_type_meta(tree: &Value) -> Result<TypeMeta, String> {
     named.sort_by_key(|(name, ..)| *name);
     for (_, field, member) in named {
         match member {
-            Value::Str(text) | Value::Raw(text) if field == "kind" => meta.kind = text.clone(),
-            Value::Str(text) | Value::Raw(text) => meta.api_version = text.clone(),
+            Value::Str(text) if field == "kind" => meta.kind = text.clone(),
+            Value::Str(text) => meta.api_version = text.clone(),
             Value::Null => {}
             other => return Err(wrong_type_meta(field, json_type(other))),
         }
@@ -159,9 +186,9 @@ pub fn check_unstructured(tree: &Value) -> Result<(), String> {
 pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::List(_) => "array",
-        Value::Str(_) | Value::Raw(_) => "string",
+        Value::Str(_) => "string",
         Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
+        Value::Int(_) | Value::Float(_) | Value::Raw(_) => "number",
         Value::Null => "null",
         Value::Object(_) => "object",
     }
@@ -208,6 +235,19 @@ fn read(
     budget: &mut Budget,
     findings: Option<&mut Findings>,
 ) -> Result<Value, JsonError> {
+    match read_any_number(bytes, limits, budget, findings)? {
+        (_, Some(number)) => Err(JsonError::Number(number)),
+        (value, None) => Ok(value),
+    }
+}
+
+/// Reads a document; the second result is the first number that an `f64` cannot hold.
+fn read_any_number(
+    bytes: &[u8],
+    limits: &Limits,
+    budget: &mut Budget,
+    findings: Option<&mut Findings>,
+) -> Result<(Value, Option<String>), JsonError> {
     check_size(bytes, limits)?;
     let text = go_utf8(bytes);
     let mut cursor = Cursor::within(&text, budget.clone());
@@ -216,12 +256,7 @@ fn read(
         .and_then(|value| cursor.end().map(|()| value))
         .map_err(|Malformed| refusal(&cursor, bytes, limits))?;
     *budget = cursor.budget;
-    match report.overflow {
-        Some(number) => {
-            Err(JsonError::Type(format!("json: cannot unmarshal number {number} into Go value of type float64")))
-        }
-        None => Ok(value),
-    }
+    Ok((value, report.overflow))
 }
 
 /// Reads any value at the cursor. `path` is its position in the document.

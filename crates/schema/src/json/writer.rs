@@ -166,6 +166,20 @@ pub fn settle_numbers(value: &mut Value) {
     }
 }
 
+/// Replaces floating point numbers by their JSON text, for a tree that is decoded as if it were read from that text.
+pub fn show_floats(value: &mut Value) {
+    match value {
+        Value::Float(n) => {
+            let mut text = Vec::new();
+            write_float(*n, &mut text);
+            *value = Value::Raw(String::from_utf8_lossy(&text).into());
+        }
+        Value::Object(object) => object.iter_mut().for_each(|(_, member)| show_floats(member)),
+        Value::List(items) => items.iter_mut().for_each(show_floats),
+        _ => {}
+    }
+}
+
 /// Like [`compact`], for a text that is known to be well formed.
 pub(crate) fn compacted(text: &str) -> Cow<'_, str> {
     if !has_byte(text.as_bytes(), |b| (b <= b' ') | is_html(b)) {

@@ -212,3 +212,67 @@ fn defaults_are_pruned() {
         assert!(!defaults::has_unpruned(&pruned, &meta));
     }
 }
+
+/// Validation in kube-apiserver coerces defaults in place, so that the coerced ones are stored.
+#[test]
+fn metadata_of_resources_in_defaults_is_coerced() {
+    let meta = object_meta();
+    let resource = || value!({"metadata": {"name": "a", "odd": "b", "creationTimestamp": null}, "odd": 1i64});
+    let coerced = || value!({"metadata": {"name": "a"}, "odd": 1i64});
+    let embedded = || value!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let with_default = |mut schema: Value, default: Value| {
+        schema.make_object().insert("default", default);
+        schema
+    };
+    let list = || value!({"type": "array", "items": (embedded())});
+    let malformed = || value!({"metadata": {"name": 1i64, "odd": "b"}});
+    for (case, x, want) in [
+        ("of the resource itself", with_default(embedded(), resource()), coerced()),
+        (
+            "in a list",
+            with_default(list(), Value::List(vec![resource(), resource()])),
+            Value::List(vec![coerced(), coerced()]),
+        ),
+        (
+            "in a map",
+            with_default(value!({"type": "object", "additionalProperties": (embedded())}), value!({"k": (resource())})),
+            value!({"k": (coerced())}),
+        ),
+        (
+            "not a resource",
+            with_default(value!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), resource()),
+            resource(),
+        ),
+        ("malformed, which validation rejects", with_default(embedded(), malformed()), malformed()),
+    ] {
+        let mut tree = value!({"type": "object"});
+        tree.make_at(&["properties"]).insert("x", x);
+        let mut deep = value!({"type": "object"});
+        deep.make_at(&["properties", "l"]).insert("type", "array");
+        deep.make_at(&["properties", "l"]).insert("items", tree.clone());
+        for (mut tree, path) in [
+            (tree, &["properties", "x", "default"][..]),
+            (deep, &["properties", "l", "items", "properties", "x", "default"]),
+        ] {
+            let schema = Structural::parse(&tree, &Interner::new()).unwrap();
+            defaults::coerce(&mut tree, &schema, &meta);
+            assert_eq!(tree.at(path), Some(&want), "{case}");
+        }
+    }
+}
+
+/// Defaults of fields of metadata are validated as copies in kube-apiserver and stay as they are.
+#[test]
+fn defaults_of_metadata_are_not_coerced() {
+    let metadata = || value!({"type": "object", "default": {"name": "a", "odd": "b"}});
+    let mut tree = value!({"type": "object", "default": {"metadata": {"name": "a", "odd": "b"}}, "properties": {
+        "metadata": (metadata()),
+        "x": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"metadata": (metadata())}},
+    }});
+    let schema = Structural::parse(&tree, &Interner::new()).unwrap();
+    defaults::coerce(&mut tree, &schema, &object_meta());
+    assert_eq!(tree.get("default"), Some(&value!({"metadata": {"name": "a"}})), "the root is a resource");
+    for path in [&["properties", "metadata"][..], &["properties", "x", "properties", "metadata"]] {
+        assert_eq!(tree.at(path), Some(&metadata()));
+    }
+}
