@@ -181,6 +181,7 @@ complete -c kube-apiserver -l aggregator-reject-forwarding-redirect -d 'Whether 
 complete -c kube-apiserver -l allow-privileged -d 'Whether containers may be privileged.'
 complete -c kube-apiserver -l enable-aggregator-routing -d 'Whether services of aggregated APIs and of webhooks are reached at one of their endpoints rather than at their cluster IP.'
 complete -c kube-apiserver -l enable-logs-handler -d 'DEPRECATED: Serve the files of /var/log at /logs.'
+complete -c kube-apiserver -l stop-with-stdin -d 'Stop when standard input ends, as after SIGTERM. A program that starts the server and keeps the other end of a pipe takes the server along when it dies.'
 complete -c kube-apiserver -l contention-profiling -d 'How long threads wait for locks is not measured; use perf on the process.'
 complete -c kube-apiserver -l permit-address-sharing -d 'SO_REUSEADDR is always set, which is what this asks for.'
 complete -c kube-apiserver -l check-config -d 'Read all flags and the files that they name, print everything that is wrong with them, and quit. Connects to nobody and writes nothing.'

@@ -15,8 +15,10 @@ impl Resource {
     /// Returns one object from the cache.
     pub async fn get(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
         // The store is read while an unreadable object or slow conversions keep the cache from being filled; with
-        // `Match::Any` only if an unreadable object has done so for long.
+        // `Match::Any` only if an unreadable object has done so for long. The cache keeps conversions until the object is
+        // written, and a webhook may convert it otherwise by now: like kube-apiserver, a consistent read asks again.
         let from_store = !self.collection.cached
+            || version == Match::Consistent && self.collection.has_conversion_webhook()
             || version != Match::Any && self.collection.waits_for_conversions()
             || self.collection.is_unreadable().await? && (version != Match::Any || self.collection.cache.is_lost());
         if from_store {

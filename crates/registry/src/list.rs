@@ -377,11 +377,15 @@ impl Collection {
         Ok(self.cache.is_unreadable())
     }
 
+    /// Returns true if a webhook converts the objects that are stored in other versions.
+    pub(crate) fn has_conversion_webhook(&self) -> bool {
+        self.kind.custom.as_ref().is_some_and(|custom| custom.converter().is_some())
+    }
+
     /// Returns true while the cache is filled through a conversion webhook, which may take long: then cheap reads use
     /// the store, as in kube-apiserver (KEP 4568).
     pub(crate) fn waits_for_conversions(&self) -> bool {
-        let converts = self.kind.custom.as_ref().is_some_and(|custom| custom.converter().is_some());
-        if !converts || self.cache.is_ready() {
+        if !self.has_conversion_webhook() || self.cache.is_ready() {
             return false;
         }
         self.cache.start();

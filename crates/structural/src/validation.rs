@@ -180,13 +180,14 @@ impl Check<'_> {
                 self.list(items, schema, path, change, &mut outcome);
                 outcome.matches += 2;
             }
-            Value::Object(object) => {
-                self.object(object, schema, path, change, &mut outcome);
-                outcome.matches += 1;
-            }
-            Value::Null | Value::Bool(_) | Value::Raw(_) => {}
+            Value::Null | Value::Bool(_) | Value::Raw(_) | Value::Object(_) => {}
         }
         self.enumeration(value, values, path, &mut outcome);
+        // As in kube-apiserver, the errors of members follow that of the enumeration.
+        if let Value::Object(object) = value {
+            self.object(object, schema, path, change, &mut outcome);
+            outcome.matches += 1;
+        }
         outcome
     }
 

@@ -211,6 +211,31 @@ async fn anything_is_answered() {
 }
 
 /// A webhook that converts only the first object of a review is asked for one at a time.
+/// A GET asks the webhook each time, so that what is read is what a write would convert.
+#[tokio::test(flavor = "multi_thread")]
+async fn repaired_webhooks_show_at_once() {
+    const GROUP: &str = "repaired.example.com";
+    let server = Server::ephemeral();
+    let (hook, mood) = moody().await;
+    define(&server, GROUP, &hook).await;
+    assert_eq!(send(&server, "POST", &place(GROUP, "v1"), &thing(GROUP, "v1", "a")).await.0, 201);
+    let path = format!("{}/a", place(GROUP, "v2"));
+    // The cache is filled.
+    assert_eq!(send(&server, "GET", &place(GROUP, "v2"), &Value::Null).await.0, 200);
+    let broken: Mood = |request| {
+        let mut review = converted(request);
+        review["response"]["convertedObjects"][0]["spec"]["n"] = json!(7);
+        Some(review)
+    };
+    for (now, want) in [(well as Mood, 1), (broken, 7), (well, 1)] {
+        *mood.lock() = now;
+        let (code, read) = send(&server, "GET", &path, &Value::Null).await;
+        assert_eq!((code, &read["spec"]["n"]), (200, &json!(want)), "{read}");
+    }
+    *mood.lock() = |_| None;
+    assert_eq!(send(&server, "GET", &path, &Value::Null).await.0, 500);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_object_at_a_time() {
     let server = Server::ephemeral();

@@ -129,6 +129,13 @@ pub(super) const GROUP: Group = Group {
             "30000-32767",
             "Ports for services of type NodePort, both ends included.",
         ),
+        Flag::new(
+            "stop-with-stdin",
+            ValueKind::Bool,
+            "",
+            "Stop when standard input ends, as after SIGTERM. A program that starts the server and keeps the other end of a pipe \
+             takes the server along when it dies.",
+        ),
     ],
 };
 

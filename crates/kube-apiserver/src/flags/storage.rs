@@ -55,13 +55,6 @@ pub(super) const GROUP: Group = Group {
             "Keep all objects in memory and forget them at the end. Certificates are kept only if --data-dir is set.",
         ),
         Flag::new(
-            "stop-with-stdin",
-            ValueKind::Bool,
-            "",
-            "Stop when standard input ends, as after SIGTERM. A program that starts the server and keeps the other end of a pipe \
-             takes the server along when it dies.",
-        ),
-        Flag::new(
             "etcd-cafile",
             ValueKind::Value("string"),
             "",
