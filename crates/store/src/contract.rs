@@ -20,17 +20,20 @@ pub mod transactions;
 pub mod watches;
 
 /// Makes a `#[tokio::test]` of every case. The argument is a path to an `async fn() -> (impl Sized, Arc<dyn Store>)`;
-/// the first value (a directory, a server) is kept until the case has run. The function may also return an `Option`,
-/// whose `None` skips the case.
+/// the first value (a directory, a server) is kept until the case has run. Attributes before it, such as `#[ignore]`, are
+/// those of each test.
 #[macro_export]
 macro_rules! contract_tests {
-    ($factory:path) => {
-        $crate::contract_tests! { @ $factory; ranges: counts; }
-        $crate::contract_tests! { but_counts $factory }
+    ($(#[$attribute:meta])* $factory:path) => {
+        $crate::contract_tests! { @ [$(#[$attribute])*] $factory; ranges: counts; }
+        $crate::contract_tests! { @ but_counts [$(#[$attribute])*] $factory }
     };
     // Without the case of counts, for a store that does not count the keys beyond a limit.
     (but_counts $factory:path) => {
-        $crate::contract_tests! { @ $factory;
+        $crate::contract_tests! { @ but_counts [] $factory }
+    };
+    (@ but_counts $attributes:tt $factory:path) => {
+        $crate::contract_tests! { @ $attributes $factory;
             transactions: revisions_count_up, revisions_of_a_key, expectations, deleting_what_is_absent,
                 large_and_odd_values, many_writers_on_one_counter, concurrent_creates_have_one_winner;
             ranges: order_and_bounds, limits, pages_at_one_revision, prefixes;
@@ -44,13 +47,17 @@ macro_rules! contract_tests {
                 a_key_changes_its_lease, puts_race_with_the_end_of_their_lease;
         }
     };
-    (@ $factory:path; $($module:ident: $($case:ident),+;)+) => {
+    (@ case [$(#[$attribute:meta])*] $factory:path; $module:ident $case:ident) => {
+        $(#[$attribute])*
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $case() {
+            let (_guard, store) = $factory().await;
+            $crate::contract::$module::$case(store).await;
+        }
+    };
+    (@ $attributes:tt $factory:path; $($module:ident: $($case:ident),+;)+) => {
         $($(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $case() {
-                let Some((_guard, store)) = Option::from($factory().await) else { return };
-                $crate::contract::$module::$case(store).await;
-            }
+            $crate::contract_tests! { @ case $attributes $factory; $module $case }
         )+)+
     };
 }

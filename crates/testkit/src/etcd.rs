@@ -43,16 +43,6 @@ pub struct EtcdTls<'a> {
 }
 
 impl Etcd {
-    /// Returns true if the program is on the PATH. Otherwise prints a message: the test is skipped.
-    #[must_use]
-    pub fn available() -> bool {
-        let found = Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-        if !found {
-            eprintln!("skipped: there is no etcd on the PATH");
-        }
-        found
-    }
-
     /// Starts one member.
     #[must_use]
     pub fn single() -> Self {

@@ -31,20 +31,20 @@ pub struct Outcome {
 }
 
 impl Kubectl {
-    /// Returns `None` and prints a line if kubectl is not installed.
+    /// Returns kubectl for a server. Tests without kubectl are ignored.
     #[must_use]
-    pub fn new(server: &Server) -> Option<Self> {
+    pub fn new(server: &Server) -> Self {
         let program = std::env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into());
         // Its discovery cache is in the test's own home.
         let home = server.temp().path().join("home");
         std::fs::create_dir_all(&home).unwrap();
         let mut kubectl = Self { program, kubeconfig: server.kubeconfig(), home, minor: 0, environment: Vec::new() };
         let version = kubectl.command(&["version", "--client", "--output=json"]).output();
-        let Ok(version) = version.inspect_err(|error| println!("skipped: no kubectl ({error})")) else { return None };
+        let version = version.unwrap_or_else(|error| panic!("kubectl cannot be run: {error}"));
         let version: serde_json::Value = serde_json::from_slice(&version.stdout).unwrap();
         let minor = version["clientVersion"]["minor"].as_str().unwrap();
         kubectl.minor = minor.trim_end_matches('+').parse().unwrap();
-        Some(kubectl)
+        kubectl
     }
 
     /// Returns the same kubectl with these environment variables.

@@ -87,9 +87,10 @@ fn until_told(kubectl: &Kubectl, object: &Value, part: &str) -> String {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn limits_with_parameters() {
     let mut server = Server::durable();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     let large = deployment("large", 5);
     // The policy is created before the kind of its parameters.
     apply(&kubectl, &limit_policy());
@@ -137,9 +138,10 @@ fn limits_with_parameters() {
 
 /// A policy reveals no objects that its author may not read.
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn parameters_that_the_author_may_not_read() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     let resources = "validatingadmissionpolicies,validatingadmissionpolicybindings";
     kubectl.ok(&["create", "clusterrole", "writer", "--verb=create,get,patch", &format!("--resource={resources}")]);
     kubectl.ok(&["create", "clusterrolebinding", "writer", "--clusterrole=writer", "--user=dev"]);
@@ -162,9 +164,10 @@ fn parameters_that_the_author_may_not_read() {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn defaults_by_mutation() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     let mutating = |name: &str, again: &str, mutation: Value| {
         let constraints = json!({"resourceRules": rules("apps", "deployments")});
         let spec = json!({
@@ -219,11 +222,12 @@ fn defaults_by_mutation() {
 /// In kube-apiserver a job without labels has the map of its template, to which the selector's labels are added, until a
 /// policy changes the job.
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn labels_of_jobs_that_policies_change() {
     const GENERATED: [&str; 4] =
         ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     let job = |name: &str| {
         let spec = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
         let template = json!({"metadata": {"labels": {"app": name}}, "spec": spec});
@@ -268,9 +272,10 @@ fn labels_of_jobs_that_policies_change() {
 
 /// Without a controller manager the server itself reports the type errors of a policy.
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn type_checking() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     let policy = object(
         "ValidatingAdmissionPolicy",
         "typos",

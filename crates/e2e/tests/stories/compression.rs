@@ -174,9 +174,10 @@ async fn streams_are_never_compressed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 async fn with_kubectl() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     let mut client = server.client().await;
     for n in 0..20 {
         make(&mut client, &format!("map-{n}"), 16_000).await;

@@ -30,8 +30,9 @@ async fn servers(etcd: &Etcd, count: usize) -> Vec<Server> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn two_servers_are_one() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let servers = servers(&etcd, 2).await;
     let clients = [servers[0].kube().await, servers[1].kube().await];
     crate::namespace(&clients[0], "shared").await;
@@ -76,8 +77,9 @@ async fn two_servers_are_one() {
 
 /// An external compaction of etcd does not affect lists of versions that a server has in memory (KEP-4988).
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn lists_outlive_a_compaction() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let flag = etcd.servers();
     let remembers = Server::durable_with(&[&flag]);
     let forgets = Server::durable_with(&[&flag, "--feature-gates=ListFromCacheSnapshot=false"]);
@@ -124,8 +126,9 @@ async fn lists_outlive_a_compaction() {
 
 /// Addresses and ports are allocated once, by any of the servers.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn allocations_are_shared() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let servers = servers(&etcd, 2).await;
     let clients = [servers[0].kube().await, servers[1].kube().await];
     crate::namespace(&clients[0], "shared").await;
@@ -194,8 +197,9 @@ async fn nothing_is_lost(servers: &[Server], fault: impl AsyncFnOnce()) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn etcd_dies_under_load() {
-    let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
+    let mut etcd = Etcd::single();
     let mut servers = servers(&etcd, 1).await;
     let mut probe = servers[0].client().await;
     nothing_is_lost(&servers, async || {
@@ -214,8 +218,9 @@ async fn etcd_dies_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn the_leader_changes_under_load() {
-    let Some(mut etcd) = Etcd::available().then(|| Etcd::cluster(3)) else { return };
+    let mut etcd = Etcd::cluster(3);
     let servers = servers(&etcd, 2).await;
     nothing_is_lost(&servers, async || {
         let leader = tokio::task::block_in_place(|| {
@@ -236,8 +241,9 @@ async fn the_leader_changes_under_load() {
 
 /// A server may be killed at any time during a compaction: another one continues, and no live object is lost.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn who_compacts_is_killed() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let flag = etcd.servers();
     let mut servers: Vec<Server> = tokio::task::block_in_place(|| {
         (0..2).map(|_| Server::durable_with(&[&flag, "--etcd-compaction-interval=100ms"])).collect()
@@ -270,7 +276,7 @@ async fn who_compacts_is_killed() {
 /// Flags set the keys and the encoding of objects; another server can read them nevertheless.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_forms() {
-    let Some((main, other)) = Etcd::available().then(|| (Etcd::single(), Etcd::single())) else { return };
+    let (main, other) = (Etcd::single(), Etcd::single());
     let overrides = format!("--etcd-servers-overrides=/events#{}", other.endpoints()[0]);
     let shared = [main.servers(), overrides, "--etcd-prefix=/one/place".to_owned()];
     let shared: Vec<&str> = shared.iter().map(String::as_str).collect();
@@ -317,8 +323,9 @@ async fn keys_and_forms() {
 
 /// Reads without a watch cache go to the store, with the same results as from the cache.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn without_a_watch_cache() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let server = tokio::task::block_in_place(|| {
         Server::durable_with(&[&etcd.servers(), "--watch-cache=false", "--delete-collection-workers=5"])
     });
@@ -349,8 +356,9 @@ async fn without_a_watch_cache() {
 /// etcd limits the size of a write: an object that is only too large because of its managedFields is written without
 /// them, unless the request is about them.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn notes_yield_to_the_size() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let servers = servers(&etcd, 1).await;
     let client = servers[0].kube().await;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -378,8 +386,9 @@ async fn notes_yield_to_the_size() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn a_list_with_an_object_that_cannot_be_read_is_answered() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let server = Server::durable_with(&[&etcd.servers()]);
     etcd.put("/registry/configmaps/default/broken", b"no object");
     let path = "/api/v1/namespaces/default/configmaps";

@@ -33,10 +33,8 @@ const CLIENTS: u64 = 8;
 const ADDRESSES: &str = "--service-cluster-ip-range=10.96.0.0/16";
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn servers_on_etcd_answer_as_one_correct_server() {
-    if !Etcd::available() {
-        return;
-    }
     let (etcd, servers) = on_etcd();
     let mut faults = Faults::new(Some(etcd), servers).await;
     let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
@@ -45,10 +43,8 @@ async fn servers_on_etcd_answer_as_one_correct_server() {
 
 /// The cluster is restored from a snapshot again and again. Exactly the writes after the snapshot are lost.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn servers_go_on_from_a_snapshot_of_etcd() {
-    if !Etcd::available() {
-        return;
-    }
     let (etcd, servers) = on_etcd();
     let mut faults = Faults { restores: true, ..Faults::new(Some(etcd), servers).await };
     let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);

@@ -7,9 +7,10 @@ use crate::manifests::ALL;
 
 /// Each kind is applied, applied again, and applied with a change.
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn apply() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     all_kinds(&kubectl, &["apply", "--namespace=shop", "-f", "-"], "configured", "unchanged");
 
     // Three-way merge: fields of the last manifest that this one lacks are removed, fields of others stay.
@@ -29,9 +30,10 @@ fn apply() {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn apply_on_the_server() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     all_kinds(
         &kubectl,
         &["apply", "--server-side", "--namespace=shop", "-f", "-"],

@@ -12,6 +12,7 @@ const LABEL: &str = "app.kubernetes.io/part-of=shop";
 macro_rules! lives {
     ($($kind:ident)*) => {
         $(#[test]
+        #[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
         fn $kind() {
             life(stringify!($kind));
         })*
@@ -31,9 +32,10 @@ fn every_manifest_has_its_life() {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn a_whole_application_at_once() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "shop"]);
     let application = ALL.iter().map(|manifest| manifest.text("shop")).collect::<Vec<_>>().join("\n---\n");
     let created = kubectl.ok_with(&["create", "--namespace=shop", "-f", "-"], &application);
@@ -104,7 +106,7 @@ fn plain(resource: &str) -> &str {
 
 fn life(kind: &str) {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "shop"]);
     let manifest = ALL.iter().find(|manifest| plain(manifest.resource) == kind).unwrap();
     let target = &manifest.target();

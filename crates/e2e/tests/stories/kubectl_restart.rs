@@ -7,9 +7,10 @@ use crate::kubectl_changes::shop;
 use crate::manifests::ALL;
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn the_same_objects_after_a_restart() {
     let mut server = Server::durable();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     shop(&kubectl);
     kubectl.ok(&["scale", "--namespace=shop", "deployment/shop-web", "--replicas=5"]);
     let hold = r#"{"metadata":{"finalizers":["example.com/hold"]}}"#;

@@ -22,9 +22,10 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 async fn deployment() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     shop(&kubectl);
     let client = server.kube().await;
     let status = |generation: i64, updated: i64, available: i64| {
@@ -74,9 +75,10 @@ async fn deployment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 async fn other_workloads() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     shop(&kubectl);
     let client = server.kube().await;
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 use binnacle_testkit::{Kubectl, Server};
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn get_watch() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     for namespace in ["one", "two"] {
         kubectl.ok(&["create", "namespace", namespace]);
     }
@@ -56,9 +57,10 @@ fn get_watch() {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn wait_for_deletion_and_values() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "one"]);
     kubectl.ok(&["create", "configmap", "doomed", "--namespace=one"]);
     let wait = kubectl.follow(&["wait", "--namespace=one", "--for=delete", "configmap/doomed", "--timeout=60s"]);

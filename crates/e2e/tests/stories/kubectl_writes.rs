@@ -11,9 +11,10 @@ fn deployment() -> String {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn differences() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     kubectl.ok(&["create", "namespace", "shop"]);
     let text = deployment();
     for mode in ["--server-side=false", "--server-side=true"] {
@@ -35,9 +36,10 @@ fn differences() {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn validation_of_fields() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     if !kubectl.knows(27, "validation by the server") {
         return;
     }
@@ -67,9 +69,10 @@ fn validation_of_fields() {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn patches_of_parts() {
     let server = Server::ephemeral();
-    let Some(kubectl) = Kubectl::new(&server) else { return };
+    let kubectl = Kubectl::new(&server);
     shop(&kubectl);
     let target = "deployment.apps/shop-web";
     if kubectl.knows(24, "patch --subresource") {

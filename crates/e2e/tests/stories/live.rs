@@ -208,9 +208,10 @@ async fn what_happens_is_told() {
 
 /// kubectl's proxy adds the credentials; the origin of its pages is not the name of the server.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 async fn through_the_proxy_of_kubectl() {
     let rig = rig();
-    let Some(kubectl) = Kubectl::new(&rig.server) else { return };
+    let kubectl = Kubectl::new(&rig.server);
     let mut proxy = kubectl.follow(&["proxy", "--port=0"]);
     let line = proxy.until("Starting to serve on ");
     let address = line.rsplit(' ').next().unwrap().to_owned();

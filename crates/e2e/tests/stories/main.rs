@@ -1,7 +1,7 @@
 //! The real program as its users see it, one module per story.
 //!
-//! Every test starts its own server on a free port. Tests with kubectl are skipped, with a printed line, if it is not
-//! installed.
+//! Every test starts its own server on a free port. Tests that need etcd, kubectl or recorded data are ignored if these
+//! were missing when the tests were built.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

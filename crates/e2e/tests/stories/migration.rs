@@ -100,8 +100,9 @@ pub(crate) async fn old_versions_are_gone(client: &Client, version: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn there_and_back() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let mut server = Server::durable();
     let client = server.kube().await;
     populate(&client, 60).await;
@@ -147,8 +148,9 @@ async fn there_and_back() {
 
 /// The tool is killed again and again while it copies, in both directions.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn killed_and_resumed() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let mut server = Server::durable();
     let client = server.kube().await;
     populate(&client, 400).await;
@@ -198,8 +200,9 @@ async fn killed_and_resumed() {
 
 /// etcd is killed while it is filled, and while it is read: the tool waits for it. Meanwhile no server starts on it.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn etcd_dies_meanwhile() {
-    let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
+    let mut etcd = Etcd::single();
     let mut server = Server::durable();
     let client = server.kube().await;
     populate(&client, 600).await;
@@ -229,10 +232,8 @@ async fn etcd_dies_meanwhile() {
 
 /// Three members with certificates, whose leader is killed; incomplete data is not served from there either.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn to_members_with_certificates() {
-    if !Etcd::available() {
-        return;
-    }
     let authority = Authority::make();
     let (certificate, key) = authority.issue("etcd");
     let ca = authority.ca();
@@ -348,6 +349,7 @@ async fn all_acknowledged(client: &Client, known: &Known) {
 
 /// A running server's data is copied and followed while clients write; the switch is made when the server stops.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn online_from_a_server_that_stops() {
     online_until(|server| {
         server.terminate();
@@ -357,12 +359,13 @@ async fn online_from_a_server_that_stops() {
 
 /// The same with a killed server.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn online_from_a_server_that_is_killed() {
     online_until(Server::kill).await;
 }
 
 async fn online_until(end: impl Fn(&mut Server)) {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let mut server = Server::durable();
     let client = server.kube().await;
     populate(&client, 100).await;
@@ -390,8 +393,9 @@ async fn online_until(end: impl Fn(&mut Server)) {
 
 /// In the other direction, the operator signals that the servers have stopped.
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
 async fn online_from_etcd() {
-    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let etcd = Etcd::single();
     let mut server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
     let client = server.kube().await;
     populate(&client, 100).await;

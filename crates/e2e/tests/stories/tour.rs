@@ -16,14 +16,9 @@ struct Step {
 }
 
 #[test]
+#[cfg_attr(not(has_kubectl), ignore = "needs kubectl")]
 fn prints_what_the_page_shows() {
     let other = std::env::var_os("KUBECTL");
-    if let Err(error) =
-        Command::new(other.as_deref().unwrap_or("kubectl".as_ref())).arg("version").arg("--client").output()
-    {
-        println!("skipped: no kubectl ({error})");
-        return;
-    }
     let steps = steps(PAGE);
     assert!(steps.len() > 20, "the page has {} commands", steps.len());
 

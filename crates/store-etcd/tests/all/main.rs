@@ -1,4 +1,4 @@
-//! The engine on a real etcd; without one on the PATH, everything here is skipped.
+//! The engine on a real etcd; without one on the PATH when the tests are built, everything here is ignored.
 
 mod contract;
 mod faults;
