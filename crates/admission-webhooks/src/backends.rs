@@ -49,7 +49,7 @@ impl Backends {
         }
         known.retain(|_, backend| backend.strong_count() > 0);
         let client = Client::new(self.target(config)?, LONGEST_CALL).map_err(|error| error.to_string())?;
-        let breaker = Breaker::new(self.metrics.shut.clone());
+        let breaker = Breaker::new(self.metrics.open.clone());
         let backend = Arc::new(Backend { client: client.named(AGENT), breaker });
         known.insert(key, Arc::downgrade(&backend));
         Ok(backend)

@@ -9,87 +9,89 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use prometheus::IntGauge;
 
-/// The number of consecutive slow failures that shut the breaker.
-const PATIENCE: u32 = 5;
-/// The first and the longest time for which the breaker is shut; it doubles with each further slow failure.
+/// The number of consecutive slow failures that open the breaker.
+const MAX_FAILURES: u32 = 5;
+/// The first and the longest time for which the breaker is open; it doubles with each further slow failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// The breaker of one backend.
 pub(crate) struct Breaker {
     state: Mutex<State>,
-    /// The number of shut breakers.
-    shut: IntGauge,
+    /// The number of open breakers.
+    open: IntGauge,
 }
 
 #[derive(Default)]
 struct State {
-    in_vain: u32,
-    shut: Option<Shut>,
+    failures: u32,
+    /// `None` while the breaker is closed.
+    opened: Option<Opened>,
 }
 
-struct Shut {
+/// An open breaker, or a half-open one.
+struct Opened {
     until: Instant,
     pause: Duration,
     /// The error of the last call.
     why: String,
     /// True during a trial call.
-    trying: bool,
+    is_half_open: bool,
 }
 
 /// The state of a backend's breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Calls are allowed; `in_vain` is the number of consecutive slow failures.
-    Open { in_vain: u32 },
+    /// Calls are allowed; `failures` is the number of consecutive slow ones.
+    Closed { failures: u32 },
     /// No call is allowed for the time that is left.
-    Shut { left: Duration, why: String },
+    Open { left: Duration, why: String },
     /// One trial call is running.
-    Trying { why: String },
+    HalfOpen { why: String },
 }
 
 /// The permission for one call, whose outcome must be reported.
 pub(crate) struct Pass<'a> {
     breaker: &'a Breaker,
-    tries: bool,
-    told: bool,
+    is_trial: bool,
+    is_reported: bool,
 }
 
 impl Breaker {
-    pub(crate) fn new(shut: IntGauge) -> Self {
-        Self { state: Mutex::default(), shut }
+    pub(crate) fn new(open: IntGauge) -> Self {
+        Self { state: Mutex::default(), open }
     }
 
-    /// Returns the permission for a call, or the error of the last call if the breaker is shut. After its time, one
+    /// Returns the permission for a call, or the error of the last call if the breaker is open. After its time, one
     /// trial call at a time is allowed.
     pub(crate) fn enter(&self, now: Instant) -> Result<Pass<'_>, String> {
         let mut state = self.state.lock();
-        let tries = match &mut state.shut {
+        let is_trial = match &mut state.opened {
             None => false,
-            Some(shut) if now >= shut.until && !shut.trying => {
-                shut.trying = true;
+            Some(opened) if now >= opened.until && !opened.is_half_open => {
+                opened.is_half_open = true;
                 true
             }
-            Some(shut) => return Err(shut.why.clone()),
+            Some(opened) => return Err(opened.why.clone()),
         };
-        Ok(Pass { breaker: self, tries, told: false })
+        Ok(Pass { breaker: self, is_trial, is_reported: false })
     }
 
     pub(crate) fn report(&self, now: Instant) -> Report {
         let state = self.state.lock();
-        match &state.shut {
-            None => Report::Open { in_vain: state.in_vain },
-            Some(Shut { trying: true, why, .. }) => Report::Trying { why: why.clone() },
-            Some(Shut { until, why, .. }) => {
-                Report::Shut { left: until.saturating_duration_since(now), why: why.clone() }
+        match &state.opened {
+            None => Report::Closed { failures: state.failures },
+            Some(Opened { is_half_open: true, why, .. }) => Report::HalfOpen { why: why.clone() },
+            Some(Opened { until, why, .. }) => {
+                Report::Open { left: until.saturating_duration_since(now), why: why.clone() }
             }
         }
     }
 
-    fn open(&self, state: &mut State) {
-        state.in_vain = 0;
-        if state.shut.take().is_some() {
-            self.shut.dec();
+    fn close(&self, state: &mut State) {
+        state.failures = 0;
+        if state.opened.take().is_some() {
+            self.open.dec();
         }
     }
 }
@@ -97,36 +99,36 @@ impl Breaker {
 impl Drop for Breaker {
     fn drop(&mut self) {
         let mut state = std::mem::take(&mut *self.state.lock());
-        self.open(&mut state);
+        self.close(&mut state);
     }
 }
 
 impl Pass<'_> {
     /// Reports a response of any kind, or a quick failure.
-    pub(crate) fn was_quick(mut self) {
-        self.told = true;
-        self.breaker.open(&mut self.breaker.state.lock());
+    pub(crate) fn succeed(mut self) {
+        self.is_reported = true;
+        self.breaker.close(&mut self.breaker.state.lock());
     }
 
     /// Reports a slow failure.
-    pub(crate) fn was_in_vain(mut self, why: &str, now: Instant) {
-        self.told = true;
+    pub(crate) fn fail(mut self, why: &str, now: Instant) {
+        self.is_reported = true;
         let mut state = self.breaker.state.lock();
-        let in_vain = state.in_vain.saturating_add(1);
-        state.in_vain = in_vain;
-        match &mut state.shut {
-            Some(shut) if self.tries => {
-                shut.pause = (shut.pause * 2).min(LONGEST_PAUSE);
-                shut.until = now + shut.pause;
-                shut.trying = false;
-                why.clone_into(&mut shut.why);
+        let failures = state.failures.saturating_add(1);
+        state.failures = failures;
+        match &mut state.opened {
+            Some(opened) if self.is_trial => {
+                opened.pause = (opened.pause * 2).min(LONGEST_PAUSE);
+                opened.until = now + opened.pause;
+                opened.is_half_open = false;
+                why.clone_into(&mut opened.why);
             }
-            // The call began before the breaker was shut.
+            // The call began before the breaker opened.
             Some(_) => {}
-            None if in_vain >= PATIENCE => {
+            None if failures >= MAX_FAILURES => {
                 let (until, pause) = (now + FIRST_PAUSE, FIRST_PAUSE);
-                state.shut = Some(Shut { until, pause, why: why.to_owned(), trying: false });
-                self.breaker.shut.inc();
+                state.opened = Some(Opened { until, pause, why: why.to_owned(), is_half_open: false });
+                self.breaker.open.inc();
             }
             None => {}
         }
@@ -136,11 +138,11 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     /// A cancelled call says nothing about the backend.
     fn drop(&mut self) {
-        if self.told || !self.tries {
+        if self.is_reported || !self.is_trial {
             return;
         }
-        if let Some(shut) = &mut self.breaker.state.lock().shut {
-            shut.trying = false;
+        if let Some(opened) = &mut self.breaker.state.lock().opened {
+            opened.is_half_open = false;
         }
     }
 }
@@ -150,41 +152,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shuts_and_opens() {
+    fn opens_after_slow_failures_and_closes_after_a_response() {
         let gauge = IntGauge::new("g", "g").unwrap();
         let breaker = Breaker::new(gauge.clone());
         let began = Instant::now();
-        let fail = |at: Duration| breaker.enter(began + at).map(|pass| pass.was_in_vain("late", began + at));
-        for _ in 1..PATIENCE {
+        let fail = |at: Duration| breaker.enter(began + at).map(|pass| pass.fail("late", began + at));
+        for _ in 1..MAX_FAILURES {
             fail(Duration::ZERO).unwrap();
         }
-        assert_eq!(breaker.report(began), Report::Open { in_vain: PATIENCE - 1 });
+        assert_eq!(breaker.report(began), Report::Closed { failures: MAX_FAILURES - 1 });
         // A response in between resets the count.
-        breaker.enter(began).unwrap().was_quick();
-        for _ in 0..PATIENCE {
+        breaker.enter(began).unwrap().succeed();
+        for _ in 0..MAX_FAILURES {
             assert_eq!(gauge.get(), 0);
             fail(Duration::ZERO).unwrap();
         }
         assert_eq!(gauge.get(), 1);
         assert_eq!(fail(Duration::ZERO).unwrap_err(), "late");
-        assert_eq!(breaker.report(began), Report::Shut { left: FIRST_PAUSE, why: "late".to_owned() });
+        assert_eq!(breaker.report(began), Report::Open { left: FIRST_PAUSE, why: "late".to_owned() });
         // Only one trial call is allowed at a time; when it is cancelled, the next one is.
         let trying = breaker.enter(began + FIRST_PAUSE).unwrap();
         assert!(breaker.enter(began + FIRST_PAUSE).is_err());
-        assert_eq!(breaker.report(began + FIRST_PAUSE), Report::Trying { why: "late".to_owned() });
+        assert_eq!(breaker.report(began + FIRST_PAUSE), Report::HalfOpen { why: "late".to_owned() });
         drop(trying);
         fail(FIRST_PAUSE).unwrap();
         assert!(fail(FIRST_PAUSE * 2).is_err());
-        breaker.enter(began + FIRST_PAUSE * 3).unwrap().was_quick();
+        breaker.enter(began + FIRST_PAUSE * 3).unwrap().succeed();
         assert_eq!(gauge.get(), 0);
         assert!(breaker.enter(began).is_ok());
     }
 
     #[test]
-    fn one_that_is_gone_is_not_shut() {
+    fn a_dropped_breaker_is_not_counted_as_open() {
         let gauge = IntGauge::new("g", "g").unwrap();
         let breaker = Breaker::new(gauge.clone());
-        (0..PATIENCE).for_each(|_| breaker.enter(Instant::now()).unwrap().was_in_vain("late", Instant::now()));
+        (0..MAX_FAILURES).for_each(|_| breaker.enter(Instant::now()).unwrap().fail("late", Instant::now()));
         assert_eq!(gauge.get(), 1);
         drop(breaker);
         assert_eq!(gauge.get(), 0);

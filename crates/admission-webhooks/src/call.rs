@@ -216,7 +216,7 @@ impl Call<'_> {
         }
     }
 
-    /// Posts a document and returns the response body, unless the breaker is shut or no time is left.
+    /// Posts a document and returns the response body, unless the breaker is open or no time is left.
     async fn exchange(&self, backend: &Backend, document: Bytes) -> Result<Bytes, Failure> {
         let began = Instant::now();
         let (time, is_cut) = self.time.left(self.hook.ignores_failures, self.hook.timeout, began);
@@ -231,7 +231,7 @@ impl Call<'_> {
         let pass = pass.map_err(|why| passed_over(format!("{why} (not called again so soon)"), PassedOver::Dead))?;
         match post(backend, document, time, began).await {
             Ok(body) => {
-                pass.was_quick();
+                pass.succeed();
                 Ok(body)
             }
             Err(error) => {
@@ -241,8 +241,8 @@ impl Call<'_> {
                     WebhookError::Status { .. } | WebhookError::Malformed(_) => false,
                 };
                 match (in_vain, is_cut) {
-                    (false, _) => pass.was_quick(),
-                    (true, false) => pass.was_in_vain(&error.to_string(), Instant::now()),
+                    (false, _) => pass.succeed(),
+                    (true, false) => pass.fail(&error.to_string(), Instant::now()),
                     // The request had too little time, which says nothing about the server.
                     (true, true) => return Err(passed_over(error.to_string(), PassedOver::Deadline)),
                 }

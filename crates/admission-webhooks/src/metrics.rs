@@ -17,7 +17,7 @@ pub struct Metrics {
     rejections: IntCounterVec,
     failed_open: IntCounterVec,
     passed_over: IntCounterVec,
-    pub(crate) shut: IntGauge,
+    pub(crate) open: IntGauge,
 }
 
 /// The plugin, the value of the label `type`.
@@ -57,8 +57,8 @@ impl Metrics {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
         };
-        let shut = IntGauge::new(
-            "binnacle_admission_webhook_backends_shut",
+        let open = IntGauge::new(
+            "binnacle_admission_webhook_breakers_open",
             "[ALPHA] Backends of admission webhooks that are not called for now because they did not answer in time.",
         )?;
         Ok(Self {
@@ -92,7 +92,7 @@ impl Metrics {
                  is known not to answer (dead), or the request has no time left for it (deadline).",
                 &["name", "reason", "type"],
             )?,
-            shut: keep(registry, shut)?,
+            open: keep(registry, open)?,
         })
     }
 

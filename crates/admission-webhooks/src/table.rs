@@ -10,7 +10,7 @@ use crate::breaker::Report;
 use crate::hook::Hook;
 use crate::webhooks::Webhooks;
 
-const HEAD: &str = "Type, Configuration, Webhook, Backend, State, CallsInVain, SecondsLeft, Reason\n";
+const HEAD: &str = "Type, Configuration, Webhook, Backend, State, Failures, SecondsLeft, Reason\n";
 
 /// The state of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +20,14 @@ pub struct WebhookReport {
     pub configuration: Text,
     pub name: Text,
     pub url: String,
-    /// `called`, `shut`, `tried` (one call is on trial) or `unusable`.
+    /// The state of the circuit breaker: `closed` (calls are allowed), `open` (none is) or `half-open` (a trial call is
+    /// running); `unusable` if the configuration of the webhook cannot be used.
     pub state: &'static str,
     /// The number of consecutive slow failures.
     pub in_vain: u32,
-    /// The time until a shut webhook is tried again, rounded up.
+    /// The time until an open breaker allows a trial call, rounded up.
     pub seconds_left: u64,
-    /// The reason of a state other than `called`.
+    /// The reason of a state other than `closed`.
     pub why: String,
 }
 
@@ -60,10 +61,10 @@ fn report(kind: &'static str, hook: &Hook, now: Instant) -> WebhookReport {
         Ok(backend) => {
             let url = backend.client.target().url.to_string();
             match backend.breaker.report(now) {
-                Report::Open { in_vain } => (url, "called", in_vain, 0, String::new()),
-                // Rounded up, so that after this time the backend is tried again.
-                Report::Shut { left, why } => (url, "shut", 0, left.as_millis().div_ceil(1000), why),
-                Report::Trying { why } => (url, "tried", 0, 0, why),
+                Report::Closed { failures } => (url, "closed", failures, 0, String::new()),
+                // Rounded up, so that after this time a trial call is allowed.
+                Report::Open { left, why } => (url, "open", 0, left.as_millis().div_ceil(1000), why),
+                Report::HalfOpen { why } => (url, "half-open", 0, 0, why),
             }
         }
     };

@@ -97,7 +97,7 @@ fn other_bits(base64: &str) -> String {
 fn forgeries() {
     let key = rsa();
     let public = key.public();
-    let good = key.sign(&json!({"sub": "me"})).unwrap();
+    let good = key.sign(&json!({"sub": "you"})).unwrap();
     let [header, claims, signature] = <[&str; 3]>::try_from(good.split('.').collect::<Vec<_>>()).unwrap();
     let other = text(&json!({"sub": "root"}));
     let none = text(&json!({"alg": "none"}));

@@ -295,12 +295,12 @@ pub struct Webhook {
     pub configuration: String,
     pub name: String,
     pub url: String,
-    /// `called`, `shut`, `tried` or `unusable`.
+    /// The state of its circuit breaker: `closed`, `open` or `half-open`; or `unusable`.
     pub state: &'static str,
     /// Consecutive slow failures.
     pub in_vain: u32,
-    /// The time until a shut webhook is tried again.
+    /// The time until an open breaker allows a trial call.
     pub seconds_left: u64,
-    /// The last failure of a webhook that is shut or unusable.
+    /// The last failure of a webhook that is not called or unusable.
     pub why: String,
 }

@@ -95,7 +95,7 @@ async fn webhooks_behind_this_server() {
         assert_eq!(refused.body["message"], json!(why), "{}", refused.body);
     }
     let page = rig.send("root", "GET", "/debug/admission_webhooks", &Value::Null).await;
-    let line = "validating, v, url.hooks.test, https://kubernetes.default.svc/apis/ext.test/v1/admit, called, 0, 0, \n";
+    let line = "validating, v, url.hooks.test, https://kubernetes.default.svc/apis/ext.test/v1/admit, closed, 0, 0, \n";
     assert!(page.status == 200 && page.body.contains(line), "{}", page.body);
     assert_eq!(rig.code("alice", "GET", "/debug/admission_webhooks").await, 403);
     send(&rig.server, "DELETE", &format!("{}/v", path(Kind::Validating)), &Value::Null).await;

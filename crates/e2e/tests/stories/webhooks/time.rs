@@ -70,7 +70,7 @@ async fn dead_ones_are_left_alone() {
         (metric(&server, "binnacle_admission_webhook_passed_over_total", "reason=\"dead\"").await >= 10.0).then_some(())
     })
     .await;
-    assert!(metric(&server, "binnacle_admission_webhook_backends_shut", "").await == 1.0);
+    assert!(metric(&server, "binnacle_admission_webhook_breakers_open", "").await == 1.0);
     let made = metric(&server, "apiserver_admission_webhook_request_total", "name=\"w.hooks.test\"").await;
     assert!(made - calls.load(Ordering::Relaxed) as f64 >= 10.0);
 
@@ -83,7 +83,7 @@ async fn dead_ones_are_left_alone() {
         (try_config_map(&server, "").await.status == 201).then_some(())
     })
     .await;
-    assert!(metric(&server, "binnacle_admission_webhook_backends_shut", "").await == 0.0);
+    assert!(metric(&server, "binnacle_admission_webhook_breakers_open", "").await == 0.0);
 }
 
 /// Requests that wait for a webhook delay no others, and take little memory.
