@@ -37,6 +37,9 @@ _binnacle() {
             binnacle,restore)
                 cmd="binnacle__subcmd__restore"
                 ;;
+            binnacle,salvage)
+                cmd="binnacle__subcmd__salvage"
+                ;;
             binnacle,sizes)
                 cmd="binnacle__subcmd__sizes"
                 ;;
@@ -61,6 +64,9 @@ _binnacle() {
             binnacle__subcmd__help,restore)
                 cmd="binnacle__subcmd__help__subcmd__restore"
                 ;;
+            binnacle__subcmd__help,salvage)
+                cmd="binnacle__subcmd__help__subcmd__salvage"
+                ;;
             binnacle__subcmd__help,sizes)
                 cmd="binnacle__subcmd__help__subcmd__sizes"
                 ;;
@@ -71,7 +77,7 @@ _binnacle() {
 
     case "${cmd}" in
         binnacle)
-            opts="-h -V --help --version check doctor sizes migrate backup restore completion help"
+            opts="-h -V --help --version check doctor sizes migrate backup restore salvage completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -193,7 +199,7 @@ _binnacle() {
             return 0
             ;;
         binnacle__subcmd__help)
-            opts="check doctor sizes migrate backup restore completion help"
+            opts="check doctor sizes migrate backup restore salvage completion help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -304,6 +310,20 @@ _binnacle() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        binnacle__subcmd__help__subcmd__salvage)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         binnacle__subcmd__help__subcmd__sizes)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -385,6 +405,32 @@ _binnacle() {
                     ;;
                 --bump-revision)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        binnacle__subcmd__salvage)
+            opts="-o -h --bump-revision --output --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --bump-revision)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -32,6 +32,7 @@ complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "sizes" -d 'Tells 
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "migrate" -d 'Moves all data from one store to another'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "backup" -d 'Saves a store to a file'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "restore" -d 'Makes a data directory from a saved file, of this program, etcd or kine'
+complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "salvage" -d 'Makes a new store of what is whole in a damaged one'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "completion" -d 'Prints the completion script for a shell'
 complete -c binnacle -n "__fish_binnacle_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c binnacle -n "__fish_binnacle_using_subcommand check" -s o -l output -d 'The form of the answer' -r -f -a "text\t''
@@ -73,12 +74,17 @@ complete -c binnacle -n "__fish_binnacle_using_subcommand backup" -s h -l help -
 complete -c binnacle -n "__fish_binnacle_using_subcommand restore" -l revision -d 'Restore the objects as they were at this revision, which the saved history must have; if not set, the newest' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand restore" -l bump-revision -d 'How far above the newest saved revision the restored store begins' -r
 complete -c binnacle -n "__fish_binnacle_using_subcommand restore" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -l bump-revision -d 'How far above the newest known revision the new store begins' -r
+complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s o -l output -d 'The form of the answer' -r -f -a "text\t''
+json\t''"
+complete -c binnacle -n "__fish_binnacle_using_subcommand salvage" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c binnacle -n "__fish_binnacle_using_subcommand completion" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore completion help" -f -a "check" -d 'Tells whether a data directory, or a backup, is whole'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore completion help" -f -a "doctor" -d 'Tells whether this release can take over a store'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore completion help" -f -a "sizes" -d 'Tells how much room each resource takes up'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore completion help" -f -a "migrate" -d 'Moves all data from one store to another'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore completion help" -f -a "backup" -d 'Saves a store to a file'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore completion help" -f -a "restore" -d 'Makes a data directory from a saved file, of this program, etcd or kine'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore completion help" -f -a "completion" -d 'Prints the completion script for a shell'
-complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "check" -d 'Tells whether a data directory, or a backup, is whole'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "doctor" -d 'Tells whether this release can take over a store'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "sizes" -d 'Tells how much room each resource takes up'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "migrate" -d 'Moves all data from one store to another'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "backup" -d 'Saves a store to a file'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "restore" -d 'Makes a data directory from a saved file, of this program, etcd or kine'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "salvage" -d 'Makes a new store of what is whole in a damaged one'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "completion" -d 'Prints the completion script for a shell'
+complete -c binnacle -n "__fish_binnacle_using_subcommand help; and not __fish_seen_subcommand_from check doctor sizes migrate backup restore salvage completion help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use binnacle_progress::Progress;
 use binnacle_store::Revision;
-use binnacle_store_embedded::{Checked, DamagedObject, check};
+use binnacle_store_embedded::{Checked, DamagedObject, Remains, check};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -65,7 +65,9 @@ impl Report {
                 "problems": checked.problems,
                 "moreProblems": checked.more_problems,
                 "damagedObjects": checked.damaged.iter().map(object).collect::<Vec<_>>(),
+                "missingRevisions": checked.unidentified.iter().map(|range| [range.start, range.end - 1]).collect::<Vec<_>>(),
                 "unreadableBytes": checked.unreadable_bytes,
+                "salvaged": checked.salvaged,
             }),
             Self::Backup(Ok((frames, begins, newest))) => {
                 json!({"whole": true, "entries": frames, "compactedRevision": begins.0, "revision": newest.0, "problems": []})
@@ -75,9 +77,23 @@ impl Report {
     }
 }
 
-fn object(damaged: &DamagedObject) -> Value {
+pub(crate) fn object(damaged: &DamagedObject) -> Value {
     let (segment, offset) = damaged.place.clone().unzip();
-    json!({"key": damaged.key, "revision": damaged.revision, "segment": segment, "offset": offset})
+    let (remains, older) = match damaged.remains {
+        Remains::Newer => ("Newer", None),
+        Remains::Older(revision) => ("Older", Some(revision)),
+        Remains::Deleted => ("Deleted", None),
+        Remains::Nothing => ("Nothing", None),
+        Remains::Unknown => ("Unknown", None),
+    };
+    json!({
+        "key": damaged.key,
+        "revision": damaged.revision,
+        "segment": segment,
+        "offset": offset,
+        "remains": remains,
+        "remainingRevision": older,
+    })
 }
 
 fn directory(checked: &Checked) -> String {
@@ -94,6 +110,9 @@ fn directory(checked: &Checked) -> String {
     }
     if checked.more_problems > 0 {
         out.push_str(&format!("and {} more\n", checked.more_problems));
+    }
+    if let Some(salvaged) = &checked.salvaged {
+        out.push_str(&format!("{salvaged}\n"));
     }
     if checked.unreadable_bytes > 0 {
         out.push_str(&format!("{} bytes cannot be read\n", checked.unreadable_bytes));

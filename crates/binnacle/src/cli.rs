@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use crate::place::{EtcdAccess, Opened, StoreLocation};
-use crate::{Error, backup, check, completion, doctor, migrate, sizes};
+use crate::{Error, backup, check, completion, doctor, migrate, salvage, sizes};
 
 const ABOUT: &str = "\
 Looks into the data of a Kubernetes API server, checks it, moves it between the embedded store and etcd, saves and restores it.
@@ -32,6 +32,7 @@ pub fn command() -> Command {
         .subcommand(migrate_command())
         .subcommand(backup_command())
         .subcommand(restore_command())
+        .subcommand(salvage_command())
         .subcommand(completion::command())
 }
 
@@ -144,12 +145,7 @@ fn restore_command() -> Command {
     let revision = Arg::new("revision").long("revision").value_name("N").value_parser(value_parser!(u64)).help(
         "Restore the objects as they were at this revision, which the saved history must have; if not set, the newest",
     );
-    let bump = Arg::new("bump-revision")
-        .long("bump-revision")
-        .value_name("N")
-        .default_value("1000000000")
-        .value_parser(value_parser!(u64))
-        .help("How far above the newest saved revision the restored store begins");
+    let bump = bump_revision("How far above the newest saved revision the restored store begins");
     Command::new("restore")
         .about("Makes a data directory from a saved file, of this program, etcd or kine")
         .long_about(
@@ -165,6 +161,36 @@ fn restore_command() -> Command {
         .arg(Arg::new("dir").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help("The new data directory"))
         .arg(revision)
         .arg(bump)
+}
+
+fn salvage_command() -> Command {
+    let dir = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).value_name(value).required(true).value_parser(value_parser!(PathBuf)).help(help)
+    };
+    Command::new("salvage")
+        .about("Makes a new store of what is whole in a damaged one")
+        .long_about(
+            "Reads a damaged store, which a server refuses, and makes a new store of the newest version of each object whose \
+             record is whole. Lists what is damaged or lost: key, revision, file and place, as far as they can be known, and \
+             what is left of the object. History is not kept. The damaged store is not changed.\n\nThe list is also in the file \
+             'salvaged' in the new store. As long as it is there, the server logs it at each start, and 'binnacle check' \
+             prints its first line.\n\nClients may have seen revisions that are lost. As after a restore, the new store begins \
+             far above, so that clients with an earlier version get 410 and list again.\n\nPrefer a backup where one is recent \
+             enough.\n\nExit status: 0 when the new store is made, 1 when not.",
+        )
+        .arg(dir("from", "FROM", "The data directory with the damaged store (or the directory store in it); no server may run on it"))
+        .arg(dir("to", "TO", "The data directory that gets the new store; it must not have one"))
+        .arg(bump_revision("How far above the newest known revision the new store begins"))
+        .arg(output())
+}
+
+fn bump_revision(help: &'static str) -> Arg {
+    Arg::new("bump-revision")
+        .long("bump-revision")
+        .value_name("N")
+        .default_value("1000000000")
+        .value_parser(value_parser!(u64))
+        .help(help)
 }
 
 fn store() -> Arg {
@@ -251,6 +277,13 @@ pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
             write(&backup::restore(&file, &dir, revision, bump).await?.text())?;
             Ok(true)
         }
+        "salvage" => {
+            let named = |name: &str| path(matches, name).ok_or_else(|| Error::new(format!("no {name}")));
+            let bump = matches.get_one::<u64>("bump-revision").copied().unwrap_or_default();
+            let salvaged = salvage::run(&named("from")?, &named("to")?, bump).await?;
+            print(matches, salvaged.text(), &salvaged.json())?;
+            Ok(true)
+        }
         "completion" => {
             write(completion::script(matches)?)?;
             Ok(true)
@@ -323,6 +356,8 @@ mod tests {
             ("backup embedded:/a", false),
             ("restore file /a --revision 7 --bump-revision 0", true),
             ("restore file /a --revision -7", false),
+            ("salvage /a /b --bump-revision 7 -o json", true),
+            ("salvage /a", false),
             ("completion bash", true),
             ("completion zsh kube-apiserver", true),
             ("completion powershell", false),

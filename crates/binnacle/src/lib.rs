@@ -16,6 +16,7 @@ mod migrate;
 mod pages;
 mod patient;
 mod place;
+mod salvage;
 mod sizes;
 mod sort;
 mod target;

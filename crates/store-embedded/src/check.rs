@@ -1,23 +1,20 @@
 //! Finds damage in a store that is not in use: checks everything that a start checks, and more, and does not stop at
-//! the first problem.
+//! the first problem. The store is read where it is, and nothing is written.
 
-use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::disk::{Disk, LogDisk, LogOptions};
 use crate::error::OpenError;
-use crate::files::{Files, RealFiles};
-use crate::index::{DiskIndex, Index, Live};
-use crate::lock::DirLock;
-use crate::log::survey::{Finding, survey};
-use crate::offline::{OLD_FORM, PrivateCopy};
+use crate::files::{Files, ReadOnlyFiles};
+use crate::log::acknowledged::NAME as HEAD;
+use crate::log::survey::survey;
+use crate::offline::{OLD_FORM, lock_store};
 use crate::options::OnReading;
-use crate::record::{self, Record};
-use crate::recovery::{FIRST_REVISION, Facts, Unusable, finish_compaction};
+use crate::recovery::{Facts, Unusable};
+use crate::replay::{Keys, Replay};
+use crate::salvage::mark;
 
 /// The result of a check of a store.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,8 +33,14 @@ pub struct Checked {
     pub more_problems: u64,
     /// Versions of objects that are damaged or lost, as far as they can be identified, at most a thousand.
     pub damaged: Vec<DamagedObject>,
+    /// Revisions after the compaction of which neither the record nor the key is left, at most a thousand ranges.
+    pub unidentified: Vec<Range<u64>>,
     /// The number of bytes that cannot be divided into records.
     pub unreadable_bytes: u64,
+    /// The first line of the [mark](crate::mark_salvaged) of a store that was made from a damaged one.
+    pub salvaged: Option<String>,
+    /// True to describe all problems.
+    unlimited: bool,
 }
 
 /// A version of an object that cannot be read.
@@ -48,6 +51,22 @@ pub struct DamagedObject {
     pub revision: u64,
     /// The file and position of its record; `None` if the record is lost.
     pub place: Option<(String, u64)>,
+    pub remains: Remains,
+}
+
+/// What is left of an object of which a version is damaged or lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// A later change is whole: only history is lost.
+    Newer,
+    /// The newest version that is whole has this revision.
+    Older(u64),
+    /// The damaged record deletes the version that was the newest.
+    Deleted,
+    /// No version of this key.
+    Nothing,
+    /// The key is not known.
+    Unknown,
 }
 
 /// The maximum number of problems that are described one by one.
@@ -56,75 +75,84 @@ const MAX_DAMAGED: usize = 1000;
 
 /// Reads the whole store in `dir` without changing it; `on_reading` is told how far that is. Fails if the store cannot be read at all or is in use.
 pub fn check(dir: &Path, on_reading: Option<OnReading>) -> Result<Checked, OpenError> {
-    let copy = PrivateCopy::of(dir)?;
-    let mut checked = Checked::default();
-    let lock = DirLock::acquire(copy.path())?;
-    if copy.path().join(OLD_FORM).exists() {
+    let files = ReadOnlyFiles::new(lock_store(dir)?);
+    if dir.join(OLD_FORM).exists() {
         return Err(Unusable::Format(1).of(dir.to_owned()));
     }
-    let files = RealFiles::new(copy.path(), lock).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
-    let files = Arc::new(files);
-    let index = || DiskIndex::make(copy.path().join("index")).map(Index::Disk);
+    let salvaged = mark(dir).map_err(|source| OpenError::Io { dir: dir.to_owned(), source })?;
+    Ok(Checked { salvaged, ..check_in(Arc::new(files), on_reading) })
+}
+
+/// Checks the caller's files.
+pub fn check_in(files: Arc<dyn Files>, on_reading: Option<OnReading>) -> Checked {
+    let mut checked = Checked::default();
     let opened = LogDisk::open(files.clone(), LogOptions::default()).map_err(Unusable::from);
-    let examined = opened.and_then(|disk| Ok(examine(&disk, index()?, &mut checked, on_reading.as_ref())?));
+    let examined = opened.map(|disk| checked = examine(&disk, on_reading.as_ref()));
     let unknown = matches!(examined, Err(Unusable::Format(_)));
     if let Err(unusable) = examined {
         checked.unusable(unusable);
     }
     if checked.problems.is_empty() || unknown {
-        return Ok(checked);
+        return checked;
     }
     // A start stops at the first damage. The files are read one by one to find more damage, and records behind it.
-    let mut all = Checked::default();
-    let examined = index().map_err(Unusable::from).and_then(|index| examine_files(&*files, index, &mut all));
-    if let Err(unusable) = examined {
-        all.unusable(unusable);
-    }
+    let mut all = match examine_files(&*files, Checked::default()) {
+        Ok(examined) => examined.checked,
+        Err(unusable) => {
+            let mut all = Checked::default();
+            all.unusable(unusable);
+            all
+        }
+    };
     for problem in checked.problems {
         if !all.problems.contains(&problem) {
             all.problem(problem);
         }
     }
     all.more_problems += checked.more_problems;
-    Ok(all)
+    all
 }
 
-/// Checks a damaged log, as far as it can be read.
-fn examine_files(files: &dyn Files, index: Index, checked: &mut Checked) -> Result<(), Unusable> {
+/// A damaged log, as far as it can be read.
+pub(crate) struct Examined {
+    pub(crate) checked: Checked,
+    pub(crate) keys: Keys,
+    /// The facts beside the log, as far as they are whole.
+    pub(crate) facts: Facts,
+    /// The newest revision that is known to have existed.
+    pub(crate) newest: u64,
+}
+
+/// Checks a damaged log, as far as it can be read, and adds what is found to `checked`.
+pub(crate) fn examine_files(files: &dyn Files, mut checked: Checked) -> Result<Examined, Unusable> {
     // The notes of a damaged log are complete only at its end.
-    let notes = survey(files, &mut |_| Ok(()))?;
-    let compacted = match Facts::of(notes) {
-        Ok(facts) => facts.marker.revision,
-        Err(unusable) => {
+    let surveyed = survey(files, &mut |_| Ok(()))?;
+    let mut facts = Facts::default();
+    for (name, value) in &surveyed.notes {
+        if let Err(unusable) = facts.add(name, value) {
             checked.unusable(unusable);
-            0
         }
-    };
-    let mut history = History { index, reached: 0, compacted, lost: Vec::new(), checked };
-    survey(files, &mut |finding| match finding {
-        Finding::Record { revision, bytes } => history.add(revision, &bytes),
-        Finding::Broken { revision, key, segment, at } => {
-            history.broken(revision, key, segment, at);
-            Ok(())
-        }
-        Finding::Unreadable { segment, at, len } => {
-            history.checked.unreadable_bytes += len;
-            history.checked.problem(format!("{segment}: {len} bytes from byte {at} cannot be read"));
-            Ok(())
-        }
-        Finding::Problem(problem) => {
-            history.checked.problem(problem);
-            Ok(())
-        }
+    }
+    let mut replay = Replay::new(facts.marker.revision, checked);
+    survey(files, &mut |finding| {
+        replay.find(finding);
+        Ok(())
     })?;
-    let History { index, reached, checked, .. } = history;
-    checked.revision = reached.max(FIRST_REVISION).max(compacted);
-    checked.compacted = compacted;
-    Ok(checked.count_keys(&index)?)
+    replay.compare_kept(facts.marker);
+    replay.compare_leases(|lease| facts.has_lease(lease));
+    let acknowledged = surveyed.acknowledged.map_or(0, |acknowledged| acknowledged.revision);
+    let (mut checked, keys) = replay.finish(acknowledged);
+    let newest = checked.revision.max(acknowledged);
+    // The first start may have been interrupted before it wrote anything.
+    if checked.records > 0 && !files.list()?.iter().any(|name| name == HEAD) {
+        checked.problem("the file \"head\" is missing".to_owned());
+    }
+    Ok(Examined { checked, keys, facts, newest })
 }
 
-/// Checks an undamaged log with an empty index; fails if the index cannot be filled.
-fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked, on_reading: Option<&OnReading>) -> io::Result<()> {
+/// Checks a log that can be opened.
+fn examine(disk: &dyn Disk, on_reading: Option<&OnReading>) -> Checked {
+    let mut checked = Checked::default();
     let facts = match Facts::read(disk) {
         Ok(facts) => Some(facts),
         Err(unusable) => {
@@ -133,163 +161,60 @@ fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked, on_reading: Opt
         }
     };
     let compacted = facts.as_ref().map_or(0, |facts| facts.marker.revision);
-    let mut history = History { index, reached: 0, compacted, lost: Vec::new(), checked };
-    let mut failed = Ok(());
+    let mut replay = Replay::new(compacted, checked);
     let (mut bytes, all) = (0, disk.stored_bytes());
     let scanned = disk.load(&mut |revision, record| {
         bytes += record.len() as u64;
         if let Some(report) = on_reading {
             report(bytes.min(all), all);
         }
-        failed = history.add(revision, &record);
-        if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        replay.add(revision, &record);
+        ControlFlow::Continue(())
     });
-    failed?;
     if let Some(report) = on_reading {
         report(all, all);
     }
-    let History { mut index, reached, checked, .. } = history;
     if let Err(error) = scanned {
-        checked.problem(format!("the log cannot be read: {error}"));
+        replay.checked.problem(format!("the log cannot be read: {error}"));
     }
-    checked.revision = reached.max(FIRST_REVISION).max(compacted);
-    checked.compacted = compacted;
-    match disk.acknowledged() {
-        Ok(acknowledged) if acknowledged > checked.revision => checked.problem(format!(
-            "the log ends at revision {}, but revision {acknowledged} had been acknowledged",
-            checked.revision
-        )),
-        Ok(_) => {}
-        Err(error) => checked.problem(format!("head: {error}")),
-    }
+    let acknowledged = disk.acknowledged().unwrap_or_else(|error| {
+        replay.checked.problem(format!("head: {error}"));
+        0
+    });
     // If notes or records are damaged, a difference between them proves nothing.
-    if let Some(facts) = facts.filter(|_| checked.problems.is_empty()) {
-        let kept = finish_compaction(&mut index, facts.marker).map(drop);
-        if let Err(unusable) = kept.and_then(|()| facts.leases(&index).map(drop)) {
-            checked.unusable(unusable);
-        }
+    if let Some(facts) = facts.filter(|_| replay.checked.problems.is_empty()) {
+        replay.compare_kept(facts.marker);
+        replay.compare_leases(|lease| facts.has_lease(lease));
     }
-    checked.count_keys(&index)
-}
-
-/// The history built from the records that were read so far.
-struct History<'a> {
-    index: Index,
-    reached: u64,
-    compacted: u64,
-    /// Revisions whose records are missing or damaged, in order.
-    lost: Vec<Range<u64>>,
-    checked: &'a mut Checked,
-}
-
-// === impl History ===
-
-impl History<'_> {
-    fn add(&mut self, revision: u64, bytes: &Bytes) -> io::Result<()> {
-        self.follow(revision);
-        self.checked.records += 1;
-        self.checked.record_bytes += bytes.len() as u64;
-        match record::decode(revision, bytes) {
-            Err(problem) => self.checked.problem(problem),
-            Ok(Record::Put(put)) => {
-                let (previous, created) = match self.index.live(&put.key)? {
-                    Some((_, live)) => (live.modified, live.created),
-                    None => (0, revision),
-                };
-                // At or before the compaction revision, earlier versions may have been compacted.
-                let differs = revision > self.compacted && (previous, created) != (put.previous, put.created);
-                if differs && !self.is_lost(put.previous, &put.key) {
-                    self.checked.problem(format!(
-                        "revision {revision}: it says that it follows revision {} of a key created at {}, but the log \
-                         has {previous} and {created}",
-                        put.previous, put.created
-                    ));
-                }
-                let live = Live { value: None, modified: revision, created: put.created, lease: put.lease };
-                self.index.put(&put.key, live)?;
-            }
-            Ok(Record::Delete(deletions)) => {
-                for deletion in deletions {
-                    let previous = self.index.live(&deletion.key)?.map_or(0, |(_, live)| live.modified);
-                    let differs = revision > self.compacted && previous != deletion.previous;
-                    if differs && !self.is_lost(deletion.previous, &deletion.key) {
-                        self.checked.problem(format!(
-                            "revision {revision}: it deletes the version of revision {}, but the log has {previous}",
-                            deletion.previous
-                        ));
-                    }
-                    self.index.delete(&deletion.key, revision)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Notes the records that are missing before a revision.
-    fn follow(&mut self, revision: u64) {
-        let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
-        if revision > self.compacted && revision != expected {
-            let missing = if revision == expected + 1 {
-                format!("the log lacks revision {expected}")
-            } else {
-                format!("the log lacks the revisions {expected} to {}", revision - 1)
-            };
-            self.checked.problem(missing);
-            self.lost.push(expected..revision);
-        }
-        self.reached = revision;
-    }
-
-    fn broken(&mut self, revision: u64, key: Option<Bytes>, segment: String, at: u64) {
-        // The revision in a damaged record may be wrong.
-        if revision == self.reached + 1 || self.reached < self.compacted {
-            self.reached = self.reached.max(revision);
-        }
-        self.lost.push(revision..revision + 1);
-        let key = key.map(|key| String::from_utf8_lossy(&key).into_owned());
-        let whose = key.as_ref().map_or_else(|| "an unknown key".to_owned(), |key| format!("{key:?}"));
-        self.checked.problem(format!("revision {revision} of {whose} is damaged ({segment}, byte {at})"));
-        self.checked.damaged(DamagedObject { key, revision, place: Some((segment, at)) });
-    }
-
-    /// Returns true if the record of a revision is known to be lost, and notes its key from the next version's record.
-    fn is_lost(&mut self, revision: u64, key: &Bytes) -> bool {
-        if !self.lost.iter().any(|lost| lost.contains(&revision)) {
-            return false;
-        }
-        let key = String::from_utf8_lossy(key).into_owned();
-        if let Some(known) = self.checked.damaged.iter_mut().find(|damaged| damaged.revision == revision) {
-            known.key = Some(key);
-        } else {
-            self.checked.problem(format!("revision {revision} of {key:?} is lost"));
-            self.checked.damaged(DamagedObject { key: Some(key), revision, place: None });
-        }
-        true
-    }
+    replay.finish(acknowledged).0
 }
 
 // === impl Checked ===
 
 impl Checked {
-    fn problem(&mut self, text: String) {
-        if self.problems.len() < MAX_PROBLEMS {
+    /// Returns an empty result that will describe all problems.
+    pub(crate) fn unlimited() -> Self {
+        Self { unlimited: true, ..Self::default() }
+    }
+
+    pub(crate) fn problem(&mut self, text: String) {
+        if self.unlimited || self.problems.len() < MAX_PROBLEMS {
             self.problems.push(text);
         } else {
             self.more_problems += 1;
         }
     }
 
-    fn damaged(&mut self, object: DamagedObject) {
-        if self.damaged.len() < MAX_DAMAGED {
+    pub(crate) fn damaged(&mut self, object: DamagedObject) {
+        if self.unlimited || self.damaged.len() < MAX_DAMAGED {
             self.damaged.push(object);
         }
     }
 
-    fn count_keys(&mut self, index: &Index) -> io::Result<()> {
-        index.after(None, &mut |_, entry| {
-            self.keys += u64::from(entry.is_there());
-            ControlFlow::Continue(())
-        })
+    pub(crate) fn unidentified(&mut self, range: Range<u64>) {
+        if !range.is_empty() && (self.unlimited || self.unidentified.len() < MAX_DAMAGED) {
+            self.unidentified.push(range);
+        }
     }
 
     fn unusable(&mut self, unusable: Unusable) {
@@ -303,6 +228,8 @@ impl Checked {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
     use crate::disk::{Batch, MemoryDisk};
     use crate::record::{Deletion, Put, encode_delete, encode_put};
@@ -320,9 +247,7 @@ mod tests {
     fn problems(records: Vec<(u64, Bytes)>, meta: Vec<(Bytes, Option<Bytes>)>) -> Vec<String> {
         let disk = MemoryDisk::default();
         disk.commit(&Batch { records, meta }).expect("memory takes it");
-        let mut checked = Checked::default();
-        examine(&disk, Index::default(), &mut checked, None).expect("an index in memory");
-        checked.problems
+        examine(&disk, None).problems
     }
 
     #[test]

@@ -10,13 +10,16 @@ pub enum OpenError {
     #[error("the data directory {dir} is in use by {}", holder(.pid))]
     Locked { dir: PathBuf, pid: Option<u32> },
     /// The data read differ from the data written. Starting anyway could return wrong objects, or miss some.
-    #[error("the data in {dir} is damaged, refusing to start: {detail}")]
+    #[error("the data in {dir} is damaged, refusing to start: {detail}; {ADVICE}")]
     Damaged { dir: PathBuf, detail: String },
     #[error("the data in {dir} has format {found}, this program knows format {known}{}", advice(.found))]
     Format { dir: PathBuf, found: u32, known: u32 },
     #[error("cannot use the data directory {dir}: {source}")]
     Io { dir: PathBuf, source: io::Error },
 }
+
+const ADVICE: &str =
+    "'binnacle check' lists all of the damage, and 'binnacle salvage' makes a new store of what is whole";
 
 fn holder(pid: &Option<u32>) -> String {
     match pid {

@@ -82,8 +82,7 @@ impl Files for RealFiles {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::openat(self.lock.dir(), name, flags, Mode::empty())?);
+        let file = open_at(&self.lock, name, OFlags::RDWR)?;
         close_to_others(&file, &self.path.join(name))?;
         Ok(Arc::new(file))
     }
@@ -113,14 +112,7 @@ impl Files for RealFiles {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(self.lock.dir())? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if name != "." && name != ".." {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        list(&self.lock)
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -128,7 +120,7 @@ impl Files for RealFiles {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        rustix::fs::fstatvfs(self.lock.dir()).ok().map(|stat| stat.f_bavail * stat.f_frsize)
+        free_bytes(&self.lock)
     }
 
     fn in_place(&self) -> Result<(), Displaced> {
@@ -148,6 +140,97 @@ impl Files for RealFiles {
     }
 }
 
+/// The files of a directory that is only read, for tools: on a file system that is read-only or full, too. They are open
+/// for reading alone, so that the operating system refuses whatever would change them.
+pub(crate) struct ReadOnlyFiles {
+    lock: DirLock,
+}
+
+// === impl ReadOnlyFiles ===
+
+impl ReadOnlyFiles {
+    /// Uses an existing, locked directory.
+    pub(crate) fn new(lock: DirLock) -> Self {
+        Self { lock }
+    }
+}
+
+impl Files for ReadOnlyFiles {
+    fn create(&self, _: &str) -> io::Result<Arc<dyn LogFile>> {
+        Err(Errno::ROFS.into())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
+        Ok(Arc::new(open_at(&self.lock, name, OFlags::RDONLY)?))
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(Errno::ROFS.into())
+    }
+
+    fn replace(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(Errno::ROFS.into())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(Errno::ROFS.into())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        list(&self.lock)
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Err(Errno::ROFS.into())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        free_bytes(&self.lock)
+    }
+}
+
+fn open_at(lock: &DirLock, name: &str, access: OFlags) -> io::Result<File> {
+    Ok(File::from(rustix::fs::openat(lock.dir(), name, access | OFlags::CLOEXEC, Mode::empty())?))
+}
+
+fn list(lock: &DirLock) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(lock.dir())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn free_bytes(lock: &DirLock) -> Option<u64> {
+    rustix::fs::fstatvfs(lock.dir()).ok().map(|stat| stat.f_bavail * stat.f_frsize)
+}
+
+/// The error of a read, with the place of the first byte that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("at byte {at}: {source}")]
+pub(crate) struct ReadFailed {
+    pub(crate) at: u64,
+    source: io::Error,
+}
+
+// === impl ReadFailed ===
+
+impl ReadFailed {
+    /// Returns the reason of an error of a read, without its place.
+    pub(crate) fn reason(error: &io::Error) -> &io::Error {
+        let failed = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
+        failed.map_or(error, |failed| &failed.source)
+    }
+
+    /// Names the file in an error of a read.
+    pub(crate) fn of(name: &str) -> impl Fn(io::Error) -> io::Error + '_ {
+        move |error| io::Error::new(error.kind(), format!("{name} cannot be read: {error}"))
+    }
+}
+
 impl LogFile for File {
     fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
         let mut read = 0;
@@ -156,7 +239,10 @@ impl LogFile for File {
                 Ok(0) => break,
                 Ok(some) => read += some,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(source) => {
+                    let failed = ReadFailed { at: at + read as u64, source };
+                    return Err(io::Error::new(failed.source.kind(), failed));
+                }
             }
         }
         Ok(read)

@@ -219,11 +219,6 @@ impl Entry {
         }
     }
 
-    /// Returns true if there is a live version.
-    pub(crate) fn is_there(&self) -> bool {
-        self.live.is_some()
-    }
-
     /// Returns the lease of the live version, 0 for none.
     pub(crate) fn lease(&self) -> i64 {
         self.live.as_ref().map_or(0, |live| live.lease)
@@ -332,12 +327,24 @@ impl Version {
     }
 }
 
+/// Spreads revisions, so that sums over different ones differ.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
 // === impl Kept ===
 
 impl Kept {
     pub(crate) fn add(&mut self, revision: u64) {
         self.count += 1;
-        self.sum = self.sum.wrapping_add(revision.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        self.sum = self.sum.wrapping_add(revision.wrapping_mul(SPREAD));
+    }
+
+    /// Returns the revision of the only version that others lack.
+    pub(crate) fn one_more_than(&self, others: Self) -> Option<u64> {
+        // The inverse of an odd number modulo 2^64: each step of Newton's doubles the correct bits.
+        let inverse =
+            (0..6).fold(SPREAD, |inverse, _| inverse.wrapping_mul(2_u64.wrapping_sub(SPREAD.wrapping_mul(inverse))));
+        let sum = self.sum.wrapping_sub(others.sum);
+        (self.count == others.count.wrapping_add(1)).then(|| sum.wrapping_mul(inverse))
     }
 }
 

@@ -20,12 +20,15 @@ mod options;
 mod queue;
 mod record;
 mod recovery;
+mod replay;
+mod salvage;
 mod shared;
 mod store;
 mod watch;
 
-pub use check::{Checked, DamagedObject, check};
+pub use check::{Checked, DamagedObject, Remains, check, check_in};
 pub use error::OpenError;
 pub use offline::{OfflineStore, is_store};
 pub use options::{EmbeddedOptions, OnFailure, OnReading, WatchOptions};
+pub use salvage::{Salvage, mark_salvaged};
 pub use store::EmbeddedStore;

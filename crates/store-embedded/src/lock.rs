@@ -18,7 +18,7 @@ pub(crate) struct DirLock {
     _file: Option<File>,
 }
 
-const NAME: &str = "lock";
+pub(crate) const NAME: &str = "lock";
 
 // === impl DirLock ===
 

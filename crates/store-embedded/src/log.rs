@@ -11,6 +11,7 @@ pub(crate) mod spares;
 mod stats;
 pub(crate) mod survey;
 mod table;
+mod tolerant;
 mod writer;
 
 use std::io;

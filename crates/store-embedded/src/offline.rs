@@ -8,12 +8,12 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::OpenError;
-use crate::lock::DirLock;
+use crate::lock::{DirLock, NAME as LOCK};
 use crate::log::acknowledged::NAME as HEAD;
 use crate::log::format::Cover;
 use crate::log::spares::PREFIX as SPARE;
@@ -28,7 +28,7 @@ pub struct OfflineStore {
 }
 
 /// A directory with a copy of a store's files; it is removed on drop.
-pub(crate) struct PrivateCopy {
+struct PrivateCopy {
     path: PathBuf,
     _original: DirLock,
 }
@@ -39,10 +39,10 @@ impl OfflineStore {
     /// Opens the existing store in `dir` as a [lean](EmbeddedOptions::lean) copy. Reads the whole store, and blocks until that
     /// is done; `on_reading` is told how far that is.
     pub fn open(dir: &Path, on_reading: Option<OnReading>) -> Result<Self, OpenError> {
-        let copy = PrivateCopy::of(dir)?;
-        let opened =
-            EmbeddedStore::open(EmbeddedOptions { lean: true, on_reading, ..EmbeddedOptions::new(&copy.path) });
-        let store = opened.map_err(|error| error.about(dir))?;
+        let (copy, lock) = PrivateCopy::of(dir)?;
+        let options = EmbeddedOptions { lean: true, on_reading, ..EmbeddedOptions::new(&copy.path) };
+        let opened = EmbeddedStore::open_locked(&options, lock);
+        let store = opened.map_err(|unusable| unusable.of(dir.to_owned()))?;
         Ok(Self { store: Arc::new(store), _copy: copy })
     }
 
@@ -54,21 +54,15 @@ impl OfflineStore {
 // === impl PrivateCopy ===
 
 impl PrivateCopy {
-    pub(crate) fn of(dir: &Path) -> Result<Self, OpenError> {
+    /// Makes a copy, and returns it with its lock: an unlocked one would be taken for that of a dead process.
+    fn of(dir: &Path) -> Result<(Self, DirLock), OpenError> {
         let failed = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
-        if !is_store(dir) {
-            return Err(failed(io::Error::new(io::ErrorKind::NotFound, "there is no store in it")));
-        }
-        let original = DirLock::acquire_silently(dir)?;
+        let original = lock_store(dir)?;
         remove_leftovers(dir);
-        let path = place(dir).map_err(failed)?;
-        let copy = Self { path, _original: original };
+        let copy = Self { path: place(dir).map_err(failed)?, _original: original };
+        let lock = DirLock::acquire(&copy.path).map_err(|error| error.about(dir))?;
         copy_files(dir, &copy.path).map_err(failed)?;
-        Ok(copy)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+        Ok((copy, lock))
     }
 }
 
@@ -90,19 +84,27 @@ fn place(dir: &Path) -> io::Result<PathBuf> {
 
 const COPY: &str = "copy-";
 
-/// Removes copies that killed processes left, whose locks are free.
-fn remove_leftovers(dir: &Path) {
+/// Removes copies that killed processes left beside a store or among the temporary files, whose locks are free.
+pub(crate) fn remove_leftovers(dir: &Path) {
     let Ok(dir) = dir.canonicalize() else { return };
-    let (Some(parent), Some(name)) = (dir.parent(), dir.file_stem()) else { return };
+    let (Some(parent), Some(name), Ok(store)) = (dir.parent(), dir.file_stem(), dir.metadata()) else { return };
     let ours = |path: &Path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
-        path.file_stem() == Some(name) && extension.is_some_and(|extension| extension.starts_with(COPY))
+        let pid = extension.and_then(|extension| extension.strip_prefix(COPY));
+        let copy = path.file_stem() == Some(name) && pid.is_some_and(|pid| pid.parse::<u32>().is_ok());
+        // Others may use the directory of temporary files, too.
+        copy && path.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == store.uid())
     };
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| ours(path)) {
-        if DirLock::acquire_silently(&path).is_ok() {
-            // A copy that cannot be removed is harmless.
-            let _ = fs::remove_dir_all(&path);
+    for place in [parent, &std::env::temp_dir()] {
+        let Ok(entries) = fs::read_dir(place) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| ours(path)) {
+            let Ok(_lock) = DirLock::acquire_silently(&path) else { continue };
+            match fs::remove_dir_all(&path) {
+                Ok(()) => tracing::info!(path = %path.display(), "removed a copy that a killed process had left"),
+                Err(error) => {
+                    tracing::warn!(%error, path = %path.display(), "cannot remove the copy of a killed process")
+                }
+            }
         }
     }
 }
@@ -120,7 +122,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     let cover = |name: &OsString| name.to_str().and_then(Cover::of_name);
     let last = names.iter().filter_map(cover).map(|cover| cover.last).max();
     for name in names {
-        if name.to_str().is_some_and(|name| name.starts_with(SPARE)) {
+        if name == LOCK || name.to_str().is_some_and(|name| name.starts_with(SPARE)) {
             continue;
         }
         let (source, target) = (from.join(&name), to.join(&name));
@@ -130,6 +132,15 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Locks the existing store in a directory, without changing anything in it.
+pub(crate) fn lock_store(dir: &Path) -> Result<DirLock, OpenError> {
+    if !is_store(dir) {
+        let source = io::Error::new(io::ErrorKind::NotFound, "there is no store in it");
+        return Err(OpenError::Io { dir: dir.to_owned(), source });
+    }
+    DirLock::acquire_silently(dir)
 }
 
 /// Returns true if a directory has a store, even in a format that is not supported any more.
@@ -207,9 +218,15 @@ mod tests {
         fs::create_dir(&left).expect("a directory");
         fs::write(left.join("lock"), "0").expect("a file");
 
+        let live = base.path().join("store.copy-1");
+        let in_use = DirLock::acquire(&live).expect("a copy in use");
+        let other = base.path().join("store.copy-of-mine");
+        fs::create_dir(&other).expect("a directory");
+
         let before = contents(&dir);
         let copy = OfflineStore::open(&dir, None).expect("it opens");
-        assert!(!left.exists());
+        assert!(!left.exists() && live.exists() && other.exists());
+        drop(in_use);
         assert!(matches!(EmbeddedStore::open(EmbeddedOptions::new(&dir)), Err(OpenError::Locked { .. })));
         let revision = copy.store().current_revision().await.expect("a revision");
         assert_eq!(revision.0, 201);
@@ -218,8 +235,9 @@ mod tests {
         copy.store().close().await;
         drop(copy);
         assert!(before == contents(&dir));
-        assert_eq!(fs::read_dir(base.path()).expect("a directory").count(), 1, "the copy is gone");
+        assert_eq!(fs::read_dir(base.path()).expect("a directory").count(), 3, "the copy is gone");
         let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("opens");
+        assert!(!live.exists() && other.exists(), "a start removes what its dead owner has left");
         assert_eq!(store.current_revision().await.expect("a revision"), revision);
         let gone = OfflineStore::open(&base.path().join("nowhere"), None);
         assert!(matches!(gone, Err(OpenError::Io { .. })));

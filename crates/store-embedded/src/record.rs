@@ -111,18 +111,39 @@ fn begin(buf: &mut BytesMut, revision: u64, kind: u8) {
     buf.put_u8(kind);
 }
 
-/// Returns the key (of deletions, the first one) in a damaged record, if it looks like a key.
-pub(crate) fn guess_key(bytes: &Bytes) -> Option<Bytes> {
+/// What the rest of a damaged record seems to say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Guess {
+    /// The key (of deletions, the first one), if it looks like a key.
+    pub(crate) key: Option<Bytes>,
+    /// Deletions, as far as they can be read.
+    pub(crate) deletions: Vec<Deletion>,
+}
+
+/// Reads a damaged record. What it returns may be damaged, too.
+pub(crate) fn guess(bytes: &Bytes) -> Guess {
     let mut reader = Reader { bytes, at: HEADER - 1 };
-    // The bytes before the key's length: three numbers in a put; a count and one number in deletions.
-    reader.at += match reader.u8()? {
-        PUT => 24,
-        DELETE => 12,
-        _ => return None,
-    };
-    let key = reader.key()?;
-    let text = std::str::from_utf8(&key).ok()?;
-    (!text.is_empty() && !text.contains(char::is_control)).then_some(key)
+    match reader.u8() {
+        Some(PUT) => {
+            // Three numbers are before the key.
+            reader.at += 24;
+            Guess { key: reader.key().filter(looks_like_a_key), deletions: Vec::new() }
+        }
+        Some(DELETE) => {
+            let count = reader.u32().unwrap_or_default() as usize;
+            let mut deletion = || {
+                let previous = reader.u64()?;
+                Some(Deletion { previous, key: reader.key().filter(looks_like_a_key)? })
+            };
+            let deletions: Vec<_> = std::iter::from_fn(&mut deletion).take(count).collect();
+            Guess { key: deletions.first().map(|deletion| deletion.key.clone()), deletions }
+        }
+        _ => Guess::default(),
+    }
+}
+
+fn looks_like_a_key(key: &Bytes) -> bool {
+    std::str::from_utf8(key).is_ok_and(|text| !text.is_empty() && !text.contains(char::is_control))
 }
 
 fn put_key(buf: &mut BytesMut, key: &[u8]) {

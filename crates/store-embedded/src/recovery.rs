@@ -1,5 +1,6 @@
 //! Builds the state in memory from the disk, and verifies everything that can be verified.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::compaction::{MARKER_KEY, Marker};
 use crate::disk::{Batch, Disk};
 use crate::error::OpenError;
-use crate::index::{Index, Live, Loading};
+use crate::index::{Index, Kept, Live, Loading};
 use crate::lease::Leases;
 use crate::log::open::UnknownFormat;
 use crate::options::{EmbeddedOptions, OnReading};
@@ -96,15 +97,22 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, options: &EmbeddedOptions) -> 
 /// Removes the versions that the last compaction forgot, and checks that all kept versions exist.
 pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
     let (kept, mut leftover) = index.compact(marker.revision)?;
-    if kept != marker.kept {
-        return Err(Unusable::Damaged(format!(
-            "of the {} versions that the compaction at revision {} kept, {} are in the log",
-            marker.kept.count, marker.revision, kept.count
-        )));
+    if let Some(detail) = differs(marker, kept) {
+        return Err(Unusable::Damaged(detail));
     }
     leftover.sort_unstable();
     leftover.dedup();
     Ok(leftover)
+}
+
+/// Describes the difference between what a compaction kept and what was found of that, if there is one.
+pub(crate) fn differs(marker: Marker, kept: Kept) -> Option<String> {
+    (kept != marker.kept).then(|| {
+        format!(
+            "of the {} versions that the compaction at revision {} kept, {} are in the log",
+            marker.kept.count, marker.revision, kept.count
+        )
+    })
 }
 
 struct Loader {
@@ -113,10 +121,11 @@ struct Loader {
     compacted: u64,
 }
 
+#[derive(Default)]
 pub(crate) struct Facts {
     has_format: bool,
     pub(crate) marker: Marker,
-    leases: Vec<(i64, u64)>,
+    leases: BTreeMap<i64, u64>,
 }
 
 // === impl Loader ===
@@ -207,18 +216,23 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Chunk>) -> Result<(), U
 
 impl Facts {
     pub(crate) fn read(disk: &dyn Disk) -> Result<Self, Unusable> {
-        Self::of(disk.meta()?)
-    }
-
-    pub(crate) fn of(notes: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<Self, Unusable> {
-        let mut facts = Self { has_format: false, marker: Marker::default(), leases: Vec::new() };
-        for (key, value) in notes {
+        let mut facts = Self::default();
+        for (key, value) in disk.meta()? {
             facts.add(&key, &value)?;
         }
         Ok(facts)
     }
 
-    fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), Unusable> {
+    pub(crate) fn has_lease(&self, lease: i64) -> bool {
+        self.leases.contains_key(&lease)
+    }
+
+    /// Returns the time to live of a lease in seconds.
+    pub(crate) fn lease(&self, lease: i64) -> Option<u64> {
+        self.leases.get(&lease).copied()
+    }
+
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), Unusable> {
         let damaged = || Unusable::Damaged(format!("the note {:?} is damaged", String::from_utf8_lossy(key)));
         if key == MARKER_KEY {
             self.marker = Marker::parse(value).ok_or_else(damaged)?;
@@ -235,7 +249,7 @@ impl Facts {
             if lease_checksum(key, ttl).to_le_bytes() != checksum {
                 return Err(damaged());
             }
-            self.leases.push((id, ttl));
+            self.leases.insert(id, ttl);
         } else {
             return Err(Unusable::Damaged(format!("there is an unknown note {:?}", String::from_utf8_lossy(key))));
         }
@@ -246,7 +260,7 @@ impl Facts {
     pub(crate) fn leases(&self, index: &Index) -> Result<Leases, Unusable> {
         let mut leases = Leases::default();
         let now = Instant::now();
-        for &(id, ttl) in &self.leases {
+        for (&id, &ttl) in &self.leases {
             leases.grant(id, ttl, now);
         }
         let mut unknown = None;

@@ -21,9 +21,10 @@ use crate::error::OpenError;
 use crate::files::{Files, RealFiles};
 use crate::index::{self, At, DiskIndex, Index};
 use crate::lock::DirLock;
-use crate::offline::OLD_FORM;
+use crate::offline::{OLD_FORM, remove_leftovers};
 use crate::options::{EmbeddedOptions, WatchOptions};
 use crate::recovery::{self, Recovered, Unusable};
+use crate::salvage::report_mark;
 use crate::shared::{Shared, State, read_failed};
 use crate::{compaction, history, watch};
 
@@ -43,10 +44,12 @@ impl EmbeddedStore {
     pub fn open(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let dir = options.dir.clone();
         let lock = DirLock::acquire(&dir)?;
+        remove_leftovers(&dir);
+        report_mark(&dir);
         Self::open_locked(&options, lock).map_err(|unusable| unusable.of(dir))
     }
 
-    fn open_locked(options: &EmbeddedOptions, lock: DirLock) -> Result<Self, Unusable> {
+    pub(crate) fn open_locked(options: &EmbeddedOptions, lock: DirLock) -> Result<Self, Unusable> {
         if options.dir.join(OLD_FORM).is_dir() {
             // The database of an engine from before the first release.
             return Err(Unusable::Format(1));

@@ -1,11 +1,16 @@
 //! A check describes damage and continues behind it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use binnacle_store::{Expect, Op, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{DamagedObject, EmbeddedOptions, EmbeddedStore, check};
+use binnacle_store_embedded::files::{Files, LogFile};
+use binnacle_store_embedded::{DamagedObject, EmbeddedOptions, EmbeddedStore, Remains, check, check_in};
 use bytes::Bytes;
 
 const SEGMENT: u64 = 256 << 10;
@@ -65,12 +70,12 @@ async fn a_damaged_value_is_named_and_all_else_is_read() {
     let whole = check(dir.path(), None).expect("it is read");
     assert_eq!((whole.problems, whole.records, whole.keys), (Vec::new(), 80, 40));
     let mut expected = Vec::new();
-    for (n, revision) in [(7, 9), (8, 10), (75, 77)] {
+    for (n, revision, remains) in [(7, 9, Remains::Newer), (8, 10, Remains::Newer), (75, 77, Remains::Older(37))] {
         let (path, at) = find(dir.path(), &format!("value {n} "));
         change(&path, |bytes| bytes[at + 3] ^= 1);
         let key = format!("/k/{:02}", n % 40);
         let place = Some((name(&path), (at - key.len() - BEFORE_KEY) as u64));
-        expected.push(DamagedObject { key: Some(key), revision, place });
+        expected.push(DamagedObject { key: Some(key), revision, place, remains });
     }
     let checked = check(dir.path(), None).expect("it is read");
     assert_eq!(checked.damaged, expected);
@@ -92,7 +97,8 @@ async fn what_cannot_be_told_apart_is_counted_and_named_by_what_follows() {
     let (from, to) = (first - key - BEFORE_KEY - header, behind - key - BEFORE_KEY - header);
     change(&path, |bytes| bytes[from..to].fill(0xEE));
     let checked = check(dir.path(), None).expect("it is read");
-    let lost = |n: u64| DamagedObject { key: Some(format!("/k/{n}")), revision: n + 2, place: None };
+    let lost =
+        |n: u64| DamagedObject { key: Some(format!("/k/{n}")), revision: n + 2, place: None, remains: Remains::Newer };
     assert_eq!(checked.damaged, [lost(10), lost(11)]);
     assert_eq!(checked.unreadable_bytes, (to - from) as u64);
     assert_eq!((checked.records, checked.keys), (78, 40));
@@ -120,9 +126,25 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
     assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
     assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
-    // Without any head, frames cannot be told from user data.
-    for path in segments(dir.path()) {
-        change(&path, |bytes| bytes[30] ^= 1);
+    // A wrong bit in each head, of which the others are whole.
+    let all = segments(dir.path());
+    for (n, path) in all.iter().enumerate() {
+        change(path, |bytes| bytes[30 + n] ^= 1 << n);
+    }
+    let again = check(dir.path(), None).expect("it is read");
+    assert_eq!((again.records, again.keys), (checked.records, checked.keys), "{:?}", again.problems);
+    // The identity is whole in one of them, and proved by what was written with it.
+    for (n, path) in all.iter().enumerate() {
+        change(path, |bytes| {
+            bytes[30 + n] ^= 1 << n;
+            bytes[if n == 1 { 80 } else { 30 }..100].fill(7);
+        });
+    }
+    let again = check(dir.path(), None).expect("it is read");
+    assert_eq!((again.records, again.keys), (checked.records, checked.keys), "{:?}", again.problems);
+    // Without any identity, frames cannot be told from user data.
+    for path in &all {
+        change(path, |bytes| bytes[30..35].fill(9));
     }
     let checked = check(dir.path(), None).expect("it is read");
     assert!(
@@ -158,4 +180,115 @@ async fn what_is_damaged_is_not_rewritten() {
     let checked = check(dir.path(), None).expect("it is read");
     let found: Vec<u64> = checked.damaged.iter().map(|object| object.revision).collect();
     assert_eq!(found, damaged.iter().map(|(_, revision)| *revision).collect::<Vec<_>>(), "{:?}", checked.problems);
+}
+
+/// A directory on a disk that cannot read some bytes of a file, and that is never written to.
+struct BadDisk {
+    dir: PathBuf,
+    file: String,
+    bad: Range<u64>,
+}
+
+struct BadFile {
+    file: File,
+    bad: Range<u64>,
+}
+
+impl Files for BadDisk {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
+        panic!("{name} is created")
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
+        let bad = if name == self.file { self.bad.clone() } else { 0..0 };
+        Ok(Arc::new(BadFile { file: File::open(self.dir.join(name))?, bad }))
+    }
+
+    fn rename(&self, from: &str, _: &str) -> io::Result<()> {
+        panic!("{from} is renamed")
+    }
+
+    fn replace(&self, from: &str, _: &str) -> io::Result<()> {
+        panic!("{from} is renamed")
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        panic!("{name} is removed")
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(&self.dir)?;
+        entries.map(|entry| Ok(name(&entry?.path()))).collect()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        panic!("the directory is synced")
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl LogFile for BadFile {
+    fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
+        const EIO: i32 = 5;
+        if at < self.bad.end && self.bad.start < at + buf.len() as u64 {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        FileExt::read_at(&self.file, buf, at)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
+        panic!("a file is written to")
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        panic!("a file is synced")
+    }
+
+    fn allocate(&self, _: u64) -> io::Result<()> {
+        panic!("space is reserved")
+    }
+
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        panic!("a file is truncated")
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+#[tokio::test]
+async fn a_sector_that_cannot_be_read_is_named_and_costs_what_is_in_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    make(dir.path()).await;
+    let check_with = |file: &str, bad: Range<u64>| {
+        check_in(Arc::new(BadDisk { dir: dir.path().to_owned(), file: file.to_owned(), bad }), None)
+    };
+    let whole = check_with("", 0..0);
+    assert_eq!((whole.problems, whole.records, whole.keys), (Vec::new(), 80, 40));
+    // A value takes more than three blocks of 4096 bytes.
+    let (path, at) = find(dir.path(), "value 50 ");
+    let block = (at as u64).next_multiple_of(4096);
+    let checked = check_with(&name(&path), block + 512..block + 1024);
+    let named = format!("{}: the disk cannot read 4096 bytes from byte {block}: ", name(&path));
+    let problem = checked.problems.iter().find(|problem| problem.starts_with(&named));
+    assert!(problem.is_some_and(|problem| problem.contains("os error 5")), "{:?}", checked.problems);
+    let lost: Vec<_> = checked.damaged.iter().map(|lost| (lost.key.as_deref(), lost.revision, lost.remains)).collect();
+    assert_eq!((lost, checked.records), (vec![(Some("/k/10"), 52, Remains::Older(12))], 79), "{:?}", checked.problems);
+    // Two neighbours are one problem, and the header of the segment costs nothing but itself.
+    let checked = check_with(&name(&path), block..block + 8192);
+    let named = format!("{}: the disk cannot read 8192 bytes from byte {block}: ", name(&path));
+    assert!(checked.problems.iter().any(|problem| problem.starts_with(&named)), "{:?}", checked.problems);
+    let checked = check_with(&name(&path), 0..512);
+    assert_eq!((checked.records, checked.keys, checked.damaged.len()), (80, 40, 0), "{:?}", checked.problems);
+    let checked = check_with("head", 0..64);
+    assert_eq!((checked.records, checked.keys, checked.damaged.len()), (80, 40, 0), "{:?}", checked.problems);
+    assert!(
+        checked.problems.iter().any(|problem| problem.starts_with("head cannot be read: ")),
+        "{:?}",
+        checked.problems
+    );
 }

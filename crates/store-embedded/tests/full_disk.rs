@@ -5,12 +5,13 @@ mod support;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn, spawn_compactor};
 use binnacle_store_embedded::files::LogFile;
-use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, Salvage, check};
 use bytes::Bytes;
 use support::small_disk;
 
@@ -96,5 +97,35 @@ async fn the_compactor_heals_a_full_disk() {
             delete(&*store, format!("/a/{n}")).await;
         }
         store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tools_read_stores_on_disks_that_take_nothing() {
+    let Some(dir) = small_disk::enter("tools_read_stores_on_disks_that_take_nothing", 64) else { return };
+    let store = open(&dir);
+    fill(&*store, "/k", 500 << 10).await;
+    // What the store gives back at its end is taken, too.
+    store.close().await;
+    drop(store);
+    let filled = std::fs::write(dir.join("filler"), vec![1; 64 << 20]);
+    assert!(filled.is_err(), "there is no room for it");
+    let names = || {
+        let mut names: Vec<_> =
+            std::fs::read_dir(dir.join("store")).expect("a directory").flatten().map(|e| e.file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    for mode in ["full", "read-only"] {
+        if mode == "read-only" {
+            let status = Command::new("mount").args(["-o", "remount,ro"]).arg(&dir).status().expect("mount runs");
+            assert!(status.success(), "{status}");
+        }
+        let checked = check(&dir.join("store"), None).unwrap_or_else(|error| panic!("{mode}: {error}"));
+        assert!(checked.problems.is_empty() && checked.keys > 50, "{mode}: {checked:?}");
+        let salvage = Salvage::open(&dir.join("store")).unwrap_or_else(|error| panic!("{mode}: {error}"));
+        assert_eq!(salvage.damage().keys, checked.keys);
+        assert_eq!(names(), before, "{mode}");
     }
 }

@@ -156,3 +156,40 @@ async fn a_running_store_is_saved_and_restored() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_store_is_salvaged_and_served() {
+    let mut server = Server::durable();
+    fill(&server, 20).await;
+    tokio::task::block_in_place(|| server.terminate());
+    let data = server.temp().join("data");
+    let path = last_segment(&data);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let key = b"/registry/configmaps/looked-at/m7";
+    let at = bytes.windows(key.len()).position(|window| window == key).unwrap();
+    bytes[at + key.len() + 300] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let refused = Tool::run(&["backup", &format!("embedded:{data}"), &server.temp().join("backup")]);
+    assert!(refused.code == Some(1) && refused.err.contains("'binnacle salvage'"), "{refused:?}");
+
+    // The authorities and keys of the data directory stay.
+    let damaged = server.temp().join("damaged");
+    std::fs::rename(Path::new(&data).join("store"), &damaged).unwrap();
+    let told = Tool::succeed(&["salvage", &damaged, &data]);
+    assert!(told.contains("/registry/configmaps/looked-at/m7\" ("), "{told}");
+    assert!(told.contains("no version of the object is left"), "{told}");
+    let check = Tool::succeed(&["check", &data]);
+    assert!(check.contains("Salvaged on ") && check.ends_with("The data is whole.\n"), "{check}");
+
+    tokio::task::block_in_place(|| server.restart());
+    let api: Api<ConfigMap> = Api::namespaced(server.kube().await, "looked-at");
+    let mut names: Vec<_> =
+        api.list(&ListParams::default()).await.unwrap().items.iter().map(|map| map.name_any()).collect();
+    names.retain(|name| name.starts_with('m'));
+    names.sort();
+    let mut expected: Vec<_> = (0..20).filter(|n| *n != 7).map(|n| format!("m{n}")).collect();
+    expected.sort();
+    assert_eq!(names, expected);
+    api.create(&PostParams::default(), &config_map("m7")).await.unwrap();
+    assert!(server.log().contains("Salvaged on "), "{}", server.log());
+}

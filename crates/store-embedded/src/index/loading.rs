@@ -198,7 +198,7 @@ mod tests {
             let mut told = Vec::new();
             let walked = index.after(None, &mut |key, entry| {
                 let past: Vec<_> = entry.past.iter().map(|version| version.0).collect();
-                told.push((key.clone(), entry.newest(), entry.is_there(), past));
+                told.push((key.clone(), entry.newest(), entry.live.is_some(), past));
                 ControlFlow::Continue(())
             });
             walked.expect("a walk");

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::background_failure::BackgroundFailure;
 use super::format::damaged;
-use crate::files::{Files, LogFile, write_all};
+use crate::files::{Files, LogFile, ReadFailed, write_all};
 
 /// The last write that is known to be durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ impl AcknowledgedFile {
             file => file?,
         };
         let mut bytes = [0; 2 * SLOT];
-        let read = file.read_at(&mut bytes, 0)?;
+        let read = file.read_at(&mut bytes, 0).map_err(ReadFailed::of(NAME))?;
         let slots = [read_slot(&bytes[..SLOT]), read_slot(&bytes[SLOT..])];
         let newest = slots.iter().flatten().max().copied();
         if read < 2 * SLOT || newest.is_none() {

@@ -17,6 +17,8 @@ pub(crate) const PAGE: usize = 4096;
 const HEAD_FIXED: usize = 116;
 /// Leases are the only notes that can be many: this is room for millions.
 const MAX_HEAD: usize = 256 << 20;
+/// The longest head in which a wrong bit is searched for.
+const MAX_REPAIRED: usize = 16 << 10;
 
 /// The mark of frames in segments without [`DERIVED_MARKS`].
 const FIXED_MARK: u32 = 0x6D61_7246;
@@ -98,6 +100,8 @@ pub(crate) struct Head {
 pub(crate) enum BadHead {
     Damaged(String),
     Format(u32),
+    /// It asks for these features.
+    Features(u32),
 }
 
 /// The fixed part of a frame, before its contents.
@@ -212,6 +216,9 @@ impl Cover {
 // === impl Head ===
 
 impl Head {
+    /// The place of the store's identity.
+    pub(crate) const STORE: std::ops::Range<usize> = 24..40;
+
     /// Encodes the head, with zeros up to the first frame.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut notes = Vec::new();
@@ -272,13 +279,24 @@ impl Head {
             return Err(damaged("does not match its checksum"));
         }
         if must & !UNDERSTOOD != 0 {
-            return Err(damaged(&format!("asks for features that this program does not know ({must:#x})")));
+            return Err(BadHead::Features(must));
         }
         let mut notes = Notes::new();
         read_notes(&bytes[HEAD_FIXED..end], &mut notes).ok_or_else(|| damaged("has unreadable notes"))?;
         let marks = if must & DERIVED_MARKS == 0 { Marks::Fixed } else { Marks::Derived };
         Ok(Self { store, cover, marks, next_revision, sequence, before, sealed, notes })
     }
+}
+
+/// Returns a damaged head as it was, if a single bit of it is wrong.
+pub(crate) fn repaired(bytes: &[u8]) -> Option<Head> {
+    let mut bytes = bytes.get(..bytes.len().min(MAX_REPAIRED))?.to_vec();
+    (0..bytes.len() * 8).find_map(|bit| {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let head = Head::decode(&bytes).ok();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        head
+    })
 }
 
 // === impl FrameHeader ===
@@ -456,6 +474,11 @@ mod tests {
             let mut changed = bytes.clone();
             changed[at] ^= 0x10;
             assert!(Head::decode(&changed).is_err(), "byte {at}");
+            if at % 997 == 0 || (at < HEAD_FIXED && at % 7 == 0) {
+                assert_eq!(repaired(&changed), Some(read.clone()), "byte {at}");
+                changed[at] ^= 1;
+                assert_eq!(repaired(&changed), None, "two bits of byte {at}");
+            }
         }
         assert!(matches!(
             Head::decode(&{

@@ -14,7 +14,7 @@ use super::format::{
 };
 use super::segment::{Records, Segment};
 use crate::disk::Visit;
-use crate::files::{Files, LogFile};
+use crate::files::{Files, LogFile, ReadFailed};
 use crate::record;
 
 /// A log as it was found.
@@ -108,21 +108,29 @@ fn choose(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
     Ok((chosen, superseded))
 }
 
-pub(crate) fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Segment)> {
+fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Segment)> {
+    read_head_of(files.open(&cover.name())?, cover)
+}
+
+/// Reads the head of an open segment.
+pub(crate) fn read_head_of(file: Arc<dyn LogFile>, cover: Cover) -> io::Result<(Head, Segment)> {
     let name = cover.name();
-    let file = files.open(&name)?;
     let mut bytes = vec![0; PAGE];
-    let read = file.read_at(&mut bytes, 0)?;
+    let read = file.read_at(&mut bytes, 0).map_err(ReadFailed::of(&name))?;
     let len = Head::len(&bytes[..read]).ok_or_else(|| damaged(format!("{name} is damaged: it has no head")))?;
     if len > PAGE {
         let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
         bytes = vec![0; len.min(size)];
-        let read = file.read_at(&mut bytes, 0)?;
+        let read = file.read_at(&mut bytes, 0).map_err(ReadFailed::of(&name))?;
         bytes.truncate(read);
     }
     let head = Head::decode(&bytes).map_err(|bad| match bad {
         BadHead::Damaged(detail) => damaged(format!("{name} is damaged: {detail}")),
         BadHead::Format(found) => io::Error::new(io::ErrorKind::Unsupported, UnknownFormat(found)),
+        BadHead::Features(features) => {
+            let detail = format!("{name} asks for features that this program does not know ({features:#x})");
+            io::Error::new(io::ErrorKind::Unsupported, detail)
+        }
     })?;
     if head.cover != cover {
         return Err(damaged(format!("{name} is not the segment that its name says")));
@@ -315,7 +323,7 @@ impl Walk {
         }
         let want = (self.limit - at).min(len.max(READ) as u64) as usize;
         let mut buffer = vec![0; want];
-        let read = self.file.read_at(&mut buffer, at)?;
+        let read = self.file.read_at(&mut buffer, at).map_err(ReadFailed::of(&self.framing.cover.name()))?;
         buffer.truncate(read);
         (self.buffer, self.buffer_at) = (buffer.into(), at);
         Ok(known(&self.buffer, self.buffer_at))

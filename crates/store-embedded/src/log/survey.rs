@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::acknowledged::AcknowledgedFile;
+use super::acknowledged::{Acknowledged, AcknowledgedFile};
 use super::format::{
     Cover, End, FRAME_HEADER, FrameHeader, Framing, Head, LENGTH, Marks, Notes, PAGE, StoreId, read_notes,
-    record_places,
+    record_places, repaired,
 };
-use super::open::{Walk, read_head};
+use super::open::{Walk, read_head_of};
+use super::tolerant::Tolerant;
 use crate::files::{Files, LogFile};
-use crate::record;
+use crate::record::{self, Guess};
 
 /// A part of a log; parts are reported in order.
 pub(crate) enum Finding {
@@ -24,8 +25,8 @@ pub(crate) enum Finding {
     /// A record that is damaged.
     Broken {
         revision: u64,
-        /// The key, if it can be read from the rest of the record.
-        key: Option<Bytes>,
+        /// What the rest of the record seems to say.
+        guess: Guess,
         segment: String,
         at: u64,
     },
@@ -35,62 +36,147 @@ pub(crate) enum Finding {
         at: u64,
         len: u64,
     },
+    /// Segments, or what is behind the last one, are missing.
+    Missing(String),
     Problem(String),
 }
 
-/// Reports all findings of a directory. Returns the notes beside the log.
-pub(crate) fn survey(files: &dyn Files, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<Notes> {
+/// Called with each finding.
+pub(crate) type Tell<'a> = dyn FnMut(Finding) -> io::Result<()> + 'a;
+
+/// What is known of a log beside its records.
+#[derive(Default)]
+pub(crate) struct Surveyed {
+    pub(crate) notes: Notes,
+    /// The end that had been acknowledged, if that can be read.
+    pub(crate) acknowledged: Option<Acknowledged>,
+}
+
+/// A file of the log, with its head if that is whole.
+struct Surveying {
+    cover: Cover,
+    head: Option<Head>,
+    file: Arc<Tolerant>,
+}
+
+/// Reports all findings of a directory.
+pub(crate) fn survey(files: &dyn Files, tell: &mut Tell<'_>) -> io::Result<Surveyed> {
     let names = files.list()?;
     let covers = choose(names.iter().filter_map(|name| Cover::of_name(name)).collect(), tell)?;
-    let mut segments = Vec::with_capacity(covers.len());
-    for cover in covers {
-        let head = match read_head(files, cover) {
-            Ok((head, _)) => Some(head),
-            Err(error) => {
-                tell(Finding::Problem(error.to_string()))?;
-                None
-            }
-        };
-        segments.push((cover, head));
+    let segments = open_segments(files, covers, tell)?;
+    let mut surveyed = Surveyed::default();
+    match AcknowledgedFile::open(files) {
+        Ok(known) => surveyed.acknowledged = known.map(|(_, known)| known),
+        Err(error) => tell(Finding::Problem(error.to_string()))?,
     }
-    let Some(store) = segments.iter().rev().find_map(|(_, head)| Some(head.as_ref()?.store)) else {
-        tell(Finding::Problem("no segment has a head that can be read, so that nothing in them can".to_owned()))?;
-        return Ok(Notes::new());
+    let Some(store) = identify(&segments)? else {
+        tell(Finding::Missing("no segment has a head that can be read, so that nothing in them can".to_owned()))?;
+        return Ok(surveyed);
     };
-    let known = match AcknowledgedFile::open(files) {
-        Ok(known) => known.map(|(_, known)| known.sequence),
-        Err(error) => {
-            tell(Finding::Problem(error.to_string()))?;
-            None
+    let mut next_number = 0;
+    for (n, segment) in segments.iter().enumerate() {
+        let Surveying { cover, head, file } = segment;
+        if cover.first > next_number {
+            let missing = format!("the segments {next_number} to {} of the log are missing", cover.first - 1);
+            tell(Finding::Missing(missing))?;
         }
-    };
-    let mut notes = Notes::new();
-    for (n, (cover, head)) in segments.iter().enumerate() {
+        next_number = cover.last + 1;
         if let Some(stranger) = head.as_ref().filter(|head| head.store != store) {
-            tell(Finding::Problem(format!("{} belongs to another store", stranger.cover.name())))?;
+            tell(Finding::Missing(format!("{} belongs to another store", stranger.cover.name())))?;
             continue;
         }
-        let file = files.open(&cover.name())?;
-        let next = segments.get(n + 1).filter(|(next, _)| next.first == cover.last + 1);
+        let next = segments.get(n + 1).filter(|next| next.cover.first == cover.last + 1);
         let end = match cover.generation {
-            0 => next.and_then(|(_, next)| Some(next.as_ref()?.before)),
+            0 => next.and_then(|next| Some(next.head.as_ref()?.before)),
             _ => head.as_ref().map(|head| head.sealed),
         };
         // The notes of an original segment's head are complete.
         if let Some(head) = head.as_ref().filter(|head| head.cover.generation == 0) {
-            notes = head.notes.clone();
+            surveyed.notes = head.notes.clone();
         }
         let last = n + 1 == segments.len();
-        let mut reader = Reader::new(store, *cover, head.as_ref(), file, end)?;
-        reader.acknowledged = known.filter(|_| last);
+        let mut reader = Reader::new(store, segment, end)?;
+        if end.is_none() && cover.generation == 0 {
+            reader.bound = next.map_or(Ok(None), |next| first_sequence(store, next))?;
+        }
+        reader.acknowledged = surveyed.acknowledged.map(|known| known.sequence).filter(|_| last);
         reader.last = last;
-        reader.read(&mut notes, tell)?;
+        reader.read(&mut surveyed.notes, tell)?;
+        for problem in file.problems() {
+            tell(Finding::Problem(problem))?;
+        }
     }
-    Ok(notes)
+    Ok(surveyed)
 }
 
-/// Chooses the newest of files that cover the same segments; reports overlaps and missing segments.
-fn choose(mut covers: Vec<Cover>, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<Vec<Cover>> {
+/// Opens all segments that can be opened.
+fn open_segments(files: &dyn Files, covers: Vec<Cover>, tell: &mut Tell<'_>) -> io::Result<Vec<Surveying>> {
+    let mut segments = Vec::with_capacity(covers.len());
+    for cover in covers {
+        let name = cover.name();
+        let file = match files.open(&name) {
+            Ok(file) => Arc::new(Tolerant::new(name, file)),
+            Err(error) => {
+                tell(Finding::Problem(format!("{name} cannot be opened: {error}")))?;
+                continue;
+            }
+        };
+        let head = match read_head_of(file.clone(), cover) {
+            Ok((head, _)) => Some(head),
+            Err(error) => {
+                let repaired = repaired_head(&*file, cover)?;
+                // What a later version wrote is not damaged.
+                if repaired.is_none() && error.kind() == io::ErrorKind::Unsupported {
+                    return Err(error);
+                }
+                tell(Finding::Problem(error.to_string()))?;
+                repaired
+            }
+        };
+        segments.push(Surveying { cover, head, file });
+    }
+    Ok(segments)
+}
+
+/// Returns the identity of the store, without which no frame is recognized: from a whole head, or else from a damaged one,
+/// if frames prove it.
+fn identify(segments: &[Surveying]) -> io::Result<Option<StoreId>> {
+    if let Some(store) = segments.iter().rev().find_map(|segment| Some(segment.head.as_ref()?.store)) {
+        return Ok(Some(store));
+    }
+    for segment in segments.iter().rev() {
+        let mut page = [0; PAGE];
+        let read = segment.file.read_at(&mut page, 0)?;
+        let Some(id) = page[..read].get(Head::STORE).and_then(|id| <[u8; 16]>::try_from(id).ok()) else { continue };
+        let framing = Framing::new(StoreId(id), segment.cover, Marks::Unknown);
+        let mut walk = Walk::over(framing, segment.file.clone(), PAGE as u64, segment.file.size()?);
+        if walk.next_frame(PAGE as u64)?.0.is_some() {
+            return Ok(Some(StoreId(id)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the head of a segment in which one bit is wrong.
+fn repaired_head(file: &dyn LogFile, cover: Cover) -> io::Result<Option<Head>> {
+    let mut page = [0; PAGE];
+    let read = file.read_at(&mut page, 0)?;
+    let len = Head::len(&page[..read]).filter(|len| *len as u64 <= file.size().unwrap_or_default());
+    let mut bytes = vec![0; len.unwrap_or(PAGE)];
+    let read = file.read_at(&mut bytes, 0)?;
+    Ok(repaired(&bytes[..read]).filter(|head| head.cover == cover))
+}
+
+/// Returns the number of the first frame in a segment without a head.
+fn first_sequence(store: StoreId, segment: &Surveying) -> io::Result<Option<u64>> {
+    let framing = Framing::new(store, segment.cover, Marks::Unknown);
+    let mut walk = Walk::over(framing, segment.file.clone(), PAGE as u64, segment.file.size()?);
+    let first = walk.frame_at(PAGE as u64)?.filter(|_| segment.cover.generation == 0);
+    Ok(first.map(|(header, _)| header.sequence))
+}
+
+/// Chooses the newest of files that cover the same segments; reports overlaps.
+fn choose(mut covers: Vec<Cover>, tell: &mut Tell<'_>) -> io::Result<Vec<Cover>> {
     covers.sort_by_key(|cover| std::cmp::Reverse(cover.generation));
     let mut chosen = Vec::<Cover>::new();
     for cover in covers {
@@ -103,14 +189,6 @@ fn choose(mut covers: Vec<Cover>, tell: &mut dyn FnMut(Finding) -> io::Result<()
         }
     }
     chosen.sort_unstable();
-    let mut next = 0;
-    for cover in &chosen {
-        if cover.first > next {
-            let missing = format!("the segments {next} to {} of the log are missing", cover.first - 1);
-            tell(Finding::Problem(missing))?;
-        }
-        next = cover.last + 1;
-    }
     Ok(chosen)
 }
 
@@ -128,32 +206,31 @@ struct Reader {
     last: bool,
     /// The number of acknowledged frames, if it is known.
     acknowledged: Option<u64>,
+    /// The number of the next segment's first frame: frames here with this number or a later one do not count.
+    bound: Option<u64>,
 }
 
 // === impl Reader ===
 
 impl Reader {
-    fn new(
-        store: StoreId,
-        cover: Cover,
-        head: Option<&Head>,
-        file: Arc<dyn LogFile>,
-        end: Option<End>,
-    ) -> io::Result<Self> {
+    fn new(store: StoreId, segment: &Surveying, end: Option<End>) -> io::Result<Self> {
+        let Surveying { cover, head, file } = segment;
         let size = file.size()?;
         let limit = end.map_or(size, |end| end.at.min(size));
-        let begin = head.map_or(PAGE as u64, |head| head.encode().len() as u64);
+        let begin = head.as_ref().map_or(PAGE as u64, |head| head.encode().len() as u64);
         let written = cover.generation == 0;
-        let follows = head.map(|head| (if written { head.sequence } else { 0 }, head.before.chain));
-        let framing = Framing::new(store, cover, head.map_or(Marks::Unknown, |head| head.marks));
-        let walk = Walk::over(framing, file, begin, limit);
-        Ok(Self { name: cover.name(), written, walk, limit, end, follows, last: false, acknowledged: None })
+        let follows = head.as_ref().map(|head| (if written { head.sequence } else { 0 }, head.before.chain));
+        let framing = Framing::new(store, *cover, head.as_ref().map_or(Marks::Unknown, |head| head.marks));
+        let walk = Walk::over(framing, file.clone(), begin, limit);
+        let name = cover.name();
+        Ok(Self { name, written, walk, limit, end, follows, last: false, acknowledged: None, bound: None })
     }
 
-    fn read(&mut self, notes: &mut Notes, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<()> {
+    fn read(&mut self, notes: &mut Notes, tell: &mut Tell<'_>) -> io::Result<()> {
         while self.walk.at < self.limit {
             let at = self.walk.at;
             match self.walk.frame_at(at)? {
+                Some((header, _)) if self.bound.is_some_and(|bound| header.sequence >= bound) => break,
                 Some((header, bytes)) => self.frame(at, &header, &bytes, notes, tell)?,
                 None => {
                     let (next, written) = self.walk.next_frame(at)?;
@@ -174,11 +251,18 @@ impl Reader {
         let (sequence, chain) = self.follows.unwrap_or_default();
         if self.end.is_some_and(|end| end.at != self.walk.at || end.chain != chain) {
             let at = self.walk.at;
-            tell(Finding::Problem(format!("{} ends at byte {at}, which is not where it was ended", self.name)))?;
+            tell(Finding::Missing(format!("{} ends at byte {at}, which is not where it was ended", self.name)))?;
+        }
+        if let Some((sequence, bound)) = self.follows.map(|(sequence, _)| sequence).zip(self.bound)
+            && sequence < bound
+        {
+            let text =
+                format!("{} ends with its frame {sequence}, and the next segment begins with {bound}", self.name);
+            tell(Finding::Missing(text))?;
         }
         if let Some(known) = self.acknowledged.filter(|known| *known > sequence) {
             let text = format!("the log ends at its frame {sequence}, but frame {known} had been acknowledged");
-            tell(Finding::Problem(text))?;
+            tell(Finding::Missing(text))?;
             let (_, written) = self.walk.next_frame(self.walk.at)?;
             if written > self.walk.at {
                 self.broken(self.walk.at, written, tell)?;
@@ -193,7 +277,7 @@ impl Reader {
         header: &FrameHeader,
         bytes: &Bytes,
         notes: &mut Notes,
-        tell: &mut dyn FnMut(Finding) -> io::Result<()>,
+        tell: &mut Tell<'_>,
     ) -> io::Result<()> {
         if self.follows.is_some_and(|follows| follows != (header.sequence, header.chain)) {
             let text = format!("{} is damaged: its frame at byte {at} does not follow the one before it", self.name);
@@ -218,7 +302,7 @@ impl Reader {
     }
 
     /// Reports the broken frames between two positions.
-    fn broken(&mut self, mut at: u64, end: u64, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<()> {
+    fn broken(&mut self, mut at: u64, end: u64, tell: &mut Tell<'_>) -> io::Result<()> {
         self.follows = None;
         while at < end {
             let header = self.walk.header_at(at)?;
@@ -238,12 +322,7 @@ impl Reader {
     }
 
     /// Reports the records in a broken frame, as long as their lengths are usable.
-    fn broken_frame(
-        &mut self,
-        at: u64,
-        header: &FrameHeader,
-        tell: &mut dyn FnMut(Finding) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn broken_frame(&mut self, at: u64, header: &FrameHeader, tell: &mut Tell<'_>) -> io::Result<()> {
         let Some(bytes) = self.walk.bytes(at, header.frame_len())? else {
             return self.unreadable(at, header.frame_len() as u64, tell);
         };
@@ -265,24 +344,18 @@ impl Reader {
         tell(Finding::Problem(format!("{} is damaged: its frame at byte {at} does not match its checksum", self.name)))
     }
 
-    fn record(
-        &self,
-        at: u64,
-        revision: u64,
-        bytes: Bytes,
-        tell: &mut dyn FnMut(Finding) -> io::Result<()>,
-    ) -> io::Result<()> {
+    fn record(&self, at: u64, revision: u64, bytes: Bytes, tell: &mut Tell<'_>) -> io::Result<()> {
         // A rewritten segment has gaps, so only the record itself has its revision.
         let seen = record::peek(&bytes).map(|seen| seen.revision);
         let revision = if self.written { revision } else { seen.unwrap_or(revision) };
         if record::is_whole(revision, &bytes) {
             return tell(Finding::Record { revision, bytes });
         }
-        let key = record::guess_key(&bytes);
-        tell(Finding::Broken { revision, key, segment: self.name.clone(), at })
+        let guess = record::guess(&bytes);
+        tell(Finding::Broken { revision, guess, segment: self.name.clone(), at })
     }
 
-    fn unreadable(&self, at: u64, len: u64, tell: &mut dyn FnMut(Finding) -> io::Result<()>) -> io::Result<()> {
+    fn unreadable(&self, at: u64, len: u64, tell: &mut Tell<'_>) -> io::Result<()> {
         tell(Finding::Unreadable { segment: self.name.clone(), at, len })
     }
 }

@@ -1,0 +1,129 @@
+//! What is whole in a damaged store, and the mark of a store that was made of it.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use binnacle_store::{KeyValue, LeaseId, Revision};
+use bytes::Bytes;
+
+use crate::check::{Checked, Examined, examine_files};
+use crate::error::OpenError;
+use crate::files::ReadOnlyFiles;
+use crate::log::survey::{Finding, survey};
+use crate::offline::{OLD_FORM, lock_store};
+use crate::record::{self, Put, Record};
+use crate::recovery::Unusable;
+
+/// A store that may be damaged, of which everything whole is read. It is locked, and nothing in it is changed.
+///
+/// What is read are the objects: the newest version of each key whose record is whole. A key whose newest version is lost
+/// has an older one, or none. History is not read, since watchers would not notice what is missing in it.
+pub struct Salvage {
+    files: ReadOnlyFiles,
+    examined: Examined,
+}
+
+/// The file that marks a store made from a damaged one. Its first line describes that, the rest says what is lost.
+const MARK: &str = "salvaged";
+const MAX_LINE: u64 = 4096;
+/// The time to live of a lease of which it is lost: that of events, which are what has leases.
+const LOST_LEASE: Duration = Duration::from_secs(3600);
+
+// === impl Salvage ===
+
+impl Salvage {
+    /// Reads the existing store in `dir`, and blocks until that is done. Fails if it is in use, or if a later version of
+    /// this program has written it.
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        let files = ReadOnlyFiles::new(lock_store(dir)?);
+        if dir.join(OLD_FORM).exists() {
+            return Err(Unusable::Format(1).of(dir.to_owned()));
+        }
+        match examine_files(&files, Checked::unlimited()) {
+            Ok(examined) => Ok(Self { files, examined }),
+            Err(unusable) => Err(unusable.of(dir.to_owned())),
+        }
+    }
+
+    /// Returns the damage, with everything that is known to be lost.
+    pub fn damage(&self) -> &Checked {
+        &self.examined.checked
+    }
+
+    /// Unlocks the store, and returns the damage.
+    pub fn into_damage(self) -> Checked {
+        self.examined.checked
+    }
+
+    /// Returns the newest revision that is known to have existed.
+    pub fn newest_revision(&self) -> Revision {
+        Revision(self.examined.newest)
+    }
+
+    /// Returns the leases of all objects with their times to live.
+    pub fn leases(&self) -> HashMap<LeaseId, Duration> {
+        let Examined { keys, facts, .. } = &self.examined;
+        let time = |lease| facts.lease(lease).map_or(LOST_LEASE, Duration::from_secs);
+        keys.leases().map(|lease| (LeaseId(lease), time(lease))).collect()
+    }
+
+    /// Visits all objects in the order of their last changes, until the visitor fails.
+    pub fn objects(&self, visit: &mut dyn FnMut(KeyValue) -> io::Result<()>) -> io::Result<()> {
+        let visited = survey(&self.files, &mut |finding| {
+            let Finding::Record { revision, bytes } = finding else { return Ok(()) };
+            match record::decode(revision, &bytes) {
+                Ok(Record::Put(put)) if self.examined.keys.is_newest(&put.key, revision) => {
+                    visit(object(revision, &put))
+                }
+                _ => Ok(()),
+            }
+        });
+        visited.map(drop)
+    }
+}
+
+/// Returns an object that does not keep a block of the log in memory.
+fn object(revision: u64, put: &Put) -> KeyValue {
+    KeyValue {
+        key: Bytes::copy_from_slice(&put.key),
+        value: Bytes::copy_from_slice(&put.value),
+        create_revision: Revision(put.created),
+        mod_revision: Revision(revision),
+        lease: (put.lease != 0).then_some(LeaseId(put.lease)),
+    }
+}
+
+/// Marks the store in `dir` durably as made from a damaged one. Each start logs the first line of the text, and a
+/// [check](crate::check) returns it, until the file is removed.
+pub fn mark_salvaged(dir: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(MARK))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    File::open(dir)?.sync_all()
+}
+
+/// Returns the first line of the mark of a store that was made from a damaged one.
+pub(crate) fn mark(dir: &Path) -> io::Result<Option<String>> {
+    let file = match File::open(dir.join(MARK)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_LINE).read_to_end(&mut bytes)?;
+    Ok(Some(String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()))
+}
+
+/// Logs at the start of a server that its store was made from a damaged one.
+pub(crate) fn report_mark(dir: &Path) {
+    let file = dir.join(MARK);
+    let file = file.display();
+    match mark(dir) {
+        Ok(None) => {}
+        Ok(Some(line)) => tracing::warn!(%file, "{line} The file has the details; remove it when they are dealt with"),
+        Err(error) => tracing::warn!(%error, %file, "cannot read from which store this one was made"),
+    }
+}
