@@ -3,13 +3,14 @@
 use super::archive::Tree;
 use crate::gzip::{Effort, pack};
 
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 10] = [
     ("binnacle-backup.8", include_str!("../../../../packaging/manual/binnacle-backup.8")),
     ("binnacle-check.8", include_str!("../../../../packaging/manual/binnacle-check.8")),
     ("binnacle-completion.8", include_str!("../../../../packaging/manual/binnacle-completion.8")),
     ("binnacle-doctor.8", include_str!("../../../../packaging/manual/binnacle-doctor.8")),
     ("binnacle-migrate.8", include_str!("../../../../packaging/manual/binnacle-migrate.8")),
     ("binnacle-restore.8", include_str!("../../../../packaging/manual/binnacle-restore.8")),
+    ("binnacle-salvage.8", include_str!("../../../../packaging/manual/binnacle-salvage.8")),
     ("binnacle-sizes.8", include_str!("../../../../packaging/manual/binnacle-sizes.8")),
     ("binnacle.8", include_str!("../../../../packaging/manual/binnacle.8")),
     ("kube-apiserver.8", include_str!("../../../../packaging/manual/kube-apiserver.8")),
