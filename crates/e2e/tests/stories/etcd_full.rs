@@ -25,6 +25,8 @@ async fn starts_beside_an_etcd_with_the_nospace_alarm() {
     let mut server = Server::durable_with(&[&flag, ADVERTISED]);
     let maps = Api::<ConfigMap>::namespaced(server.kube().await, "default");
     maps.create(&PostParams::default(), &config_map("a")).await.unwrap();
+    // What every cluster has must be there: later it cannot be written.
+    ready(&server).await;
     server.kill();
     let value = vec![b'x'; 1 << 20];
     assert!((0..40).any(|n| !etcd.try_put(&format!("/other/{n}"), &value)), "etcd took 40 MB");
