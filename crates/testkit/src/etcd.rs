@@ -345,7 +345,7 @@ impl Etcd {
         assert!(self.try_put(key, value));
     }
 
-    /// Puts a value under a key, and reports whether etcd has accepted it.
+    /// Puts a value under a key. Returns true if etcd is known to have accepted it.
     pub fn try_put(&self, key: &str, value: &[u8]) -> bool {
         let mut command = self.etcdctl(0);
         command.args(["put", key]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
