@@ -62,13 +62,13 @@ pub(super) fn object(name: &str, fields: BTreeMap<Text, DeclField>) -> DeclType 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use binnacle_schema::{Field, MessageRef};
 
     use super::*;
 
     /// Compiles expressions over a value of the type; each is correct, or has a problem that contains the text.
-    fn check(ty: &DeclType, cases: &[(&str, Option<&str>)]) {
+    pub(crate) fn check(ty: &DeclType, cases: &[(&str, Option<&str>)]) {
         let environment = binnacle_cel::Environment::new(binnacle_cel::Version::STORED).with_data("self", ty);
         for (expression, problem) in cases {
             let found = environment.compile(expression).err().map(|errors| errors.to_string());
