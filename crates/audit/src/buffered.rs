@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(metrics.errors("buffered"), 4);
     }
 
-    /// What a webhook that hangs can take: two batches here, and the queue.
+    /// A hanging webhook holds two batches here, and the queue.
     #[tokio::test(start_paused = true)]
     async fn batches_on_their_way_are_bounded_and_a_stop_ends() {
         let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));

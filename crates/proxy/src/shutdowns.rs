@@ -23,7 +23,7 @@ const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// What a connection does with its first request.
+/// The way in which a connection ends with its first request.
 #[derive(Clone, Copy)]
 enum Ends {
     /// Shuts down before it.

@@ -54,7 +54,7 @@ impl OfflineStore {
 // === impl PrivateCopy ===
 
 impl PrivateCopy {
-    /// Makes a copy, and returns it with its lock: an unlocked one would be taken for that of a dead process.
+    /// Makes a copy, and returns it with its lock: an unlocked one would be mistaken for the copy of a dead process.
     fn of(dir: &Path) -> Result<(Self, DirLock), OpenError> {
         let failed = |source: io::Error| OpenError::Io { dir: dir.to_owned(), source };
         let original = lock_store(dir)?;

@@ -20,7 +20,7 @@ use crate::recovery::Unusable;
 
 /// A store that may be damaged, of which everything whole is read. It is locked, and nothing in it is changed.
 ///
-/// What is read are the objects: the newest version of each key whose record is whole. A key whose newest version is lost
+/// It yields the objects: the newest version of each key whose record is whole. A key whose newest version is lost
 /// has an older one, or none. History is not read, since watchers would not notice what is missing in it.
 pub struct Salvage {
     files: ReadOnlyFiles,
@@ -30,7 +30,7 @@ pub struct Salvage {
 /// The file that marks a store made from a damaged one. Its first line describes that, the rest says what is lost.
 const MARK: &str = "salvaged";
 const MAX_LINE: u64 = 4096;
-/// The time to live of a lease of which it is lost: that of events, which are what has leases.
+/// The time to live of a lease whose own one is lost: the default for events, which are the objects with leases.
 const LOST_LEASE: Duration = Duration::from_secs(3600);
 
 // === impl Salvage ===

@@ -183,7 +183,7 @@ impl Check<'_> {
             Value::Null | Value::Bool(_) | Value::Raw(_) | Value::Object(_) => {}
         }
         self.enumeration(value, values, path, &mut outcome);
-        // As in kube-apiserver, the errors of members follow that of the enumeration.
+        // As in kube-apiserver, the errors of members follow the error of the enumeration.
         if let Value::Object(object) = value {
             self.object(object, schema, path, change, &mut outcome);
             outcome.matches += 1;

@@ -296,7 +296,7 @@ impl Check {
     }
 }
 
-/// What a server has found about an APIService, and how often another one has contradicted it.
+/// The verdict of this server about an APIService, and the number of times that another one has contradicted it.
 ///
 /// Servers may disagree, as one of them may have no route to the APIService's server. If each corrected the other at
 /// once, they would write without end. So a server waits longer before each correction; one that cannot reach the
