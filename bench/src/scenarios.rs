@@ -117,7 +117,7 @@ impl Bench {
     async fn configured(&mut self) -> Vec<Row> {
         let (authority, temp) = (Authority::make(), TempDir::new());
         let [serving, kubelets, proxy] = ["serving", "kubelets", "front-proxy"].map(|name| authority.issue(name));
-        let accounts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/jwt/testdata/rsa.pem");
+        let accounts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/access/jwt/testdata/rsa.pem");
         let tokens = temp.file("tokens.csv", "a-token,somebody,1,\"system:masters\"\n");
         let mut flags = [
             "--allow-privileged=true",

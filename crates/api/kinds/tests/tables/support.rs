@@ -1,0 +1,35 @@
+//! Access to the recorded facts.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// Returns a folder of recorded facts; if absent, prints a line and returns `None`.
+pub(crate) fn reference(folder: &str) -> Option<PathBuf> {
+    let shared = match env::var_os("BINNACLE_SHARED") {
+        Some(shared) => PathBuf::from(shared),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"),
+    };
+    existing(shared.join("reference").join(folder))
+}
+
+pub(crate) fn existing(path: PathBuf) -> Option<PathBuf> {
+    if path.is_dir() {
+        return Some(path);
+    }
+    println!("skipped: there is no {}", path.display());
+    None
+}
+
+/// Returns the JSON documents of a folder by file name without extension, sorted; names are compared as a whole.
+pub(crate) fn documents(folder: &Path) -> Vec<(String, serde_json::Value)> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_string();
+            (name, serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap())
+        })
+        .collect()
+}

@@ -1,0 +1,14 @@
+//! Field tables: the text format in which the repository stores the built-in kinds, one table for each API package.
+//!
+//! The importer writes them, and the build of the `kinds` crate reads them; `crates/api/kinds/data/README.md` describes the
+//! format. Independent of the sources and of the users of the data.
+
+mod read;
+mod statics;
+mod types;
+mod write;
+
+pub use read::{ReadError, read};
+pub use statics::build;
+pub use types::{DefaultValue, Field, KindOf, ListType, Message, Patch, Presence, Table, Ty, Union};
+pub use write::{line, write};

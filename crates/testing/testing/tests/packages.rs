@@ -1,0 +1,32 @@
+//! The packages that provide a server to tests in Python and JavaScript, checked by their own tests.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs a package's tests with the program of these tests.
+fn run(folder: &str, program: &str, arguments: &[&str]) {
+    let works = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    if !works.is_ok_and(|status| status.success()) {
+        println!("skipped: no {program}");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(folder);
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("BINNACLE_KUBE_APISERVER", binnacle_testkit::program().get_program());
+    let output = command.output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}\n{out}{err}");
+}
+
+#[test]
+fn python() {
+    run("python", "python3", &["-m", "unittest", "discover", "-s", "tests"]);
+}
+
+#[test]
+fn javascript() {
+    run("npm", "node", &["--test", "test/"]);
+}

@@ -1,0 +1,145 @@
+//! `cargo xtask dependencies`: checks of the sources of dependencies, their licences, bans and unused ones, of features,
+//! and of the crates' dependencies on each other against ARCHITECTURE.md. `deny.toml` is the list for both this task,
+//! which takes a second everywhere, and `cargo deny`, which also knows advisories where it is installed.
+
+mod features;
+mod layers;
+mod licence;
+mod unused;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// One line for each problem that was found.
+type Findings = Vec<String>;
+
+pub(crate) fn command() -> clap::Command {
+    clap::Command::new("dependencies").about("Checks sources, licences, bans, use, domains and layers of all dependencies")
+}
+
+pub(crate) fn run() -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read =
+        |name: &str| std::fs::read_to_string(root.join(name)).map_err(|error| format!("cannot read {name}: {error}"));
+    let (lock, rules) = (read("Cargo.lock")?, read("deny.toml")?);
+    let metadata = metadata(&root)?;
+    let mut findings = sources(&lock);
+    let allowed = list(&rules, "allow");
+    let banned = list(&rules, "deny");
+    if allowed.is_empty() || banned.is_empty() {
+        return Err("deny.toml has no list of licences or of bans".to_owned());
+    }
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata tells no packages")?;
+    findings.extend(licences(packages, &allowed));
+    findings.extend(bans(&lock, &banned));
+    findings.extend(layers::check(&read("ARCHITECTURE.md")?, &metadata));
+    findings.extend(unused::of_members(packages));
+    findings.extend(features::check(&root)?);
+    findings.extend(unused::of_workspace(&read("Cargo.toml")?, packages));
+    if !findings.is_empty() {
+        return Err(findings.join("\n"));
+    }
+    println!("{} packages: sources, licences, bans and use are in order", packages.len());
+    Ok(())
+}
+
+/// Returns Cargo's metadata of the packages for this platform; packages for others need not have been fetched.
+fn metadata(root: &PathBuf) -> Result<Value, String> {
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--locked", "--format-version", "1", "--filter-platform", &host])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// Returns the elements of a list in `deny.toml`: strings, or the names of tables.
+fn list(rules: &str, name: &str) -> Vec<String> {
+    let inside = rules
+        .lines()
+        .skip_while(|line| line.trim() != format!("{name} = ["))
+        .skip(1)
+        .take_while(|line| line.trim() != "]");
+    inside.filter_map(|line| Some(line.split('#').next()?.split('"').nth(1)?.to_owned())).collect()
+}
+
+/// Checks that every package comes from the public registry, as the lock file has it: none from git or elsewhere.
+fn sources(lock: &str) -> Findings {
+    let mut findings = Findings::new();
+    for package in lock.split("[[package]]").skip(1) {
+        let value = |key: &str| {
+            package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = ")).map(|v| v.trim_matches('"'))
+        };
+        let name = value("name").unwrap_or_default();
+        match (value("source"), value("checksum")) {
+            // A member of the workspace.
+            (None, None) => {}
+            (Some(source), Some(_)) if source.starts_with("registry+") && source.ends_with("/crates.io-index") => {}
+            (source, _) => findings.push(format!("{name} comes from {}", source.unwrap_or("nowhere"))),
+        }
+    }
+    findings
+}
+
+fn licences(packages: &[Value], allowed: &[String]) -> Findings {
+    let judged = packages.iter().filter_map(|package| {
+        let name = package["name"].as_str().unwrap_or_default();
+        match package["license"].as_str() {
+            None => Some(format!("{name} has no licence")),
+            Some(text) if licence::permits(text, allowed) => None,
+            Some(text) => Some(format!("{name} has the licence {text}, which deny.toml does not allow")),
+        }
+    });
+    judged.collect()
+}
+
+fn bans(lock: &str, banned: &[String]) -> Findings {
+    let is_there = |name: &&String| lock.lines().any(|line| line == format!("name = \"{name}\""));
+    banned.iter().filter(is_there).map(|name| format!("{name} is among the dependencies, and banned")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_packages_come_from() {
+        let package = |source: &str| format!("[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n{source}");
+        for (source, good) in [
+            ("", true),
+            ("source = \"registry+https://host/x/crates.io-index\"\nchecksum = \"00\"\n", true),
+            ("source = \"registry+https://host/x/crates.io-index\"\n", false),
+            ("source = \"registry+https://host/other-index\"\nchecksum = \"00\"\n", false),
+            ("source = \"git+https://host/a#0123\"\n", false),
+        ] {
+            assert_eq!(sources(&package(source)).is_empty(), good, "{source}");
+        }
+    }
+
+    #[test]
+    fn lists_in_the_file() {
+        let rules = "[licenses]\nallow = [\n    \"MIT\", # everywhere\n    \"ISC\",\n]\n[bans]\ndeny = [\n    { crate = \"a\" },\n]\n";
+        assert_eq!(list(rules, "allow"), ["MIT", "ISC"]);
+        assert_eq!(list(rules, "deny"), ["a"]);
+        assert_eq!(bans("name = \"a\"\n", &list(rules, "deny")).len(), 1);
+        assert!(bans("name = \"ab\"\n", &list(rules, "deny")).is_empty());
+    }
+
+    #[test]
+    fn licences_of_packages() {
+        let packages = [
+            serde_json::json!({"name": "good", "license": "MIT OR GPL-3.0"}),
+            serde_json::json!({"name": "bad", "license": "GPL-3.0"}),
+            serde_json::json!({"name": "none", "license": null}),
+        ];
+        let findings = licences(&packages, &["MIT".to_owned()]);
+        assert_eq!(findings.len(), 2);
+        assert!(findings[0].starts_with("bad ") && findings[1].starts_with("none "), "{findings:?}");
+    }
+}
