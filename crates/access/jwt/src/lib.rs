@@ -1,10 +1,11 @@
 //! JSON web tokens as Kubernetes uses them: compact, signed with RSA or elliptic curves; shared secrets and unsigned
 //! tokens are not supported. Keys come from PEM files and from key sets (JWKS).
 //!
-//! This crate does not interpret claims; without a verified signature only [`Token::unverified`] returns them.
+//! [`external_signer`] has tokens signed by another process. This crate does not interpret claims; without a verified signature only [`Token::unverified`] returns them.
 
 mod algorithm;
 mod der;
+pub mod external_signer;
 mod pem;
 mod private_key;
 mod public_key;

@@ -3,9 +3,11 @@
 //!
 //! [`Criteria`] are the compiled rules and selectors of a webhook or policy; a [`Subject`] is a request, which is
 //! compared with all criteria; an [`Index`] finds the criteria that may match, without visiting the others.
+//! [`expressions`] evaluates CEL as admission has it.
 
 mod criteria;
 mod equivalents;
+pub mod expressions;
 mod index;
 mod rules;
 mod shared_default;

@@ -10,7 +10,7 @@ mod working;
 use std::time::Instant;
 
 use binnacle_admission::{Plugin, Request, Stage, forbidden};
-use binnacle_admission_expressions::{FailurePolicy, Inputs, Matched as Conditions, namespace_object};
+use binnacle_admission_matching::expressions::{FailurePolicy, Inputs, Matched as Conditions, namespace_object};
 use binnacle_admission_matching::{Matched, SharedDefault};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::admission::{Attributes, Operation};

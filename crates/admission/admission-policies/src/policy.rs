@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_admission_expressions::FailurePolicy;
+use binnacle_admission_matching::expressions::FailurePolicy;
 use binnacle_admission_matching::Criteria;
 use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;

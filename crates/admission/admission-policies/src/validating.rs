@@ -8,7 +8,7 @@ mod metrics;
 use std::borrow::Cow;
 
 use binnacle_admission::{Plugin, Request, Stage, forbidden};
-use binnacle_admission_expressions::{Inputs, namespace_object};
+use binnacle_admission_matching::expressions::{Inputs, namespace_object};
 use binnacle_admission_matching::{Matched, Versioned};
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::admission::Attributes;
@@ -138,7 +138,7 @@ impl<'h> Run<'_, 'h> {
             Err(status) => {
                 let message =
                     format!("failed to configure binding: failed to convert object version: {}", status.message());
-                if policy.failure_policy == binnacle_admission_expressions::FailurePolicy::Fail {
+                if policy.failure_policy == binnacle_admission_matching::expressions::FailurePolicy::Fail {
                     let reason = StatusReason::Invalid;
                     self.denied.push(Denied { policy, binding: Some(binding), message, reason });
                 }

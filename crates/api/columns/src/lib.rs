@@ -127,7 +127,7 @@ mod tests {
                     Description::Field { definition, field } => (definition, field, ""),
                     Description::FieldWithout { definition, field, ending } => (definition, field, ending),
                 };
-                let text = binnacle_descriptions::field(definition, field);
+                let text = binnacle_apimachinery::descriptions::field(definition, field);
                 assert!(
                     text.is_some_and(|text| text.ends_with(ending)),
                     "{group} {kind} {}: {field} of {definition}",

@@ -26,7 +26,7 @@ const CRATES: [(&str, &[Form]); 7] = [
     ("api/columns", &[Form::Path, Form::Chain, Form::Member, Form::List]),
     // There, single names of members are also used for other maps.
     ("control/controlplane", &[Form::Path, Form::Chain, Form::List]),
-    ("serving/unstored", &[Form::Path, Form::Chain, Form::List]),
+    ("serving/subresources", &[Form::Path, Form::Chain, Form::List]),
     // Lists are the names of members that a subresource resets.
     ("api/resources", &[Form::Path]),
 ];

@@ -32,7 +32,7 @@ impl CustomColumns {
     /// Returns the columns of `additionalPrinterColumns` before the first with an invalid path, or a column with the age
     /// if none are given.
     pub(crate) fn new(columns: &[Value]) -> Self {
-        let description = |field| binnacle_descriptions::field(OBJECT_META, field).unwrap_or("");
+        let description = |field| binnacle_apimachinery::descriptions::field(OBJECT_META, field).unwrap_or("");
         let age = [value!({
             "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp",
             "description": (description("creationTimestamp"))

@@ -1,4 +1,5 @@
-//! Connections through egress proxies (`--egress-selector-config-file`, KEP-1281).
+//! Connections through egress proxies (`--egress-selector-config-file`, KEP-1281), and calls of [plugins](plugin) on
+//! unix sockets.
 //!
 //! Independent of the contents of connections.
 
@@ -7,6 +8,7 @@ mod connect;
 mod dialer;
 mod konnectivity;
 mod metrics;
+pub mod plugin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_admission::{Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
-use binnacle_admission_expressions::MatchConditionMetrics;
+use binnacle_admission_matching::expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, AggregatorOptions, PeerMetrics};
 use binnacle_controlplane::{
     AllocatorMetrics, AvailabilityMetrics, CertificateDurations, ControlPlane, ConversionMetrics, ServiceAddresses,
@@ -42,8 +42,8 @@ use binnacle_server::{
     Tls, Tracer, VersionLink, ZPagesLink,
 };
 use binnacle_supervise::supervise;
-use binnacle_traces::{Exporter, TracingConfig};
-use binnacle_unstored::OutboundClients;
+use binnacle_telemetry::traces::{Exporter, TracingConfig};
+use binnacle_subresources::OutboundClients;
 use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts};
 use rustix::process::{Resource, getrlimit};

@@ -8,9 +8,9 @@ use binnacle_authn::service_account::{FixedKeys, TokenKeys};
 use binnacle_jwt::{PrivateKey, PublicKey};
 use binnacle_meta::{GoDuration, Text};
 use binnacle_request::{BoxFuture, Shutdown};
-use binnacle_signer::{ExternalSigner, SignerError, SignerMetrics};
+use binnacle_jwt::external_signer::{ExternalSigner, SignerError, SignerMetrics};
 use binnacle_supervise::supervise;
-use binnacle_unstored::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
+use binnacle_subresources::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 
 use crate::authentication::audiences;
 use crate::settings;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use binnacle_progress::Progress;
+use binnacle_cli::progress::Progress;
 use binnacle_store::Revision;
 use binnacle_store_embedded::{Checked, DamagedObject, Remains, check};
 use serde_json::{Value, json};

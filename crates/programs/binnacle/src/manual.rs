@@ -1,7 +1,7 @@
 //! The test that man pages and completions in `packaging/manual` follow from the command line.
 
-use binnacle_manual::Paragraph::{Example, Item, Text};
-use binnacle_manual::Section;
+use binnacle_cli::manual::Paragraph::{Example, Item, Text};
+use binnacle_cli::manual::Section;
 
 const SECTIONS: [Section; 3] = [
     (
@@ -27,5 +27,5 @@ const SECTIONS: [Section; 3] = [
 
 #[test]
 fn pages_and_completions_follow_from_the_command_line() {
-    binnacle_manual::compare(&crate::cli::command(), &SECTIONS);
+    binnacle_cli::manual::compare(&crate::cli::command(), &SECTIONS);
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_progress::Progress;
+use binnacle_cli::progress::Progress;
 use binnacle_registry::ROOT;
 use binnacle_store::{RangeRequest, Revision, Store, StoreError, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use binnacle_progress::Progress;
+use binnacle_cli::progress::Progress;
 use binnacle_registry::ROOT;
 use binnacle_store::{Store, prefix_range};
 use binnacle_store_embedded::{OfflineStore, OpenError, is_store};

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 
-use binnacle_progress::Progress;
+use binnacle_cli::progress::Progress;
 use binnacle_store::{Event, Revision, Store, StoreError, WatchMessage};
 use bytes::Bytes;
 use futures::StreamExt;

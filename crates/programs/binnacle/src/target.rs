@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_progress::{Progress, Unit};
+use binnacle_cli::progress::{Progress, Unit};
 use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use binnacle_store_etcd::EtcdStore;
 use bytes::Bytes;

@@ -1,6 +1,6 @@
 //! Tables for people.
 
-pub(crate) use binnacle_progress::bytes;
+pub(crate) use binnacle_cli::progress::bytes;
 
 /// Formats rows in columns; the first column is left-aligned, the others are right-aligned.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use binnacle_apiserver::settings::{DiskFailure, Host, OnReading};
 use binnacle_apiserver::{Handle, Server, Settings};
-use binnacle_progress::Progress;
+use binnacle_cli::progress::Progress;
 use binnacle_server::{ConfigPage, HeapProfile, KUBERNETES_VERSION};
 use binnacle_supervise::supervise;
 use flags::{Command, Config, Failure};

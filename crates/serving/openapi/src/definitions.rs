@@ -156,7 +156,7 @@ impl Definitions for BuiltIn<'_> {
     fn write(&self, name: &str, dialect: Dialect, json: &mut Json) {
         json.object(|json| {
             let message = self.known.message(name);
-            if let Some(description) = binnacle_descriptions::definition(name) {
+            if let Some(description) = binnacle_apimachinery::descriptions::definition(name) {
                 json.text_member("description", description);
             } else if message.is_some_and(words::is_list) {
                 let list = name.rsplit('.').next().unwrap_or(name);
@@ -244,7 +244,7 @@ fn default(field: &Field) -> Option<&str> {
 
 /// Returns the field's description; for an enum it ends with its values and their meanings, one a line.
 fn described(message: &Message, field: &Field) -> Option<String> {
-    let text = binnacle_descriptions::field(&message.name, &field.name)
+    let text = binnacle_apimachinery::descriptions::field(&message.name, &field.name)
         .or_else(|| if words::is_list(message) { words::list_field(&field.name) } else { None });
     let is_enum = !field.values.is_empty() && field.ty.element().is_none() && field.ty.map_value().is_none();
     if !is_enum {

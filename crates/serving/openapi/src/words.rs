@@ -4,15 +4,15 @@ use binnacle_schema::{Message, Ty};
 
 /// Returns the description of a definition's field, from any source.
 pub(crate) fn field(definition: &str, field: &str) -> Option<&'static str> {
-    let shared = || (field == "dryRun").then(|| binnacle_descriptions::field(DELETE_OPTIONS, field)).flatten();
-    binnacle_descriptions::field(definition, field).or_else(shared).or_else(|| option(definition, field))
+    let shared = || (field == "dryRun").then(|| binnacle_apimachinery::descriptions::field(DELETE_OPTIONS, field)).flatten();
+    binnacle_apimachinery::descriptions::field(definition, field).or_else(shared).or_else(|| option(definition, field))
 }
 
 /// Returns the description of a list's field: all lists share those of their metadata.
 pub(crate) fn list_field(field: &str) -> Option<&'static str> {
     match field {
         "items" => Some("The objects of the list."),
-        _ => binnacle_descriptions::field("io.k8s.apimachinery.pkg.apis.meta.v1.Status", field),
+        _ => binnacle_apimachinery::descriptions::field("io.k8s.apimachinery.pkg.apis.meta.v1.Status", field),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_meta::GroupResource;
 use binnacle_metrics::{HistogramVec, LoneHistogram, Registry, keep};
-use binnacle_rpc::{Code, code_name};
+use binnacle_egress::plugin::{Code, code_name};
 use parking_lot::Mutex;
 use prometheus::{
     GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, exponential_buckets,

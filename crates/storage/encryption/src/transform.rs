@@ -20,7 +20,7 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 pub(crate) struct TransformError {
     why: String,
     /// The code of a KMS plugin's failed call, if that is the reason.
-    code: Option<binnacle_rpc::Code>,
+    code: Option<binnacle_egress::plugin::Code>,
 }
 
 impl TransformError {
@@ -28,11 +28,11 @@ impl TransformError {
         Self { why: why.into(), code: None }
     }
 
-    pub(crate) fn of_call(why: impl Into<String>, code: binnacle_rpc::Code) -> Self {
+    pub(crate) fn of_call(why: impl Into<String>, code: binnacle_egress::plugin::Code) -> Self {
         Self { why: why.into(), code: Some(code) }
     }
 
-    pub(crate) fn code(&self) -> Option<binnacle_rpc::Code> {
+    pub(crate) fn code(&self) -> Option<binnacle_egress::plugin::Code> {
         self.code
     }
 }

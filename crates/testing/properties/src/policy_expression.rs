@@ -1,6 +1,6 @@
 //! CEL expressions of admission policies.
 
-use binnacle_admission_expressions::{BUDGET, Budget, Compiler, Inputs, Scope};
+use binnacle_admission_matching::expressions::{BUDGET, Budget, Compiler, Inputs, Scope};
 use binnacle_schema::value;
 
 use crate::work::bounded;

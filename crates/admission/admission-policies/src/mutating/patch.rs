@@ -174,7 +174,7 @@ fn as_json(value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_admission_expressions::Inputs;
+    use binnacle_admission_matching::expressions::Inputs;
     use binnacle_schema::{json, value};
 
     use crate::mutating::Mutating;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use binnacle_admission_expressions::Judged;
+use binnacle_admission_matching::expressions::Judged;
 use binnacle_meta::{StatusReason, Text};
 
 /// The result of a policy for one request and parameter object.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use binnacle_admission_expressions::{
+use binnacle_admission_matching::expressions::{
     BUDGET, Budget, Compiler, Expression, FailurePolicy, Inputs, MatchConditionMetrics, MatchConditions, Matched,
     OutOfBudget, Scope, Variables,
 };

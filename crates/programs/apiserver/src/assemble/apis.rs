@@ -21,7 +21,7 @@ use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
 use binnacle_scheme::Served;
-use binnacle_unstored::{OutboundClients, Server as Unstored, TokenIssuer};
+use binnacle_subresources::{OutboundClients, Server as Unstored, TokenIssuer};
 use binnacle_validation::ip::Cidr;
 use binnacle_webhook::ServiceResolver;
 
@@ -113,7 +113,7 @@ pub(super) fn built_in(
     own.availability = Some(access.availability.clone());
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
-    let api = Api::new(set, binnacle_unstored::all(&unstored), addresses, access.authorizer.clone())
+    let api = Api::new(set, binnacle_subresources::all(&unstored), addresses, access.authorizer.clone())
         .discovery_metrics(access.discovery_metrics.clone())
         .min_request_timeout(config.generic.min_request_timeout)
         .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));

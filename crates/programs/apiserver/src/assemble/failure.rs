@@ -62,9 +62,9 @@ pub(crate) enum StartFailure {
     #[error("error building peer proxy handler, {0}")]
     Peers(String),
     #[error(transparent)]
-    TracingConfig(#[from] binnacle_traces::ConfigError),
+    TracingConfig(#[from] binnacle_telemetry::traces::ConfigError),
     #[error(transparent)]
-    Tracing(#[from] binnacle_traces::ExporterError),
+    Tracing(#[from] binnacle_telemetry::traces::ExporterError),
     #[error(transparent)]
     Egress(#[from] EgressError),
     #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]

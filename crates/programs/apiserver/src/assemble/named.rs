@@ -6,7 +6,7 @@ use binnacle_egress::{Egress, Network};
 use binnacle_kubelet::Kubelets;
 use binnacle_proxy::{ClientIdentity, Way};
 use binnacle_server::{DefaultCertificate, Tls};
-use binnacle_traces::TracingConfig;
+use binnacle_telemetry::traces::TracingConfig;
 use rustls::client::ResolvesClientCert;
 
 use super::StartFailure;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_admission::{Lookup, Plugin};
-use binnacle_admission_expressions::MatchConditionMetrics;
+use binnacle_admission_matching::expressions::MatchConditionMetrics;
 use binnacle_admission_policies::{
     MutatingAdmissionPolicy, MutatingMetrics, OtherObjects, OtherServers, Policies, Surroundings,
     ValidatingAdmissionPolicy, ValidatingMetrics,

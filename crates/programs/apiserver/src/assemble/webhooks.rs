@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_admission::{Lookup, Plugin, PluginOptions};
-use binnacle_admission_expressions::MatchConditionMetrics;
+use binnacle_admission_matching::expressions::MatchConditionMetrics;
 use binnacle_admission_webhooks::{Backends, Metrics, Mutating, Surroundings, Validating, WebhookKind, Webhooks};
 use binnacle_authz::Authorizer;
 use binnacle_controlplane::follow_webhooks;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_progress::{Progress, Unit};
+use binnacle_cli::progress::{Progress, Unit};
 use binnacle_registry::ROOT;
 use binnacle_store::{LeaseId, Revision, Store};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use binnacle_progress::Progress;
+use binnacle_cli::progress::Progress;
 use binnacle_store::{Event, LeaseId, Revision, StoreError, WatchMessage};
 use futures::StreamExt;
 

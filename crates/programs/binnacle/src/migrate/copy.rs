@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use binnacle_progress::Unit;
+use binnacle_cli::progress::Unit;
 use binnacle_store::{KeyValue, Revision, Store, StoreError, prefix_range};
 use bytes::Bytes;
 use futures::future::join_all;

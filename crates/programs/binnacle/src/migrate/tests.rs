@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_progress::Progress;
+use binnacle_cli::progress::Progress;
 use binnacle_store::{Expect, Op, Revision, Store, Txn, unfinished_migration_key};
 use binnacle_store_embedded::EmbeddedStore;
 use bytes::Bytes;

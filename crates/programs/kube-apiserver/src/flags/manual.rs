@@ -1,7 +1,7 @@
 //! The test that man page and completions in `packaging/manual` follow from the tables of flags.
 
-use binnacle_manual::Paragraph::{Example, Item, Text};
-use binnacle_manual::Section;
+use binnacle_cli::manual::Paragraph::{Example, Item, Text};
+use binnacle_cli::manual::Section;
 use clap::{Arg, ArgAction, Command, ValueHint};
 
 use super::table::{Flag, ValueKind};
@@ -113,5 +113,5 @@ fn hint(flag: &str) -> ValueHint {
 #[test]
 fn page_and_completions_follow_from_the_flags() {
     command().debug_assert();
-    binnacle_manual::compare(&command(), &SECTIONS);
+    binnacle_cli::manual::compare(&command(), &SECTIONS);
 }

@@ -17,7 +17,7 @@ pub(super) struct ScaleColumns {
 
 impl Columns for ScaleColumns {
     fn definitions(&self) -> Value {
-        let of = |definition, field| binnacle_descriptions::field(definition, field).unwrap_or("");
+        let of = |definition, field| binnacle_apimachinery::descriptions::field(definition, field).unwrap_or("");
         let (format, desired, available, age) = match self.is_custom {
             true => ("name", "Number of desired replicas", "Number of actual replicas", "date"),
             false => ("", of(SCALE_SPEC, "replicas"), of(SCALE_STATUS, "replicas"), "string"),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_profiles::{CpuError, Stacks};
+use binnacle_telemetry::profiles::{CpuError, Stacks};
 use binnacle_request::{Body, BoxFuture, Link, Query, Request, RequestInfo, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, StatusCode};
@@ -95,8 +95,8 @@ impl PprofLink {
             "goroutine" | "threadcreate" | "heap" if query.get("seconds").is_some() => {
                 failed(StatusCode::BAD_REQUEST, "\"seconds\" parameter is not supported for this profile type")
             }
-            "goroutine" => stacks(name, &binnacle_profiles::tasks(), is_text),
-            "threadcreate" => match binnacle_profiles::threads() {
+            "goroutine" => stacks(name, &binnacle_telemetry::profiles::tasks(), is_text),
+            "threadcreate" => match binnacle_telemetry::profiles::threads() {
                 Ok(threads) => stacks(name, &threads, is_text),
                 Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
             },
@@ -141,7 +141,7 @@ impl Link for PprofLink {
 async fn cpu(query: &Query) -> Response {
     let seconds = query.get("seconds").and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
     let seconds = seconds.unwrap_or(SECONDS).min(MOST_SECONDS);
-    match binnacle_profiles::cpu(Duration::from_secs(seconds)).await {
+    match binnacle_telemetry::profiles::cpu(Duration::from_secs(seconds)).await {
         Ok(profile) => attachment("profile", profile),
         Err(error @ (CpuError::Busy | CpuError::Failed(_))) => {
             failed(StatusCode::INTERNAL_SERVER_ERROR, &format!("Could not enable CPU profiling: {error}"))
@@ -154,7 +154,7 @@ fn symbols(asked: &str) -> String {
     let mut answer = "num_symbols: 1\n".to_owned();
     for text in asked.split('+').take(MOST_SYMBOLS) {
         let address = text.trim().strip_prefix("0x").and_then(|hex| usize::from_str_radix(hex, 16).ok());
-        if let Some((address, name)) = address.and_then(|address| Some((address, binnacle_profiles::name_of(address)?)))
+        if let Some((address, name)) = address.and_then(|address| Some((address, binnacle_telemetry::profiles::name_of(address)?)))
         {
             answer.push_str(&format!("{address:#x} {name}\n"));
         }

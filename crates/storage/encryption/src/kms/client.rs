@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use binnacle_rpc::{CallError, Plugin};
+use binnacle_egress::plugin::{CallError, Plugin};
 use prost::Message;
 
 use crate::metrics::Metrics;

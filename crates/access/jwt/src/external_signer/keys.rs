@@ -1,0 +1,146 @@
+//! The public keys of a signer, as last fetched.
+
+use std::time::{Duration, Instant};
+
+use crate::PublicKey;
+use binnacle_meta::go_quote;
+
+use crate::external_signer::header::LONGEST_ID;
+use crate::external_signer::messages::{FetchKeysResponse, Timestamp};
+
+/// All keys of a signer, and the time until which they are valid.
+#[derive(Clone, Debug)]
+pub struct KeySet {
+    /// In the signer's order.
+    pub keys: Vec<VerificationKey>,
+    /// The number of times that the keys have changed.
+    pub generation: u64,
+    pub(crate) refresh_at: Instant,
+    /// The time when the signer obtained them, in seconds since the epoch.
+    pub(crate) data_at: f64,
+}
+
+/// A key, and its use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerificationKey {
+    pub key: PublicKey,
+    /// True for keys that only verify old tokens: they are not in discovery, and sign no new tokens.
+    pub hidden: bool,
+}
+
+impl KeySet {
+    /// Reads the keys in a response, which replaces `former`.
+    pub(crate) fn read(answer: &FetchKeysResponse, former: Option<&Self>) -> Result<Self, String> {
+        let Some(hint) = u64::try_from(answer.refresh_hint_seconds).ok().filter(|seconds| *seconds > 0) else {
+            return Err(format!("found invalid refresh hint ({}s)", answer.refresh_hint_seconds));
+        };
+        if answer.keys.is_empty() {
+            return Err("found no keys".to_owned());
+        }
+        let data_at = seconds(answer.data_timestamp).map_err(|why| format!("invalid data timestamp: {why}"))?;
+        let mut keys = Vec::with_capacity(answer.keys.len());
+        for told in &answer.keys {
+            if told.key_id.is_empty() || told.key_id.len() > LONGEST_ID {
+                return Err(format!("found invalid public key id {}", go_quote(&told.key_id)));
+            }
+            if told.key.is_empty() {
+                return Err("found empty public key".to_owned());
+            }
+            let key = PublicKey::from_spki(&told.key)
+                .map_err(|error| format!("while parsing external public keys: {error}"))?;
+            keys.push(VerificationKey { key: key.named(&told.key_id), hidden: told.exclude_from_oidc_discovery });
+        }
+        let generation = former.map_or(0, |former| former.generation + u64::from(former.keys != keys));
+        // An excessive hint is limited, since the clock cannot represent it.
+        let refresh_at = Instant::now() + Duration::from_secs(hint.min(LONGEST_HINT));
+        Ok(Self { keys, generation, refresh_at, data_at })
+    }
+
+    /// Returns the keys with this ID, or all for an empty one.
+    pub(crate) fn find(&self, id: &str) -> Vec<VerificationKey> {
+        self.keys.iter().filter(|key| id.is_empty() || key.key.id() == id).cloned().collect()
+    }
+}
+
+/// A hundred years, in seconds.
+const LONGEST_HINT: u64 = 100 * 365 * 24 * 3600;
+
+fn seconds(at: Option<Timestamp>) -> Result<f64, String> {
+    /// The seconds of the years 1 to 9999.
+    const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+    let Some(at) = at else { return Err("proto: invalid nil Timestamp".to_owned()) };
+    let shown = || format!("seconds:{} nanos:{}", at.seconds, at.nanos);
+    match () {
+        () if at.seconds < *RANGE.start() => Err(format!("proto: timestamp ({}) before 0001-01-01", shown())),
+        () if at.seconds > *RANGE.end() => Err(format!("proto: timestamp ({}) after 9999-12-31", shown())),
+        () if !(0..1_000_000_000).contains(&at.nanos) => {
+            Err(format!("proto: timestamp ({}) has out-of-range nanos", shown()))
+        }
+        #[expect(clippy::cast_precision_loss, reason = "seconds of a year that is written with four digits")]
+        () => Ok(at.seconds as f64 + f64::from(at.nanos) / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::external_signer::messages::Key;
+
+    fn answer(keys: &[(&str, &[u8])]) -> FetchKeysResponse {
+        let key = |(id, key): &(&str, &[u8])| Key { key_id: (*id).to_owned(), key: key.to_vec(), ..Key::default() };
+        FetchKeysResponse {
+            keys: keys.iter().map(key).collect(),
+            data_timestamp: Some(Timestamp { seconds: 1, nanos: 500_000_000 }),
+            refresh_hint_seconds: 10,
+        }
+    }
+
+    #[test]
+    fn refused() {
+        let pair = rcgen::KeyPair::generate().unwrap();
+        let key = rcgen::PublicKeyData::subject_public_key_info(&pair);
+        let good = answer(&[("a", &key)]);
+        let long = "k".repeat(LONGEST_ID + 1);
+        let late = Timestamp { seconds: i64::MAX, nanos: 0 };
+        for (answer, want) in [
+            (FetchKeysResponse { refresh_hint_seconds: 0, ..good.clone() }, "found invalid refresh hint (0s)"),
+            (FetchKeysResponse { refresh_hint_seconds: -1, ..good.clone() }, "found invalid refresh hint (-1s)"),
+            (answer(&[]), "found no keys"),
+            (
+                FetchKeysResponse { data_timestamp: None, ..good.clone() },
+                "invalid data timestamp: proto: invalid nil Timestamp",
+            ),
+            (
+                FetchKeysResponse { data_timestamp: Some(late), ..good.clone() },
+                "invalid data timestamp: proto: timestamp (seconds:9223372036854775807 nanos:0) after 9999-12-31",
+            ),
+            (answer(&[("", &key)]), "found invalid public key id \"\""),
+            (answer(&[(&long, &key)]), &format!("found invalid public key id \"{long}\"")),
+            (answer(&[("a", b"")]), "found empty public key"),
+        ] {
+            assert_eq!(KeySet::read(&answer, None).unwrap_err(), want);
+        }
+        let unreadable = KeySet::read(&answer(&[("a", b"x")]), None).unwrap_err();
+        assert!(unreadable.starts_with("while parsing external public keys: "), "{unreadable}");
+    }
+
+    #[test]
+    fn generations() {
+        let [one, two] = [(), ()].map(|()| {
+            let pair = rcgen::KeyPair::generate().unwrap();
+            rcgen::PublicKeyData::subject_public_key_info(&pair)
+        });
+        let first = KeySet::read(&answer(&[("a", &one)]), None).unwrap();
+        assert_eq!((first.generation, first.data_at), (0, 1.5));
+        let same = KeySet::read(&answer(&[("a", &one)]), Some(&first)).unwrap();
+        assert_eq!(same.generation, 0);
+        // Another key with the same ID counts as a change.
+        let other = KeySet::read(&answer(&[("a", &two)]), Some(&same)).unwrap();
+        assert_eq!(other.generation, 1);
+        let mut hidden = answer(&[("a", &two), ("b", &one)]);
+        hidden.keys[0].exclude_from_oidc_discovery = true;
+        let both = KeySet::read(&hidden, Some(&other)).unwrap();
+        assert_eq!((both.generation, both.find("").len(), both.find("b").len(), both.find("c").len()), (2, 2, 1, 0));
+        assert!(both.find("a")[0].hidden);
+    }
+}

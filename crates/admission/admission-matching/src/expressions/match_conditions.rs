@@ -1,0 +1,257 @@
+//! Match conditions of webhooks and policies: a request matches if all of the expressions are true.
+
+use std::time::{Duration, Instant};
+
+use binnacle_cel::{Type, Val};
+use binnacle_meta::{Text, aggregate};
+use binnacle_registry::admission::Operation;
+use binnacle_schema::Value;
+
+use crate::expressions::budget::{Budget, MATCH_CONDITIONS_BUDGET};
+use crate::expressions::checks::Checks;
+use crate::expressions::compiler::{Compiler, Expression, Variables};
+use crate::expressions::metrics::{MatchConditionMetrics, Subject};
+use crate::expressions::scope::{Inputs, Scope};
+
+/// The consequence of an error in an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailurePolicy {
+    Fail,
+    Ignore,
+}
+
+impl FailurePolicy {
+    /// Returns the failure policy of a webhook or of a policy's spec.
+    pub fn of(of: &Value) -> Self {
+        if of.str_at(&["failurePolicy"]) == "Ignore" { Self::Ignore } else { Self::Fail }
+    }
+}
+
+/// Compiled match conditions.
+#[derive(Debug)]
+pub struct MatchConditions {
+    conditions: Vec<Condition>,
+    failure_policy: FailurePolicy,
+    subject: Subject,
+}
+
+#[derive(Debug)]
+struct Condition {
+    name: Text,
+    expression: Expression,
+}
+
+/// The outcome of match conditions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Matched<'a> {
+    Yes,
+    /// A condition is false; or one failed, the failure policy is `Ignore`, and `condition` is `None`.
+    No {
+        condition: Option<&'a str>,
+    },
+    /// No condition is false, one failed, and the failure policy is `Fail`.
+    Failed(String),
+}
+
+/// An outcome with the values for its metrics.
+#[derive(Debug)]
+pub struct Judged<'a> {
+    matched: Matched<'a>,
+    errors: usize,
+    elapsed: Duration,
+}
+
+impl<'a> Judged<'a> {
+    pub fn matched(&self) -> &Matched<'a> {
+        &self.matched
+    }
+}
+
+impl MatchConditions {
+    /// Compiles `matchConditions` of a webhook; `step` is `admit` or `validating`.
+    pub fn of_webhook(webhook: &Value, step: &'static str) -> Self {
+        let subject = Subject { name: webhook.str_at(&["name"]).into(), kind: "webhook", step };
+        Self::compile(&Compiler::of_webhook(), webhook, subject)
+    }
+
+    /// Compiles `matchConditions` of a policy's spec, with the variables of the compiler.
+    pub fn of_policy(compiler: &Compiler, spec: &Value, name: &str) -> Self {
+        // As in kube-apiserver, mutating policies are counted as validating ones.
+        Self::compile(compiler, spec, Subject { name: name.into(), kind: "policy", step: "validate" })
+    }
+
+    fn compile(compiler: &Compiler, of: &Value, subject: Subject) -> Self {
+        let conditions = of.get("matchConditions").and_then(Value::as_list).unwrap_or_default();
+        let condition = |condition: &Value| Condition {
+            name: condition.str_at(&["name"]).into(),
+            expression: compiler.compile(condition.str_at(&["expression"]), &[Type::Bool]),
+        };
+        Self { conditions: conditions.iter().map(condition).collect(), failure_policy: FailurePolicy::of(of), subject }
+    }
+
+    /// Returns true if there are no conditions, so that all requests match.
+    pub fn is_empty(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
+    /// Returns the outcome for a webhook's request, and counts it.
+    pub async fn of_request(
+        &self,
+        inputs: &Inputs<'_>,
+        checks: &Checks,
+        operation: Operation,
+        metrics: &MatchConditionMetrics,
+    ) -> Matched<'_> {
+        if self.is_empty() {
+            return Matched::Yes;
+        }
+        let variables = Variables::of_webhook();
+        let inputs = Inputs { checks: Some(checks), ..*inputs };
+        let judged = checks.settle(|| self.judge(variables, &inputs)).await;
+        self.count(&judged, operation, metrics);
+        judged.matched
+    }
+
+    /// Returns the outcome without counting it. `inputs` has no namespace: conditions do not see it, as in
+    /// kube-apiserver.
+    pub fn judge(&self, variables: &Variables, inputs: &Inputs<'_>) -> Judged<'_> {
+        let began = Instant::now();
+        let mut errors = Vec::new();
+        let matched = self.evaluate(variables, inputs, &mut errors);
+        Judged { matched, errors: errors.len(), elapsed: began.elapsed() }
+    }
+
+    /// Counts a final outcome.
+    pub fn count(&self, judged: &Judged<'_>, operation: Operation, metrics: &MatchConditionMetrics) {
+        metrics.failed(&self.subject, operation, judged.errors);
+        if judged.matched != Matched::Yes {
+            metrics.took(&self.subject, operation, judged.elapsed);
+        }
+        if self.subject.kind == "webhook" && matches!(judged.matched, Matched::No { .. }) {
+            metrics.excluded(&self.subject, operation);
+        }
+    }
+
+    fn evaluate(&self, variables: &Variables, inputs: &Inputs<'_>, errors: &mut Vec<String>) -> Matched<'_> {
+        let inputs = Inputs { namespace: None, ..*inputs };
+        let scope = Scope::new(variables, &inputs);
+        let mut budget = Budget::new(MATCH_CONDITIONS_BUDGET);
+        // All are evaluated before the first result counts: the budget is for all of them.
+        let mut results = Vec::with_capacity(self.conditions.len());
+        for condition in &self.conditions {
+            match scope.evaluate(&condition.expression, &mut budget) {
+                Ok(result) => results.push(result),
+                Err(error) => return self.failure(error.to_string()),
+            }
+        }
+        for (condition, result) in self.conditions.iter().zip(results) {
+            match result {
+                Ok(Val::Bool(false)) => return Matched::No { condition: Some(&condition.name) },
+                Ok(_) => {}
+                Err(why) => errors.push(why),
+            }
+        }
+        if errors.is_empty() { Matched::Yes } else { self.failure(aggregate(&*errors)) }
+    }
+
+    fn failure(&self, why: String) -> Matched<'_> {
+        match self.failure_policy {
+            FailurePolicy::Fail => Matched::Failed(why),
+            FailurePolicy::Ignore => Matched::No { condition: None },
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::Arc;
+
+    use binnacle_authz::{Attributes as Asked, Authorizer, AuthzError};
+    use binnacle_meta::{GroupVersionKind, GroupVersionResource};
+    use binnacle_registry::admission::{Attributes, OperationOptions, WriteOptions};
+    use binnacle_request::{BoxFuture, Decision, User};
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::expressions::request_object;
+
+    /// Returns the attributes for the creation of a ConfigMap by a user of the group `dev`.
+    pub(crate) fn attributes() -> Attributes {
+        Attributes {
+            operation: Operation::Create,
+            kind: GroupVersionKind::new("", "v1", "ConfigMap"),
+            resource: GroupVersionResource::new("", "v1", "configmaps"),
+            subresource: "".into(),
+            namespace: "default".into(),
+            name: "c".into(),
+            user: User::new("alice", &["dev"]),
+            dry_run: false,
+            options: OperationOptions::Create(WriteOptions::default()),
+            deadline: None,
+            by_server: false,
+        }
+    }
+
+    /// Allows alice to create ConfigMaps.
+    struct Alice;
+
+    impl Authorizer for Alice {
+        fn authorize<'a>(&'a self, asked: &'a Asked<'a>) -> BoxFuture<'a, Result<Decision, AuthzError>> {
+            let yes = asked.user.name == "alice" && (asked.verb, asked.resource) == ("create", "configmaps");
+            Box::pin(async move { Ok(if yes { Decision::Allow("".into()) } else { Decision::NoOpinion("".into()) }) })
+        }
+    }
+
+    #[tokio::test]
+    async fn outcomes() {
+        let registry = binnacle_metrics::Registry::new();
+        let metrics = MatchConditionMetrics::register(&registry).unwrap();
+        let attributes = attributes();
+        let request = request_object(&attributes, &attributes.kind, &attributes.resource);
+        let object = value!({"data": {"a": "1"}});
+        let failing = "expression 'object.data.b == '1'' resulted in error: no such key: b";
+        for (expressions, policy, want) in [
+            (&[][..], "Fail", Matched::Yes),
+            (&["true", "object.data.a == '1' && request.userInfo.groups == ['dev']"], "Fail", Matched::Yes),
+            (&["true", "false"], "Fail", Matched::No { condition: Some("c1") }),
+            (&["object.data.b == '1'", "false"], "Fail", Matched::No { condition: Some("c1") }),
+            (&["object.data.b == '1'", "true"], "Fail", Matched::Failed(failing.into())),
+            (&["object.data.b == '1'", "true"], "Ignore", Matched::No { condition: None }),
+            (
+                &["object.data.b == '1'", "oldObject.x"],
+                "Fail",
+                Matched::Failed(format!("[{failing}, compilation error: must evaluate to bool but got dyn]")),
+            ),
+            (&["authorizer.requestResource.check('create').allowed()"], "Fail", Matched::Yes),
+            (&["authorizer.requestResource.check('get').allowed()"], "Fail", Matched::No { condition: Some("c0") }),
+            (&["request.options.kind == 'CreateOptions' && request.dryRun == false"], "Fail", Matched::Yes),
+            (&["namespaceObject == null && oldObject == null"], "Fail", Matched::Yes),
+        ] {
+            let condition = |(i, expression): (usize, &&str)| {
+                let name = format!("c{i}");
+                value!({"name": name, "expression": (*expression)})
+            };
+            let list = Value::List(expressions.iter().enumerate().map(condition).collect());
+            let webhook = value!({"name": "w", "failurePolicy": policy, "matchConditions": list});
+            let conditions = MatchConditions::of_webhook(&webhook, "admit");
+            let checks = Checks::new(Arc::new(Alice), &attributes);
+            let inputs = Inputs {
+                request: &request,
+                object: Some(&object),
+                old_object: None,
+                params: None,
+                namespace: None,
+                checks: None,
+            };
+            let matched = conditions.of_request(&inputs, &checks, Operation::Create, &metrics).await;
+            assert_eq!(matched, want, "{expressions:?}");
+        }
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let labels = "{kind=\"webhook\",name=\"w\",operation=\"CREATE\",type=\"admit\"}";
+        for (family, want) in [("evaluation_errors_total", 5), ("exclusions_total", 4), ("evaluation_seconds_count", 6)]
+        {
+            let line = format!("apiserver_admission_match_condition_{family}{labels} {want}");
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+    }
+}

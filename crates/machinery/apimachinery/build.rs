@@ -1,5 +1,0 @@
-//! Generates Rust statics from the field tables of `meta.k8s.io`, which are among those of the built-in kinds.
-
-fn main() {
-    binnacle_tables::build("../../api/kinds/data/v1.36", |name| matches!(name, "meta.v1.tbl" | "meta.v1beta1.tbl"));
-}

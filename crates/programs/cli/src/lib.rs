@@ -1,0 +1,6 @@
+//! What the command lines of the programs share: the progress of long work, and, for their tests, man pages and shell
+//! completions.
+
+#[cfg(feature = "manual")]
+pub mod manual;
+pub mod progress;

@@ -1,0 +1,163 @@
+//! Export of spans to a collector, in batches from a bounded queue. If a collector is slow or unreachable, spans are
+//! lost, but no request waits for it.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use binnacle_egress::Dialer;
+use binnacle_request::Shutdown;
+use binnacle_request::trace::{Span, SpanSink};
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+
+use crate::traces::convert::request;
+
+/// The maximum numbers of queued spans and of spans in a batch: the values of Go's batch processor.
+const QUEUE: usize = 2048;
+const BATCH: usize = 512;
+/// The maximum time that the first span of a batch waits for others.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout of an export request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The interval at which lost spans are logged.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
+
+/// Queues spans for export.
+pub struct Exporter {
+    queue: mpsc::Sender<Span>,
+    lost: AtomicU64,
+}
+
+/// The error of an invalid collector.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot send traces to {endpoint}: {why}")]
+pub struct ExporterError {
+    endpoint: String,
+    why: String,
+}
+
+impl Exporter {
+    /// Returns an exporter, and the task that sends its spans until shutdown. `resource` identifies this server. With a
+    /// dialer the collector is reached through a proxy, unless its address is a unix socket.
+    pub fn new(
+        endpoint: &str,
+        dialer: Option<Arc<Dialer>>,
+        resource: Vec<(&'static str, String)>,
+        shutdown: Shutdown,
+    ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + use<>), ExporterError> {
+        let channel = channel(endpoint, dialer).map_err(|why| ExporterError { endpoint: endpoint.to_owned(), why })?;
+        let (queue, spans) = mpsc::channel(QUEUE);
+        let exporter = Arc::new(Self { queue, lost: AtomicU64::new(0) });
+        let task = send(TraceServiceClient::new(channel), resource, spans, exporter.clone(), shutdown);
+        Ok((exporter, task))
+    }
+}
+
+impl SpanSink for Exporter {
+    fn take(&self, spans: Vec<Span>) {
+        for span in spans {
+            if self.queue.try_send(span).is_err() {
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn channel(endpoint: &str, dialer: Option<Arc<Dialer>>) -> Result<Channel, String> {
+    let socket = match endpoint.split_once(':') {
+        Some(("unix", path)) => Some(SocketAddr::from_pathname(path.strip_prefix("//").unwrap_or(path))),
+        Some(("unix-abstract", name)) => Some(SocketAddr::from_abstract_name(name.trim_start_matches('/'))),
+        _ => None,
+    };
+    if let Some(socket) = socket {
+        let socket = socket.map_err(|error| error.to_string())?;
+        let connect = service_fn(move |_: Uri| {
+            let socket = socket.clone();
+            async move {
+                let stream = std::os::unix::net::UnixStream::connect_addr(&socket)?;
+                stream.set_nonblocking(true)?;
+                Ok::<_, std::io::Error>(TokioIo::new(tokio::net::UnixStream::from_std(stream)?))
+            }
+        });
+        let endpoint = Endpoint::from_static("http://localhost").timeout(TIMEOUT);
+        return Ok(endpoint.connect_with_connector_lazy(connect));
+    }
+    // Both `dns:///host:port` and `dns://resolver/host:port` are accepted.
+    let address = match endpoint.strip_prefix("dns://") {
+        Some(rest) => rest.rsplit('/').next().unwrap_or(rest),
+        None => endpoint,
+    };
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+    let endpoint = endpoint.connect_timeout(TIMEOUT).timeout(TIMEOUT);
+    let Some(dialer) = dialer else { return Ok(endpoint.connect_lazy()) };
+    let address = address.to_owned();
+    let connect = service_fn(move |_: Uri| {
+        let (dialer, address) = (dialer.clone(), address.clone());
+        async move { dialer.dial(&address).await.map(TokioIo::new).map_err(std::io::Error::other) }
+    });
+    Ok(endpoint.connect_with_connector_lazy(connect))
+}
+
+async fn send(
+    mut client: TraceServiceClient<Channel>,
+    resource: Vec<(&'static str, String)>,
+    mut spans: mpsc::Receiver<Span>,
+    exporter: Arc<Exporter>,
+    shutdown: Shutdown,
+) {
+    let mut told: Option<Instant> = None;
+    loop {
+        let mut batch = Vec::new();
+        let ends = tokio::select! {
+            () = collect(&mut spans, &mut batch) => false,
+            () = shutdown.fired() => true,
+        };
+        if ends {
+            while let Ok(span) = spans.try_recv() {
+                batch.push(span);
+            }
+        }
+        while !batch.is_empty() {
+            let rest = batch.split_off(batch.len().min(BATCH));
+            let count = batch.len() as u64;
+            if let Err(status) = client.export(request(&resource, std::mem::replace(&mut batch, rest))).await {
+                exporter.lost.fetch_add(count, Ordering::Relaxed);
+                if ends || told.is_none_or(|at| at.elapsed() >= TOLD_EVERY) {
+                    told = Some(Instant::now());
+                    let lost = exporter.lost.swap(0, Ordering::Relaxed);
+                    tracing::warn!(err = %status, lost, "spans of traces were lost");
+                }
+                if ends {
+                    return;
+                }
+            }
+        }
+        if ends {
+            return;
+        }
+    }
+}
+
+/// Waits for a batch. If the future is dropped, `batch` has the spans so far.
+async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
+    match spans.recv().await {
+        Some(span) => batch.push(span),
+        // No sender is left.
+        None => std::future::pending().await,
+    }
+    let until = Instant::now() + PATIENCE;
+    while batch.len() < BATCH {
+        match tokio::time::timeout_at(until, spans.recv_many(batch, BATCH - batch.len())).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
