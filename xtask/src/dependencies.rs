@@ -16,7 +16,8 @@ use serde_json::Value;
 type Findings = Vec<String>;
 
 pub(crate) fn command() -> clap::Command {
-    clap::Command::new("dependencies").about("Checks sources, licences, bans, use, domains and layers of all dependencies")
+    clap::Command::new("dependencies")
+        .about("Checks sources, licences, bans, use, domains and layers of all dependencies")
 }
 
 pub(crate) fn run() -> Result<(), String> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use binnacle_admission_matching::expressions::FailurePolicy;
 use binnacle_admission_matching::Criteria;
+use binnacle_admission_matching::expressions::FailurePolicy;
 use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;
 use binnacle_validation::selectors;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_admission_matching::expressions::MatchConditions;
 use binnacle_admission_matching::Criteria;
+use binnacle_admission_matching::expressions::MatchConditions;
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 

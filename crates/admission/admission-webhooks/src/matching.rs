@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use binnacle_admission::Lookup;
-use binnacle_admission_matching::expressions::{Checks, Inputs, MatchConditionMetrics, Matched as Judgement, request_object};
+use binnacle_admission_matching::expressions::{
+    Checks, Inputs, MatchConditionMetrics, Matched as Judgement, request_object,
+};
 use binnacle_admission_matching::{Matched, Subject};
 use binnacle_authz::Authorizer;
 use binnacle_meta::Status;

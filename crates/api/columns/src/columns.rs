@@ -135,7 +135,9 @@ impl Description {
     pub fn text(&self) -> &'static str {
         match *self {
             Self::Literal(text) => text,
-            Self::Field { definition, field } => binnacle_apimachinery::descriptions::field(definition, field).unwrap_or(""),
+            Self::Field { definition, field } => {
+                binnacle_apimachinery::descriptions::field(definition, field).unwrap_or("")
+            }
             Self::FieldWithout { definition, field, ending } => {
                 let text = binnacle_apimachinery::descriptions::field(definition, field).unwrap_or("");
                 text.strip_suffix(ending).unwrap_or(text)

@@ -8,7 +8,7 @@ use binnacle_request::Shutdown;
 use binnacle_schema::Value;
 use tokio::task::JoinSet;
 
-use crate::informer::{Handler, Informer};
+use binnacle_controllers::{Handler, Informer};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 

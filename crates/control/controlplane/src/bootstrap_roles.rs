@@ -11,7 +11,7 @@ use binnacle_registry::Catalog;
 use binnacle_schema::{Object, Value};
 use futures::future::join_all;
 
-use crate::objects::Objects;
+use binnacle_controllers::Objects;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
@@ -129,7 +129,6 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
-    use crate::testing::Cluster;
 
     /// A feature's role, rules and binding exist with that feature only.
     #[test]
@@ -188,7 +187,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_missing_is_added() {
-        let resources = Cluster::resources();
+        let resources = binnacle_test_cluster::resources();
         ensure(&resources).await.unwrap();
         let roles = Objects::new(&resources, GROUP, "v1", "clusterroles").unwrap();
         let bindings = Objects::new(&resources, GROUP, "v1", "clusterrolebindings").unwrap();

@@ -1,28 +1,19 @@
 //! The control plane's settings, from flags.
 
-use binnacle_features::Features;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_metrics::{WorkQueue, WorkQueues};
-use binnacle_validation::ip::Cidr;
+use binnacle_controllers::Queues;
+use binnacle_features::Features;
+use binnacle_services::ServiceConfig;
 
-use crate::apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi};
-use crate::definitions::CustomResources;
-use crate::services::AllocatorMetrics;
 use crate::trust::Trust;
 
 /// The settings of the control plane, with the defaults of kube-apiserver's flags.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `--service-cluster-ip-range`: the first range is of the default family, the second of the other one.
-    pub service_cidrs: Vec<Cidr>,
-    /// True if services may have addresses that can be parsed but are not strictly valid.
-    pub sloppy_addresses: bool,
-    /// `--service-node-port-range`.
-    pub node_ports: PortRange,
+    /// The addresses and ports of services.
+    pub services: ServiceConfig,
     /// `--kubernetes-service-node-port`: the node port of the service `kubernetes`; 0 for none.
     pub kubernetes_node_port: u16,
     /// `--endpoint-reconciler-type`.
@@ -38,20 +29,10 @@ pub struct Config {
     pub trust: Trust,
     /// `--storage-initialization-timeout`: the maximum time that the start waits for the watch caches.
     pub storage_initialization: Duration,
-    /// The group versions that this server serves itself.
-    pub local_apis: Vec<LocalApi>,
-    /// Access to the servers of aggregated APIs, if this server proxies to them.
-    pub aggregated: Option<Arc<dyn AggregatedServers>>,
-    /// Metrics of unavailable APIServices.
-    pub availability: Option<AvailabilityMetrics>,
-    /// Metrics of the addresses and ports of services.
-    pub allocators: Option<AllocatorMetrics>,
-    /// Metrics of the items that the loops process.
-    pub queues: Option<WorkQueues>,
+    /// Metrics of the items that controllers process.
+    pub queues: Queues,
     /// Timing of the lease whose holder elects leaders (`--coordinated-leadership-...`).
     pub leadership: Leadership,
-    /// The server of custom resources; without it definitions are only stored.
-    pub custom: Option<Arc<CustomResources>>,
 }
 
 /// The timing of the lease by which servers choose a leader.
@@ -98,9 +79,7 @@ pub struct RequestHeader {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            sloppy_addresses: false,
-            service_cidrs: vec![Cidr { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix: 24 }],
-            node_ports: PortRange { first: 30000, last: 32767 },
+            services: ServiceConfig::default(),
             kubernetes_node_port: 0,
             endpoint_reconciler: EndpointReconciler::Lease,
             advertised: None,
@@ -108,51 +87,17 @@ impl Default for Config {
             hostname: None,
             trust: Trust::default(),
             storage_initialization: Duration::from_secs(60),
-            local_apis: Vec::new(),
-            aggregated: None,
-            availability: None,
-            allocators: None,
-            queues: None,
+            queues: Queues::default(),
             leadership: Leadership::default(),
-            custom: None,
         }
     }
 }
 
 impl Config {
-    /// Returns the metrics of a loop under the name of kube-apiserver's queue.
-    pub(crate) fn queue(&self, name: &str) -> WorkQueue {
-        self.queues.as_ref().map_or_else(WorkQueue::default, |queues| queues.queue(name))
-    }
-
     /// Returns the address for other servers of the cluster, if the gate for forwarded requests is on.
-    pub(crate) fn peer_address(&self, features: &Features) -> Option<SocketAddr> {
+    pub fn peer_address(&self, features: &Features) -> Option<SocketAddr> {
         let is_on = features.enabled("UnknownVersionInteroperabilityProxy");
         self.peer_advertised.or(self.advertised).filter(|_| is_on)
-    }
-}
-
-/// Ports from the first to the last, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortRange {
-    pub first: u16,
-    pub last: u16,
-}
-
-impl PortRange {
-    /// Returns the number of ports; 0 if the last is before the first.
-    pub fn size(&self) -> usize {
-        (usize::from(self.last) + 1).saturating_sub(usize::from(self.first))
-    }
-
-    pub fn contains(&self, port: i64) -> bool {
-        (i64::from(self.first)..=i64::from(self.last)).contains(&port)
-    }
-}
-
-impl fmt::Display for PortRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.first, self.last)
     }
 }
 

@@ -4,8 +4,8 @@ use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, rfc3339};
 use binnacle_schema::{Object, value};
 
-use crate::objects::Objects;
-use crate::start::Work;
+use crate::plane::Work;
+use binnacle_controllers::Objects;
 
 pub(crate) const NAMESPACE: &str = "kube-system";
 const LEGACY_TOKENS: &str = "kube-apiserver-legacy-service-account-token-tracking";

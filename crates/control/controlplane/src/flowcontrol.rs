@@ -17,11 +17,19 @@ const LEVELS: &str = "prioritylevelconfigurations";
 
 #[cfg(test)]
 mod tests {
-    use binnacle_registry::{Context, DeleteOptions};
+    use binnacle_registry::{Catalog, Context, DeleteOptions};
     use binnacle_schema::{Value, value};
+    use binnacle_test_cluster::{Running, objects, until};
 
     use super::*;
-    use crate::testing::{Cluster, until};
+    use crate::{Config, ControlPlane};
+
+    async fn started() -> (Catalog, Running) {
+        let resources = binnacle_test_cluster::resources();
+        let plane = ControlPlane::new(resources.clone(), Config::default());
+        let running = Running::start([vec![plane.namespaces()], plane.controllers()]).await;
+        (resources, running)
+    }
 
     fn condition<'a>(schema: &'a Value, member: &str) -> &'a str {
         schema.list_at(&["status", "conditions"]).first().map_or("", |condition| condition.str_at(&[member]))
@@ -29,8 +37,8 @@ mod tests {
 
     #[tokio::test]
     async fn every_default_is_there_and_refers_to_what_exists() {
-        let cluster = Cluster::start().await;
-        let schemas = cluster.objects(GROUP, SCHEMAS);
+        let (resources, _running) = started().await;
+        let schemas = objects(&resources, GROUP, SCHEMAS);
         for schema in &defaults::SCHEMAS {
             let found = until(&schemas, "", schema.name, |schema| condition(schema, "status") == "False").await;
             assert_eq!(found.str_at(&["metadata", "annotations", "apf.kubernetes.io/autoupdate-spec"]), "true");
@@ -55,8 +63,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_condition_follows_the_level() {
-        let cluster = Cluster::start().await;
-        let (schemas, levels) = (cluster.objects(GROUP, SCHEMAS), cluster.objects(GROUP, LEVELS));
+        let (resources, _running) = started().await;
+        let (schemas, levels) = (objects(&resources, GROUP, SCHEMAS), objects(&resources, GROUP, LEVELS));
         let schema = value!({
             "metadata": {"name": "mine"},
             "spec": {"priorityLevelConfiguration": {"name": "gold"}, "matchingPrecedence": 9000i64, "rules": []}
@@ -80,8 +88,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_follows_the_defaults() {
-        let cluster = Cluster::start().await;
-        let levels = cluster.objects(GROUP, LEVELS);
+        let (resources, _running) = started().await;
+        let levels = objects(&resources, GROUP, LEVELS);
         let shares = |name: &'static str, shares: i64| {
             levels.update("", name, "", move |level| {
                 let members = ["spec", if name == "exempt" { "exempt" } else { "limited" }];
@@ -110,7 +118,7 @@ mod tests {
             });
             levels.create("", level).await.unwrap();
         }
-        ensure(&cluster.resources).await.unwrap();
+        ensure(&resources).await.unwrap();
         for (name, follows, shares) in [
             ("system", "true", 30),
             ("node-high", "false", 41),

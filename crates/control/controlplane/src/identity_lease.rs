@@ -7,8 +7,8 @@ use binnacle_schema::{Value, value};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::objects::Objects;
-use crate::start::Work;
+use crate::plane::Work;
+use binnacle_controllers::Objects;
 
 /// The seconds for which a lease is valid; it is renewed every ten seconds.
 const DURATION: i64 = 3600;

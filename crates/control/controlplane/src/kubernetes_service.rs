@@ -13,9 +13,9 @@ use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_rang
 use bytes::Bytes;
 
 use crate::config::EndpointReconciler;
-use crate::objects::Objects;
-use crate::services::AddressRange;
-use crate::start::Work;
+use crate::plane::Work;
+use binnacle_controllers::Objects;
+use binnacle_services::AddressRange;
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -91,7 +91,7 @@ async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(
     if services.get(NAMESPACE, NAME).await?.is_some() {
         return Ok(());
     }
-    let Some(primary) = work.config.service_cidrs.first() else { return Ok(()) };
+    let Some(primary) = work.config.services.cidrs.first() else { return Ok(()) };
     let node_port = i64::from(work.config.kubernetes_node_port);
     let target = advertised.map_or(PORT, |advertised| i64::from(advertised.port()));
     let mut port = value!({"name": "https", "protocol": "TCP", "port": PORT, "targetPort": target});

@@ -15,9 +15,9 @@ use binnacle_request::{BoxFuture, Shutdown};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::follow::{Changed, Follow};
-use crate::objects::Objects;
-use crate::start::Work;
+use crate::plane::Work;
+use binnacle_controllers::Objects;
+use binnacle_controllers::{ChangeWatcher, Changes};
 use candidates::Candidate;
 use election::Election;
 use lock::Lock;
@@ -46,7 +46,7 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
                 }
                 continue;
             };
-            let queue = work.config.queue("leader-election-controller");
+            let queue = work.config.queues.queue("leader-election-controller");
             let mut lock = Lock::new(leases.clone(), &identity, work.config.leadership);
             tokio::select! {
                 () = lock.acquire() => {}
@@ -64,7 +64,8 @@ pub(crate) fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shu
 
 /// Elects when candidates or leases change, and at intervals.
 async fn lead(leases: &Objects, candidates: &Objects, queue: &WorkQueue) {
-    let (mut of_leases, mut of_candidates) = (Follow::all(leases.resource()), Follow::all(candidates.resource()));
+    let (mut of_leases, mut of_candidates) =
+        (ChangeWatcher::all(leases.resource()), ChangeWatcher::all(candidates.resource()));
     let mut review = interval(REVIEW);
     review.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut collected: Option<Instant> = None;
@@ -75,7 +76,7 @@ async fn lead(leases: &Objects, candidates: &Objects, queue: &WorkQueue) {
             _ = of_candidates.changed() => {}
             // Nodes renew their leases all the time.
             changed = of_leases.changed() => match changed {
-                Changed::Named(changed) if !changed.iter().any(|name| names.contains(name.as_str())) => continue,
+                Changes::Named(changed) if !changed.iter().any(|name| names.contains(name.as_str())) => continue,
                 _ => {}
             },
         }

@@ -9,8 +9,8 @@ use binnacle_schema::Value;
 use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
-use crate::informer::{Handler, Informer};
 use crate::policy_status;
+use binnacle_controllers::{Handler, Informer};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 

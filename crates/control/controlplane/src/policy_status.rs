@@ -13,8 +13,8 @@ use binnacle_registry::{Catalog, Resource};
 use binnacle_schema::{Object, Value, value};
 use tokio::time::Instant;
 
-use crate::follow::{Changed, Follow};
-use crate::objects::Objects;
+use binnacle_controllers::Objects;
+use binnacle_controllers::{ChangeWatcher, Changes};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const PLURAL: &str = "validatingadmissionpolicies";
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Follows the policies until the task ends.
 pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>, others: Arc<dyn OtherServers>) {
-    let mut changes = Follow::all(&policies);
+    let mut changes = ChangeWatcher::all(&policies);
     // Policies without a status, and the time at which they get one.
     let mut due: HashMap<Text, Instant> = HashMap::new();
     loop {
@@ -42,19 +42,19 @@ pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>, others: Ar
         };
         if let Err(status) = looked {
             tracing::warn!(error = status.message(), "the status of admission policies will be looked at again");
-            changes = Follow::all(&policies);
+            changes = ChangeWatcher::all(&policies);
             tokio::time::sleep(PATIENCE).await;
         }
     }
 }
 
 /// Remembers changed policies without a current status.
-async fn note(resources: &Catalog, changed: Changed, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
+async fn note(resources: &Catalog, changed: Changes, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
     let at = Instant::now() + PATIENCE;
     let found = match changed {
-        Changed::Anything => objects.list("").await?,
-        Changed::Named(names) => {
+        Changes::Anything => objects.list("").await?,
+        Changes::Named(names) => {
             let mut found = Vec::new();
             for name in names {
                 match objects.get("", &name).await? {

@@ -4,7 +4,7 @@ use binnacle_meta::Status;
 use binnacle_registry::Catalog;
 use binnacle_schema::value;
 
-use crate::objects::Objects;
+use binnacle_controllers::Objects;
 
 /// Name, value, description.
 const SYSTEM: [(&str, i64, &str); 2] = [

@@ -9,7 +9,8 @@ use binnacle_watchcache::{Cache, CacheError};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
+use crate::plane::Work;
+use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 
 /// Waits until the caches are filled, at most for the initialization timeout (kube-apiserver's
 /// `WatchCacheInitializationPostStartHook`). Resources without objects cost nothing until their first request.

@@ -16,8 +16,8 @@ use binnacle_schema::{Value, value};
 use binnacle_scheme::{Resources, Served};
 use parking_lot::Mutex;
 
-use crate::objects::Objects;
-use crate::start::Work;
+use crate::plane::Work;
+use binnacle_controllers::Objects;
 
 const GROUP: &str = "internal.apiserver.k8s.io";
 const RESOURCE: &str = "storageversions";

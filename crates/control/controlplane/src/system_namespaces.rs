@@ -4,7 +4,7 @@ use binnacle_meta::Status;
 use binnacle_registry::Catalog;
 use binnacle_schema::value;
 
-use crate::objects::Objects;
+use binnacle_controllers::Objects;
 
 const NAMES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 

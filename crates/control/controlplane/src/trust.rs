@@ -12,9 +12,10 @@ use tokio::sync::watch;
 
 use crate::config::RequestHeader;
 use crate::config_maps::{NAMESPACE, create};
-use crate::follow::Follow;
-use crate::objects::Objects;
-use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
+use crate::plane::Work;
+use binnacle_controllers::ChangeWatcher;
+use binnacle_controllers::Objects;
+use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 
 const NAME: &str = "extension-apiserver-authentication";
 const PEM_END: &str = "-----END CERTIFICATE-----";
@@ -57,8 +58,8 @@ impl Trust {
 /// Writes the config map at the start, when it or the trust changes, and at intervals, until the shutdown signal.
 pub(crate) async fn follow(work: Arc<Work>, report: watch::Sender<bool>, shutdown: Shutdown) {
     let Ok(maps) = Objects::new(&work.resources, "", "v1", "configmaps") else { return };
-    let queue = work.config.queue("cluster_authentication_trust_controller");
-    let mut changes = Follow::one(maps.resource(), NAMESPACE, NAME);
+    let queue = work.config.queues.queue("cluster_authentication_trust_controller");
+    let mut changes = ChangeWatcher::one(maps.resource(), NAMESPACE, NAME);
     let mut trusted = work.config.trust.0.subscribe();
     let fired = shutdown.fired();
     tokio::pin!(fired);

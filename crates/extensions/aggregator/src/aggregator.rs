@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use binnacle_controlplane::{Handler, Informer, Step};
+use binnacle_controllers::{Handler, Informer, PostStartHook};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_meta::{Status, Text};
 use binnacle_openapi::Others;
@@ -136,12 +136,12 @@ impl Aggregator {
 
     /// Follows all APIServices until the shutdown signal. The returned steps are done when requests can be forwarded,
     /// and when discovery has the resources of every server.
-    pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
+    pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
         let resource = self.0.catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
         let informer = Informer::new(resource, self.clone());
         let mut steps = Vec::new();
         let mut step = |name| {
-            let (step, done) = Step::new(name);
+            let (step, done) = PostStartHook::new(name);
             steps.push(step);
             done
         };

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use binnacle_controlplane::{AggregatedServers, Undiscovered};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::aggregator::Aggregator;
+use crate::apiservices::{AggregatedServers, Undiscovered};
 use crate::fetch::{FetchError, Question, aggregator_user, fetch};
 use crate::remote::Remote;
 

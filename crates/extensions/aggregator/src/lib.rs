@@ -1,12 +1,14 @@
 //! API aggregation: group versions that other servers serve, as registered by APIServices.
 //!
 //! The [`Aggregator`] follows all APIServices. It is a link before the server's own resources that forwards requests
-//! (`proxy`), and serves `/apis` and `/apis/GROUP` with local and remote group versions (`discovery`). It checks the
-//! availability of servers (`availability`) for the control plane, which writes the conditions.
+//! (`proxy`), and serves `/apis` and `/apis/GROUP` with local and remote group versions (`discovery`). Controllers
+//! keep the APIServices of local group versions, and write the conditions of all ([`api_service_controllers`]); the
+//! aggregator checks the availability of servers for them (`availability`).
 //!
 //! Beside it, [`Peers`] forwards requests for resources that this server lacks to servers of the same cluster.
 
 mod aggregator;
+mod apiservices;
 mod availability;
 mod discovery;
 mod documents;
@@ -16,11 +18,17 @@ mod link;
 mod loops;
 mod objects;
 mod openapi;
+mod peer_addresses;
 mod peers;
 mod proxy;
 mod registered;
 mod remote;
 
 pub use aggregator::{Aggregator, AggregatorOptions};
+pub use apiservices::{
+    AggregatedServers, ApiServiceControllers, ApiServiceOptions, AvailabilityMetrics, LocalApi, Registrations,
+    Undiscovered, api_service_controllers,
+};
 pub use objects::RemoteObjects;
+pub use peer_addresses::{PeerAddresses, PeerEndpoint, peer_endpoint_controller};
 pub use peers::{PeerMetrics, PeerOptions, Peers};

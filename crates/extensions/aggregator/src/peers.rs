@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use binnacle_controlplane::{Handler, Informer, PeerAddresses, Step};
+use binnacle_controllers::{Handler, Informer, PostStartHook};
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_meta::{LabelSelector, Status, Text};
 use binnacle_proxy::Way;
@@ -32,6 +32,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::aggregator::Aggregator;
+use crate::peer_addresses::PeerAddresses;
 pub use metrics::PeerMetrics;
 use shared::Shared;
 use trust::Trust;
@@ -113,7 +114,7 @@ impl Peers {
 
     /// Follows the other servers until the shutdown signal. The returned steps are done when requests can be forwarded,
     /// and when every server has been queried once.
-    pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
+    pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<PostStartHook>, Status> {
         let catalog = &self.0.catalog;
         let leases = catalog.require("coordination.k8s.io", "v1", "leases")?;
         let selected = LabelSelector::parse(IDENTITY_LEASES).map_err(|error| Status::internal(error.to_string()))?;
@@ -125,9 +126,9 @@ impl Peers {
         if let Ok(definitions) = catalog.require("apiextensions.k8s.io", "v1", "customresourcedefinitions") {
             follow(Informer::new(definitions, shared::definitions(self)), tasks, shutdown, &mut read);
         }
-        let (routed, is_routed) = Step::new("mixed-version-proxy-handler");
-        let (local, is_local) = Step::new("local-discovery-cache-sync");
-        let (asked, is_asked) = Step::new("peer-discovery-workers");
+        let (routed, is_routed) = PostStartHook::new("mixed-version-proxy-handler");
+        let (local, is_local) = PostStartHook::new("local-discovery-cache-sync");
+        let (asked, is_asked) = PostStartHook::new("peer-discovery-workers");
         let (peers, shutdown) = (self.clone(), shutdown.clone());
         tasks.spawn(async move {
             let stopped = shutdown.fired();

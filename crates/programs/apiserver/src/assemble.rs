@@ -20,11 +20,10 @@ use std::time::Instant;
 
 use binnacle_admission::{Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
 use binnacle_admission_matching::expressions::MatchConditionMetrics;
-use binnacle_aggregator::{Aggregator, AggregatorOptions, PeerMetrics};
-use binnacle_controlplane::{
-    AllocatorMetrics, AvailabilityMetrics, CertificateDurations, ControlPlane, ConversionMetrics, ServiceAddresses,
-    Step, Trust, follow_policies, identity_lease_name,
-};
+use binnacle_aggregator::{Aggregator, AggregatorOptions, AvailabilityMetrics, PeerMetrics};
+use binnacle_apiextensions::ConversionMetrics;
+use binnacle_controllers::PostStartHook;
+use binnacle_controlplane::{ControlPlane, Trust, follow_policies, identity_lease_name};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_egress::{DialMetrics, Dialer, Egress, Network};
 use binnacle_endpoints::{failure_response, failure_response_or_cbor, read_object};
@@ -41,16 +40,18 @@ use binnacle_server::{
     HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, LogsLink, Metrics, MetricsLink, Server, Stopping,
     Tls, Tracer, VersionLink, ZPagesLink,
 };
+use binnacle_services::{AllocatorMetrics, ServiceAddresses};
+use binnacle_subresources::OutboundClients;
 use binnacle_supervise::supervise;
 use binnacle_telemetry::traces::{Exporter, TracingConfig};
-use binnacle_subresources::OutboundClients;
 use binnacle_webhook::ServiceResolver;
+use binnacle_write_hooks::CertificateDurations;
 use prometheus::{GaugeVec, Opts};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use self::apis::{Access, built_in};
+use self::apis::{Access, BuiltIn, built_in};
 pub(crate) use self::check::check_files;
 use self::client_access::ClientAccess;
 pub(crate) use self::client_access::Told;
@@ -215,7 +216,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage, &features)),
         None => stores.options(&config.storage, &features),
     };
-    let (api, control_plane, served) =
+    let BuiltIn { api, plane, controllers: manager, resources: served } =
         built_in(storage, resources.clone(), &access, port_address, &config, outward, &shutdown)?;
     let mut followers = JoinSet::new();
     if let Some(external) = external {
@@ -244,8 +245,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         aggregation.extend(peers.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?);
     }
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
-    let tracer =
-        named_tracing.map(|tracing| start_tracing(&tracing, to_collector, &control_plane, &mut followers, &shutdown));
+    let tracer = named_tracing.map(|tracing| start_tracing(&tracing, to_collector, &plane, &mut followers, &shutdown));
     let tracer = tracer.transpose()?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
@@ -261,14 +261,14 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         fairness: fairness.as_ref(),
         upkeep: &upkeep,
         lost: &lost,
-        steps: control_plane.steps().iter().chain(&aggregation).collect(),
+        steps: manager.hooks().iter().chain(&aggregation).collect(),
         livez_grace: Instant::now().checked_add(config.generic.livez_grace_period),
         terminating: terminating.clone(),
     };
     let health = checked.health(health_metrics.clone());
-    let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
+    let named = |name: &str| manager.hooks().iter().find(|hook| hook.name() == name).cloned();
     let (defined, routed) = (named("crd-informer-synced"), aggregator.clone());
-    let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
+    let complete = move || routed.is_complete() && defined.as_ref().is_none_or(PostStartHook::is_done);
     let has_been_ready = config.generic.refuses_until_ready.then(|| health.has_been_ready());
     let exposed = Arc::new(Exposed::new(config.exposed_metrics.clone()));
     let resets = config.debugging.profiling;
@@ -314,7 +314,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     links.push(Arc::new(access.webhooks.page()));
     if config.debugging.live_page {
         links.push(Arc::new(live::link(live::Parts {
-            name: control_plane.server_name().to_owned(),
+            name: plane.server_name().to_owned(),
             metrics: metrics.clone(),
             resources: resources.clone(),
             fairness: fairness.clone(),
@@ -332,7 +332,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     }
     let mut detours: Vec<Arc<dyn Detour>> = peers.map(|peers| Arc::new(peers) as _).into_iter().collect();
     if features.enabled("StorageVersionAPI") {
-        detours.push(Arc::new(Untold(control_plane.storage_versions().clone())));
+        detours.push(Arc::new(Untold(plane.storage_versions().clone())));
     }
     let chain = Chain::new(ChainConfig {
         authentication,
@@ -388,7 +388,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         stores,
         admin_socket,
         at_rest,
-        control_plane,
+        controllers: manager,
         followers,
         lost,
         upkeep,

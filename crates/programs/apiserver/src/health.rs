@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use binnacle_admission_webhooks::Webhooks;
 use binnacle_authz::RbacIndex;
-use binnacle_controlplane::Step;
+use binnacle_controllers::PostStartHook;
 use binnacle_request::BoxFuture;
 use binnacle_server::HealthCheck;
 use binnacle_store::Store;
@@ -46,16 +46,16 @@ impl HealthCheck for StoreCheck {
 /// Checks that a step of the control plane's start is done.
 pub(crate) struct StepCheck {
     name: String,
-    step: Step,
+    step: PostStartHook,
 }
 
 impl StepCheck {
-    pub(crate) fn new(step: &Step) -> Self {
+    pub(crate) fn new(step: &PostStartHook) -> Self {
         Self::named(&format!("poststarthook/{}", step.name()), step)
     }
 
     /// Creates the check with another name.
-    pub(crate) fn named(name: &str, step: &Step) -> Self {
+    pub(crate) fn named(name: &str, step: &PostStartHook) -> Self {
         Self { name: name.to_owned(), step: step.clone() }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_audit::Auditor;
-use binnacle_controlplane::ControlPlane;
+use binnacle_controllers::Manager;
 use binnacle_registry::Catalog;
 use binnacle_request::ShutdownTrigger;
 use binnacle_server::{Canary, CanaryTimes, Server};
@@ -26,7 +26,7 @@ pub(crate) struct Assembled {
     /// Dropped before the stores are closed.
     pub(crate) admin_socket: Option<AdminSocket>,
     pub(crate) at_rest: Option<AtRest>,
-    pub(crate) control_plane: ControlPlane,
+    pub(crate) controllers: Manager,
     /// Tasks that follow the authorizers' data; they end with the server.
     pub(crate) followers: JoinSet<()>,
     pub(crate) lost: Lost,
@@ -64,7 +64,7 @@ impl Assembled {
             let serving = async {
                 tokio::select! {
                     () = &mut served => {}
-                    () = self.control_plane.done() => {
+                    () = self.controllers.done() => {
                         ready.send_replace(true);
                         served.await;
                     }
@@ -79,7 +79,7 @@ impl Assembled {
         if let Some(auditor) = self.auditor {
             auditor.shutdown().await;
         }
-        self.control_plane.ended().await;
+        self.controllers.ended().await;
         self.lost.wait(&mut self.followers).await;
         drop(self.admin_socket);
         self.resources.close();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_authn::service_account::{FixedKeys, TokenKeys};
+use binnacle_jwt::external_signer::{ExternalSigner, SignerError, SignerMetrics};
 use binnacle_jwt::{PrivateKey, PublicKey};
 use binnacle_meta::{GoDuration, Text};
 use binnacle_request::{BoxFuture, Shutdown};
-use binnacle_jwt::external_signer::{ExternalSigner, SignerError, SignerMetrics};
-use binnacle_supervise::supervise;
 use binnacle_subresources::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
+use binnacle_supervise::supervise;
 
 use crate::authentication::audiences;
 use crate::settings;

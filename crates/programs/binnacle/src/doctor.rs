@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use binnacle_encryption::{Encryption, Metrics, StorageKeys, load};
 use binnacle_cli::progress::Progress;
+use binnacle_encryption::{Encryption, Metrics, StorageKeys, load};
 use binnacle_registry::decode_stored;
 use binnacle_resources::key_prefixes;
 use binnacle_store::{KeyValue, RangeRequest, Revision, Store, unfinished_migration_key};

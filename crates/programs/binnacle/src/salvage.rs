@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_meta::Time;
 use binnacle_cli::progress::{Progress, Unit};
+use binnacle_meta::Time;
 use binnacle_registry::ROOT;
 use binnacle_store::KeyValue;
 use binnacle_store_embedded::{

@@ -4,7 +4,8 @@ use binnacle_schema::{Message, Ty};
 
 /// Returns the description of a definition's field, from any source.
 pub(crate) fn field(definition: &str, field: &str) -> Option<&'static str> {
-    let shared = || (field == "dryRun").then(|| binnacle_apimachinery::descriptions::field(DELETE_OPTIONS, field)).flatten();
+    let shared =
+        || (field == "dryRun").then(|| binnacle_apimachinery::descriptions::field(DELETE_OPTIONS, field)).flatten();
     binnacle_apimachinery::descriptions::field(definition, field).or_else(shared).or_else(|| option(definition, field))
 }
 

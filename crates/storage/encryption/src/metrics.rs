@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use binnacle_egress::plugin::{Code, code_name};
 use binnacle_meta::GroupResource;
 use binnacle_metrics::{HistogramVec, LoneHistogram, Registry, keep};
-use binnacle_egress::plugin::{Code, code_name};
 use parking_lot::Mutex;
 use prometheus::{
     GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, exponential_buckets,

@@ -2,8 +2,8 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
 use binnacle_egress::plugin::{Code, code_name};
+use binnacle_metrics::{HistogramVec, Registry, keep};
 use prometheus::{GaugeVec, HistogramOpts, IntCounterVec, Opts};
 
 /// The code for failures outside of a gRPC call.

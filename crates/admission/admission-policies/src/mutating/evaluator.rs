@@ -1,6 +1,8 @@
 //! A compiled mutating policy.
 
-use binnacle_admission_matching::expressions::{BUDGET, Budget, Compiler, Expression, Inputs, MatchConditions, Scope, Variables};
+use binnacle_admission_matching::expressions::{
+    BUDGET, Budget, Compiler, Expression, Inputs, MatchConditions, Scope, Variables,
+};
 use binnacle_cel::Type;
 use binnacle_schema::Value;
 

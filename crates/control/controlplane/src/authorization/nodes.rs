@@ -11,7 +11,7 @@ use binnacle_schema::Value;
 use tokio::task::JoinSet;
 
 use crate::bootstrap_roles;
-use crate::informer::{Handler, Informer};
+use binnacle_controllers::{Handler, Informer};
 
 struct OneKind {
     kind: GraphKind,

@@ -10,7 +10,7 @@ use binnacle_schema::Value;
 use futures::future::try_join_all;
 use tokio::task::JoinSet;
 
-use crate::informer::{Handler, Informer};
+use binnacle_controllers::{Handler, Informer};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -71,7 +71,7 @@ impl RolesFeed {
     }
 
     /// Waits until the index has every write that was acknowledged before the call.
-    pub(crate) async fn catch_up(&self) -> Result<(), Status> {
+    pub async fn catch_up(&self) -> Result<(), Status> {
         let informers = self.informers.get().map(|all| all.iter().map(Weak::upgrade).collect::<Option<Vec<_>>>());
         let informers = informers.flatten();
         let informers = informers.ok_or_else(|| Status::too_many_requests("storage is (re)initializing", 1))?;

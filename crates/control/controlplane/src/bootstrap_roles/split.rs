@@ -4,7 +4,7 @@
 use binnacle_meta::{Status, StatusReason};
 use binnacle_schema::Value;
 
-use crate::objects::Objects;
+use binnacle_controllers::Objects;
 
 /// Since v1.14 anonymous users may read versions and health, but not discovery.
 const SOURCE: &str = "system:discovery";
@@ -37,11 +37,10 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
-    use crate::testing::Cluster;
 
     #[tokio::test]
     async fn what_was_closed_stays_closed() {
-        let resources = Cluster::resources();
+        let resources = binnacle_test_cluster::resources();
         let bindings = Objects::new(&resources, super::super::GROUP, "v1", "clusterrolebindings").unwrap();
         let found = async |name| bindings.get("", name).await.unwrap().unwrap();
         super::super::ensure(&resources).await.unwrap();

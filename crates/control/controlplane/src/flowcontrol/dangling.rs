@@ -12,9 +12,10 @@ use binnacle_schema::{Message, Value, decode, value};
 use tokio::sync::watch;
 
 use super::{GROUP, LEVELS, SCHEMAS, VERSION};
-use crate::follow::Follow;
-use crate::objects::Objects;
-use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
+use crate::plane::Work;
+use binnacle_controllers::ChangeWatcher;
+use binnacle_controllers::Objects;
+use binnacle_controllers::{RETRY_FIRST, RETRY_LAST};
 
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
@@ -23,9 +24,9 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
     Box::pin(async move {
         let find = |plural| work.resources.require(GROUP, VERSION, plural);
         let (Ok(schemas), Ok(levels)) = (find(SCHEMAS), find(LEVELS)) else { return };
-        let (mut schemas, mut levels) = (Follow::all(&schemas), Follow::all(&levels));
+        let (mut schemas, mut levels) = (ChangeWatcher::all(&schemas), ChangeWatcher::all(&levels));
         let mut retry: Option<Duration> = None;
-        let queue = work.config.queue("priority_and_fairness_config_queue");
+        let queue = work.config.queues.queue("priority_and_fairness_config_queue");
         loop {
             tokio::select! {
                 _ = schemas.changed() => {}

@@ -10,7 +10,7 @@ use futures::future::join_all;
 
 use super::defaults;
 use super::{GROUP, LEVELS, SCHEMAS, VERSION};
-use crate::objects::Objects;
+use binnacle_controllers::Objects;
 
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 const FOLLOWS: &str = "apf.kubernetes.io/autoupdate-spec";

@@ -11,7 +11,7 @@ use binnacle_schema::Value;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use crate::informer::{Handler, Informer};
+use binnacle_controllers::{Handler, Informer};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const VERSION: &str = "v1";

@@ -8,7 +8,7 @@ use binnacle_schema::{Value, value};
 
 use super::candidates::{Candidate, OLDEST_EMULATION, VALID, best, holds, strategy};
 use super::now;
-use crate::objects::Objects;
+use binnacle_controllers::Objects;
 
 /// The time in which candidates must respond to a ping, and for which a response is valid.
 const ELECTION: Duration = Duration::from_secs(5);

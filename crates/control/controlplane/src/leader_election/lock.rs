@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::now;
 use crate::config::Leadership;
-use crate::objects::Objects;
+use binnacle_controllers::Objects;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "leader-election-controller";
@@ -36,8 +36,7 @@ impl Lock {
     pub(super) async fn acquire(&mut self) {
         while !self.holds().await {
             // The random part keeps servers from trying at the same time.
-            let most = self.timing.retry_period.as_nanos() * 12 / 10;
-            let more = Duration::from_nanos(u64::try_from(crate::random::below(most)).unwrap_or(0));
+            let more = (self.timing.retry_period * 12 / 10).mul_f64(rand::random());
             tokio::time::sleep(self.timing.retry_period + more).await;
         }
     }

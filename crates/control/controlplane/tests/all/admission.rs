@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use binnacle_controlplane::Config;
 use binnacle_registry::{DeleteOptions, ListOptions};
 use binnacle_schema::{Value, value};
+use binnacle_services::ServiceConfig;
 
-use crate::support::{Server, user};
+use binnacle_test_cluster::{Server, user};
 
 async fn server() -> Server {
-    let server = Server::new(&Config::default());
+    let server = Server::new(&ServiceConfig::default());
     server.create("namespaces", "", value!({"metadata": {"name": "ns"}})).await.unwrap();
     let account = value!({"metadata": {"name": "default"}, "imagePullSecrets": [{"name": "pull"}]});
     server.create("serviceaccounts", "ns", account).await.unwrap();

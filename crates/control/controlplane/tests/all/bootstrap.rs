@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use binnacle_controlplane::{Config, RequestHeader, Trust, start};
+use binnacle_controllers::{Manager, Queues};
+use binnacle_controlplane::{Config, ControlPlane, RequestHeader, Trust};
 use binnacle_request::{Shutdown, ShutdownTrigger};
 use binnacle_schema::{Value, json};
 
-use crate::support::{Server, user};
+use binnacle_services::service_controllers;
+use binnacle_test_cluster::{Server, user};
 
 fn config() -> Config {
     let header = |text: &str| vec![text.to_owned()];
@@ -31,10 +33,19 @@ fn authority() -> String {
     "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_owned()
 }
 
+/// Starts the control plane's controllers, with those of services.
+fn start(server: &Server, config: Config, shutdown: Shutdown) -> Manager {
+    let services = service_controllers(&server.resources, &config.services, &Queues::default());
+    let plane = ControlPlane::new(server.resources.clone(), config);
+    let mut then = plane.controllers();
+    then.push(services.repair);
+    Manager::start([vec![plane.namespaces(), services.cidr], then], shutdown)
+}
+
 async fn started() -> Server {
-    let server = Server::new(&config());
-    let control_plane = start(server.resources.clone(), config(), Shutdown::never());
-    tokio::time::timeout(Duration::from_secs(20), control_plane.done()).await.unwrap();
+    let server = Server::new(&config().services);
+    let controllers = start(&server, config(), Shutdown::never());
+    tokio::time::timeout(Duration::from_secs(20), controllers.done()).await.unwrap();
     server
 }
 
@@ -111,14 +122,14 @@ async fn listed(server: &Server, path: &str) -> BTreeMap<String, serde_json::Val
 
 #[tokio::test]
 async fn two_servers_share_the_endpoints_and_leave_them() {
-    let server = Server::new(&config());
-    let other = Server::over(server.store.clone(), &config());
+    let server = Server::new(&config().services);
+    let other = Server::over(server.store.clone(), &config().services);
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let first = start(server.resources.clone(), config(), shutdown);
+    let first = start(&server, config(), shutdown);
     first.done().await;
     let (other_trigger, shutdown) = ShutdownTrigger::new();
     let other_config = Config { advertised: Some("192.0.2.1:7443".parse().unwrap()), ..config() };
-    let second = start(other.resources.clone(), other_config, shutdown);
+    let second = start(&other, other_config, shutdown);
     second.done().await;
     assert_eq!(endpoint_addresses(&server).await, ["192.0.2.1", "192.0.2.2"]);
     trigger.fire();

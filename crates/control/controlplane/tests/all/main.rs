@@ -5,5 +5,3 @@
 mod admission;
 mod bootstrap;
 mod namespaces;
-mod services;
-mod support;

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use crate::support::Server;
-use binnacle_controlplane::{Config, start};
+use binnacle_controllers::Manager;
+use binnacle_controlplane::{Config, ControlPlane};
 use binnacle_request::ShutdownTrigger;
 use binnacle_schema::value;
+use binnacle_services::ServiceConfig;
+use binnacle_test_cluster::Server;
 
 #[tokio::test]
 async fn the_system_namespaces_are_made_and_kept() {
-    let server = Server::new(&Config::default());
+    let server = Server::new(&ServiceConfig::default());
     let (trigger, shutdown) = ShutdownTrigger::new();
-    let control_plane = start(server.resources.clone(), Config::default(), shutdown);
-    tokio::time::timeout(Duration::from_secs(20), control_plane.done()).await.unwrap();
+    let plane = ControlPlane::new(server.resources.clone(), Config::default());
+    let controllers = Manager::start([vec![plane.namespaces()], plane.controllers()], shutdown);
+    tokio::time::timeout(Duration::from_secs(20), controllers.done()).await.unwrap();
     assert_eq!(server.names("namespaces").await, ["default", "kube-node-lease", "kube-public", "kube-system"]);
     let default = server.get("namespaces", "", "default").await.unwrap();
     assert_eq!(default.str_at(&["metadata", "labels", "kubernetes.io/metadata.name"]), "default");
@@ -29,12 +32,12 @@ async fn the_system_namespaces_are_made_and_kept() {
     }
     server.delete("namespaces", "", "kube-node-lease").await.unwrap();
     trigger.fire();
-    control_plane.ended().await;
+    controllers.ended().await;
 }
 
 #[tokio::test]
 async fn objects_need_a_namespace_that_stays() {
-    let server = Server::new(&Config::default());
+    let server = Server::new(&ServiceConfig::default());
     let map = || value!({"metadata": {"name": "a"}});
     let refused = server.create("configmaps", "away", map()).await.unwrap_err();
     assert_eq!((refused.code(), refused.message()), (404, "namespaces \"away\" not found"));

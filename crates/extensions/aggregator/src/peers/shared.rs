@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use binnacle_controlplane::Handler;
+use binnacle_controllers::Handler;
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 use parking_lot::Mutex;

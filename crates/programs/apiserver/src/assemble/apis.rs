@@ -5,25 +5,34 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use binnacle_admission::{Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
-use binnacle_aggregator::Aggregator;
+use binnacle_aggregator::{
+    Aggregator, ApiServiceOptions, AvailabilityMetrics, LocalApi, PeerEndpoint, Registrations, api_service_controllers,
+    peer_endpoint_controller,
+};
+use binnacle_apiextensions::{
+    ConversionMetrics, CustomResources, DefinitionRules, VersionRegistrar, definition_controller,
+};
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
-use binnacle_controlplane::{
-    AllocatorMetrics, AvailabilityMetrics, CertificateDurations, ControlPlane, ConversionMetrics, CustomResources,
-    DefinitionRules, DeviceClaims, EndpointReconciler, LocalApi, PortRange, RequesterOfCertificates, RolesFeed,
-    SignersOfPodCertificates, Trust, default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
-};
+use binnacle_controllers::{Controller, Manager, Queues};
+use binnacle_controlplane::{Config, ControlPlane, EndpointReconciler, RolesFeed, Trust, default_advertise_address};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
+use binnacle_meta::Text;
 use binnacle_metrics::WorkQueues;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
 use binnacle_scheme::Served;
+use binnacle_services::{AllocatorMetrics, PortRange, ServiceConfig, service_controllers, service_hooks};
 use binnacle_subresources::{OutboundClients, Server as Unstored, TokenIssuer};
 use binnacle_validation::ip::Cidr;
 use binnacle_webhook::ServiceResolver;
+use binnacle_write_hooks::{
+    CertificateDurations, DeviceClaims, RequesterOfCertificates, SignersOfPodCertificates, escalation_hooks,
+    policy_hooks,
+};
 
 use super::external_address;
 use super::policies::AdmissionPolicies;
@@ -58,8 +67,15 @@ pub(super) struct Access {
     pub(super) discovery_metrics: DiscoveryMetrics,
 }
 
-/// Creates the built-in resources in the served versions, with their admission, and the loops that maintain the
-/// cluster's own objects.
+/// The built-in APIs, and what runs beside their requests.
+pub(super) struct BuiltIn {
+    pub(super) api: Api,
+    pub(super) plane: ControlPlane,
+    pub(super) controllers: Manager,
+    pub(super) resources: Vec<Arc<Resource>>,
+}
+
+/// Creates the built-in resources in the served versions, with their admission, and starts the controllers.
 pub(super) fn built_in(
     storage: StorageOptions,
     set: Catalog,
@@ -68,14 +84,10 @@ pub(super) fn built_in(
     config: &Settings,
     outward: OutboundClients,
     shutdown: &Shutdown,
-) -> Result<(Api, ControlPlane, Vec<Arc<Resource>>), SettingsError> {
+) -> Result<BuiltIn, SettingsError> {
     let served = served_apis(config)?;
-    let mut own = binnacle_controlplane::Config {
-        trust: access.trust.clone(),
-        allocators: Some(access.allocators.clone()),
-        queues: Some(access.queues.clone()),
-        ..control_plane_config(config, address, &served)
-    };
+    let own = control_plane_config(config, address, access);
+    let registrations = Registrations::built_in(&local_apis(&served));
     warn_of_unreachable_endpoint(config, own.advertised);
     let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
     let mut plugins =
@@ -95,7 +107,8 @@ pub(super) fn built_in(
         token_issuer: access.token_issuer.clone(),
         outward,
     };
-    let installer = Installer::new(storage, unstored.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
+    let installer =
+        Installer::new(storage, unstored.admission.clone(), hooks(&set, &own.services, access), FORM_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
     let custom = CustomResources::new(
         set.clone(),
@@ -108,16 +121,14 @@ pub(super) fn built_in(
             invalid_bundle: binnacle_kinds::is_invalid_ca_bundle,
         },
     );
-    own.custom = Some(Arc::new(custom));
-    own.aggregated = Some(Arc::new(access.aggregator.clone()));
-    own.availability = Some(access.availability.clone());
-    let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
+    let plane = ControlPlane::new(set.clone(), own.clone());
+    let controllers = Manager::start(stages(&plane, &own, &set, custom, registrations, access), shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(set, binnacle_subresources::all(&unstored), addresses, access.authorizer.clone())
         .discovery_metrics(access.discovery_metrics.clone())
         .min_request_timeout(config.generic.min_request_timeout)
         .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
-    Ok((api, control_plane, resources))
+    Ok(BuiltIn { api, plane, controllers, resources })
 }
 
 /// Returns the APIs to serve: those that the flags enable and the emulated version has.
@@ -131,11 +142,11 @@ fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
 /// Returns the hooks of resources that need more than the store, by group and kind.
 fn hooks(
     resources: &Catalog,
-    config: &binnacle_controlplane::Config,
+    services: &ServiceConfig,
     access: &Access,
 ) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
     let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates::new(access.certificate_durations.clone()));
-    let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
+    let services: Arc<dyn Hooks> = service_hooks(resources.clone(), services);
     let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
     hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
     let signers = SignersOfPodCertificates::new(&access.authorizer);
@@ -149,14 +160,63 @@ fn hooks(
     hooks
 }
 
-fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
+/// Returns the controllers in the two stages in which they start: those that make what others depend on come first.
+fn stages(
+    plane: &ControlPlane,
+    own: &Config,
+    resources: &Catalog,
+    custom: CustomResources,
+    registrations: Registrations,
+    access: &Access,
+) -> [Vec<Controller>; 2] {
+    let services = service_controllers(resources, &own.services, &own.queues);
+    let registrar = Arc::new(Registrar(registrations.clone()));
+    let definitions = definition_controller(resources, custom, registrar, &own.queues);
+    let api_services = api_service_controllers(ApiServiceOptions {
+        resources: resources.clone(),
+        registrations,
+        servers: Some(Arc::new(access.aggregator.clone())),
+        metrics: Some(access.availability.clone()),
+        queues: own.queues.clone(),
+    });
+    let registration = api_services.registration.after(definitions.name());
+    let mut then = plane.controllers();
+    then.extend([services.repair, definitions, registration, api_services.availability]);
+    if resources.features().enabled("UnknownVersionInteroperabilityProxy") {
+        let (name, address) = (plane.server_name().to_owned(), own.peer_address(resources.features()));
+        then.push(peer_endpoint_controller(PeerEndpoint { resources: resources.clone(), name, address }));
+    }
+    [vec![plane.namespaces(), services.cidr], then]
+}
+
+/// Registers the group versions of custom resources as APIServices.
+struct Registrar(Registrations);
+
+impl VersionRegistrar for Registrar {
+    fn register(&self, group: &Text, version: &Text, (group_priority, version_priority): (i32, i32)) {
+        let (group, version) = (group.clone(), version.clone());
+        self.0.keep(&LocalApi { group, version, group_priority, version_priority });
+    }
+
+    fn unregister(&self, group: &str, version: &str) {
+        self.0.forget(group, version);
+    }
+}
+
+fn control_plane_config(config: &Settings, address: SocketAddr, access: &Access) -> Config {
     let advertised = config.public_address(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
     let ranges = &config.misc.service_cluster_ip_ranges;
     let ports = &config.misc.service_node_port_range;
-    binnacle_controlplane::Config {
-        service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
+    let services = ServiceConfig {
+        cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
         sloppy_addresses: !config.generic.gates.enabled("StrictIPCIDRValidation"),
         node_ports: PortRange { first: ports.first, last: ports.last },
+        metrics: Some(access.allocators.clone()),
+    };
+    Config {
+        services,
+        trust: access.trust.clone(),
+        queues: Queues::new(access.queues.clone()),
         advertised,
         peer_advertised: config.misc.peer_advertised,
         hostname: config.misc.hostname.clone(),
@@ -164,8 +224,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served)
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
         storage_initialization: config.generic.storage_initialization,
         leadership: config.misc.leadership,
-        local_apis: local_apis(served),
-        ..binnacle_controlplane::Config::default()
+        ..Config::default()
     }
 }
 

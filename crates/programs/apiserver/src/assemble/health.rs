@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_controlplane::Step;
+use binnacle_controllers::PostStartHook;
 use binnacle_features::Features;
 use binnacle_flowcontrol::FlowControl;
 use binnacle_request::Shutdown;
@@ -30,7 +30,7 @@ pub(super) struct Checked<'a> {
     pub(super) upkeep: &'a Upkeep,
     pub(super) lost: &'a Lost,
     /// The steps of the start.
-    pub(super) steps: Vec<&'a Step>,
+    pub(super) steps: Vec<&'a PostStartHook>,
     /// The time until which `/livez` treats steps of the start as done.
     pub(super) livez_grace: Option<Instant>,
     pub(super) terminating: Shutdown,
@@ -53,7 +53,7 @@ impl Checked<'_> {
     }
 
     /// Returns false for steps of disabled features.
-    fn lists(&self, step: &Step) -> bool {
+    fn lists(&self, step: &PostStartHook) -> bool {
         match step.name() {
             "priority-and-fairness-config-consumer" => self.fairness.is_some(),
             "start-kube-apiserver-identity-lease-controller"
@@ -62,7 +62,7 @@ impl Checked<'_> {
         }
     }
 
-    fn step(&self, health: Health, step: &Step) -> Health {
+    fn step(&self, health: Health, step: &PostStartHook) -> Health {
         let health = health.starting(Arc::new(StepCheck::new(step)), self.livez_grace);
         match step.name() {
             "kube-apiserver-autoregistration" => {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use binnacle_aggregator::{Aggregator, PeerMetrics, PeerOptions, Peers};
-use binnacle_controlplane::{PeerAddresses, identity_lease_name};
+use binnacle_aggregator::{Aggregator, PeerAddresses, PeerMetrics, PeerOptions, Peers};
+use binnacle_controlplane::identity_lease_name;
 use binnacle_egress::{Egress, Network};
 use binnacle_proxy::Way;
 use binnacle_registry::Catalog;

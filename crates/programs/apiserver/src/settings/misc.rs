@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use binnacle_controlplane::{EndpointReconciler, Leadership, ServiceRouting};
+use binnacle_controlplane::{EndpointReconciler, Leadership};
+use binnacle_services::ServiceRouting;
 
 use super::values::{Cidr, PortRange};
 

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
-use binnacle_controlplane::{EndpointReconciler, Leadership, ServiceRouting};
+use binnacle_controlplane::{EndpointReconciler, Leadership};
 use binnacle_meta::go_quote;
+use binnacle_services::ServiceRouting;
 
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, ValueKind};

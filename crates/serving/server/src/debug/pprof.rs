@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_telemetry::profiles::{CpuError, Stacks};
 use binnacle_request::{Body, BoxFuture, Link, Query, Request, RequestInfo, Response};
+use binnacle_telemetry::profiles::{CpuError, Stacks};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, StatusCode};
 
@@ -154,7 +154,8 @@ fn symbols(asked: &str) -> String {
     let mut answer = "num_symbols: 1\n".to_owned();
     for text in asked.split('+').take(MOST_SYMBOLS) {
         let address = text.trim().strip_prefix("0x").and_then(|hex| usize::from_str_radix(hex, 16).ok());
-        if let Some((address, name)) = address.and_then(|address| Some((address, binnacle_telemetry::profiles::name_of(address)?)))
+        if let Some((address, name)) =
+            address.and_then(|address| Some((address, binnacle_telemetry::profiles::name_of(address)?)))
         {
             answer.push_str(&format!("{address:#x} {name}\n"));
         }

@@ -1,0 +1,283 @@
+//! An informer: passes each change of a resource to a handler, and all objects again when changes were missed. A reader
+//! that needs current data waits for [`Informer::catch_up`] first.
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context as Poller, Poll};
+use std::time::Duration;
+
+use binnacle_meta::{LabelSelector, Status, Text};
+use binnacle_registry::{Context, ListOptions, Resource, WatchFrom};
+use binnacle_request::Shutdown;
+use binnacle_schema::Value;
+use binnacle_supervise::supervise;
+use binnacle_watchcache::{BLOCK_TIMEOUT, Change, WatchError, WatchItem, Watcher};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+/// The maximum number of changes that are taken at once.
+const BATCH: usize = 256;
+/// The pause before a failed watch is opened again.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// A receiver of changes. Objects are in the storage version. Methods must not block.
+pub trait Handler: Send + Sync + 'static {
+    /// Called when all objects were read again: those for which `there(namespace, name)` is false are gone.
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool);
+
+    /// Called for an object that exists, was created or has changed.
+    fn put(&self, object: Value);
+
+    /// Called for an object that was deleted, or cannot be decoded any more.
+    fn remove(&self, namespace: &str, name: &str);
+}
+
+/// A task that delivers the changes of one resource to a handler.
+pub struct Informer<H> {
+    resource: Arc<Resource>,
+    selected: LabelSelector,
+    handler: H,
+    /// The number of calls of `catch_up`, and the last of them whose changes are delivered. Only the task delivers: the
+    /// objects may be large, and a reader that waits for its turn to compute must not hold up the others.
+    called: AtomicU64,
+    calls: Notify,
+    delivered: watch::Sender<u64>,
+}
+
+impl<H: Handler> Informer<H> {
+    /// Creates an informer; [`Informer::run`] starts it.
+    pub fn new(resource: Arc<Resource>, handler: H) -> Arc<Self> {
+        Self::selecting(resource, LabelSelector::default(), handler)
+    }
+
+    /// Creates an informer for the objects with certain labels.
+    pub fn selecting(resource: Arc<Resource>, selected: LabelSelector, handler: H) -> Arc<Self> {
+        let (called, calls, delivered) = (AtomicU64::new(0), Notify::new(), watch::Sender::new(0));
+        Arc::new(Self { resource, selected, handler, called, calls, delivered })
+    }
+
+    /// Follows the resource until shutdown; `read` is called after all objects have been read for the first time. After
+    /// a panic all objects are read again.
+    pub async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
+        let read = Mutex::new(Some(read));
+        supervise("informer", || {
+            self.follow(&shutdown, || {
+                if let Some(read) = read.lock().take() {
+                    read();
+                }
+            })
+        })
+        .await;
+    }
+
+    async fn follow(&self, shutdown: &Shutdown, read: impl Fn() + Send) {
+        let fired = shutdown.fired();
+        tokio::pin!(fired);
+        loop {
+            let opened = tokio::select! {
+                opened = self.begin() => opened,
+                () = &mut fired => return,
+            };
+            let Ok(mut watcher) = opened else {
+                tokio::select! {
+                    () = tokio::time::sleep(RETRY) => continue,
+                    () = &mut fired => return,
+                }
+            };
+            read();
+            while self.answer_calls(&mut watcher).await.is_ok() {
+                tokio::select! {
+                    taken = poll_fn(|poller| self.take(&mut watcher, poller)) => if taken.is_err() { break },
+                    () = self.calls.notified() => {}
+                    () = &mut fired => return,
+                }
+            }
+            // The watcher was too slow for the cache's window, or the cache was filled again.
+        }
+    }
+
+    /// Waits until the handler has received every change that was acknowledged before the call.
+    pub async fn catch_up(&self) -> Result<(), Status> {
+        let deadline = Instant::now() + BLOCK_TIMEOUT;
+        let late = || Status::too_many_requests("storage is (re)initializing", 1);
+        self.resource.collection.cache.wait_consistent(deadline).await.map_err(|_| late())?;
+        // From here on all these changes are in the mailbox, or will be read when the watch is opened.
+        let mut delivered = self.delivered.subscribe();
+        let call = self.called.fetch_add(1, Ordering::SeqCst) + 1;
+        self.calls.notify_one();
+        let reached = tokio::time::timeout_at(deadline, delivered.wait_for(|delivered| *delivered >= call)).await;
+        if reached.is_ok_and(|reached| reached.is_ok()) { Ok(()) } else { Err(late()) }
+    }
+
+    /// Delivers all items that the watch has at this moment, for those that wait for them.
+    async fn answer_calls(&self, watcher: &mut Watcher) -> Result<(), WatchError> {
+        let called = self.called.load(Ordering::SeqCst);
+        if called == *self.delivered.borrow() {
+            return Ok(());
+        }
+        while let Poll::Ready(taken) = poll_fn(|poller| Poll::Ready(self.take(watcher, poller))).await {
+            taken?;
+        }
+        self.delivered.send_replace(called);
+        Ok(())
+    }
+
+    /// Opens a watch and reads the existing objects.
+    async fn begin(&self) -> Result<Watcher, ()> {
+        let context = Context::internal("");
+        let options = ListOptions { labels: self.selected.clone(), ..ListOptions::default() };
+        let from = WatchFrom::InitialEvents { not_older_than: None };
+        let mut watcher = match self.resource.watch(&context, &options, from).await {
+            Ok(Ok(watcher)) => watcher,
+            Ok(Err(_)) | Err(_) => return Err(()),
+        };
+        let mut there = HashSet::new();
+        loop {
+            let mut items = Vec::new();
+            watcher.next_batch(BATCH, &mut items).await.map_err(|_| ())?;
+            let mut rest = items.into_iter();
+            for item in rest.by_ref() {
+                match &item {
+                    WatchItem::InitialEventsEnd(_) => {
+                        self.handler.retain(&|namespace, name| there.contains(&path(namespace, name)));
+                        rest.for_each(|item| self.tell(&item));
+                        return Ok(watcher);
+                    }
+                    item => {
+                        there.extend(item.entry().map(|entry| path(entry.namespace(), entry.name())));
+                        self.tell(item);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&self, watcher: &mut Watcher, poller: &mut Poller<'_>) -> Poll<Result<(), WatchError>> {
+        let mut items = Vec::new();
+        let polled = watcher.poll_batch(poller, BATCH, &mut items);
+        items.iter().for_each(|item| self.tell(item));
+        polled
+    }
+
+    fn tell(&self, item: &WatchItem) {
+        match item {
+            // An object that stops matching is removed as well.
+            WatchItem::Event { change: Change::Deleted, event } => {
+                if let Some(old) = event.old() {
+                    self.handler.remove(old.namespace(), old.name());
+                }
+            }
+            item => match (self.decode(item), item.entry()) {
+                (Some(object), _) => self.handler.put(object),
+                // The previous version of the object is not valid any more.
+                (None, Some(entry)) => self.handler.remove(entry.namespace(), entry.name()),
+                (None, None) => {}
+            },
+        }
+    }
+
+    /// Decodes an object; one that cannot be decoded counts as absent.
+    fn decode(&self, item: &WatchItem) -> Option<Value> {
+        let entry = item.entry()?;
+        match self.resource.collection.decode_entry(entry) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                tracing::error!(path = entry.path(), error = error.message(), "a stored object cannot be read");
+                None
+            }
+        }
+    }
+}
+
+fn path(namespace: &str, name: &str) -> (Text, Text) {
+    (namespace.into(), name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use binnacle_request::ShutdownTrigger;
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::objects::Objects;
+
+    #[derive(Default)]
+    struct Names(Mutex<BTreeSet<String>>);
+
+    impl Handler for Arc<Names> {
+        fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+            self.0.lock().retain(|name| there("", name));
+        }
+
+        fn put(&self, object: Value) {
+            self.0.lock().insert(object.str_at(&["metadata", "name"]).to_owned());
+        }
+
+        fn remove(&self, _: &str, name: &str) {
+            self.0.lock().remove(name);
+        }
+    }
+
+    /// The handler gets the objects with the selected labels, until they lose them.
+    #[tokio::test]
+    async fn selecting() {
+        let resources = binnacle_test_cluster::resources();
+        let objects = Objects::new(&resources, "", "v1", "namespaces").unwrap();
+        let create = async |name: &str, role: &str| {
+            objects.create("", value!({"metadata": {"name": name, "labels": {"role": role}}})).await.unwrap();
+        };
+        create("one", "a").await;
+        create("two", "b").await;
+        let names = Arc::new(Names::default());
+        let resource = resources.require("", "v1", "namespaces").unwrap().clone();
+        let selected = LabelSelector::parse("role=a").unwrap();
+        let informer = Informer::selecting(resource, selected, names.clone());
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let (read, was_read) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(informer.clone().run(shutdown, move || read.send(()).unwrap_or_default()));
+        was_read.await.unwrap();
+        create("three", "a").await;
+        let relabel = |object: &mut Value| object.make_at(&["metadata", "labels"]).insert("role", "b");
+        objects.update("", "one", "", |object| drop(relabel(object))).await.unwrap();
+        informer.catch_up().await.unwrap();
+        assert_eq!(*names.0.lock(), BTreeSet::from(["three".to_owned()]));
+        trigger.fire();
+        task.await.unwrap();
+    }
+
+    /// After catching up, all earlier writes are known, however the task is scheduled.
+    #[tokio::test]
+    async fn catching_up() {
+        let resources = binnacle_test_cluster::resources();
+        let objects = Objects::new(&resources, "", "v1", "namespaces").unwrap();
+        let create = async |name: &str| objects.create("", value!({"metadata": {"name": name}})).await.unwrap();
+        create("before").await;
+        let names = Arc::new(Names::default());
+        let informer = Informer::new(resources.require("", "v1", "namespaces").unwrap().clone(), names.clone());
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let (read, was_read) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(informer.clone().run(shutdown, move || read.send(()).unwrap_or_default()));
+        was_read.await.unwrap();
+        assert!(names.0.lock().contains("before"));
+        for round in 0..200 {
+            let name = format!("n{round}");
+            create(&name).await;
+            informer.catch_up().await.unwrap();
+            assert!(names.0.lock().contains(&name), "{name}");
+        }
+        // The task continues by itself.
+        create("after").await;
+        let began = Instant::now();
+        while !names.0.lock().contains("after") {
+            assert!(began.elapsed() < Duration::from_secs(20));
+            tokio::task::yield_now().await;
+        }
+        trigger.fire();
+        task.await.unwrap();
+    }
+}

@@ -1,0 +1,99 @@
+//! Starts controllers in stages, supervises them, and waits for their end.
+
+use std::time::Duration;
+
+use binnacle_request::Shutdown;
+use binnacle_supervise::supervise;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::controller::Controller;
+use crate::hook::PostStartHook;
+
+/// The time for which a stage waits for the objects that it depends on. After it the stage starts without them, and
+/// its controllers retry: a webhook that refuses one namespace must not hold up everything else.
+const STAGE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Running controllers. They end with the shutdown signal given to [`Manager::start`].
+pub struct Manager {
+    hooks: Vec<PostStartHook>,
+    task: JoinHandle<()>,
+}
+
+impl Manager {
+    /// Starts the controllers of the first stage, those of the next one when their hooks are done, and so on.
+    pub fn start(stages: impl IntoIterator<Item = Vec<Controller>>, shutdown: Shutdown) -> Self {
+        let mut hooks = Vec::new();
+        let stages: Vec<Vec<(Controller, watch::Sender<bool>)>> = stages
+            .into_iter()
+            .map(|stage| {
+                let reported = stage.into_iter().map(|controller| {
+                    let done = watch::Sender::new(false);
+                    hooks.extend(controller.hooks().map(|name| PostStartHook::of(name, &done)));
+                    (controller, done)
+                });
+                reported.collect()
+            })
+            .collect();
+        let task = tokio::spawn(run(stages, hooks.clone(), shutdown));
+        Self { hooks, task }
+    }
+
+    /// Returns the hooks of all controllers, for health checks.
+    pub fn hooks(&self) -> &[PostStartHook] {
+        &self.hooks
+    }
+
+    /// Waits until every hook is done.
+    pub async fn done(&self) {
+        for hook in &self.hooks {
+            hook.wait().await;
+        }
+    }
+
+    /// Waits until the controllers have ended, after the shutdown signal.
+    pub async fn ended(self) {
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the controllers' manager panicked");
+        }
+    }
+}
+
+async fn run(stages: Vec<Vec<(Controller, watch::Sender<bool>)>>, hooks: Vec<PostStartHook>, shutdown: Shutdown) {
+    let mut tasks = JoinSet::new();
+    let mut started = 0;
+    for stage in stages {
+        let done = async {
+            for hook in &hooks[..started] {
+                hook.wait().await;
+            }
+        };
+        tokio::select! {
+            _ = tokio::time::timeout(STAGE_PATIENCE, done) => {}
+            () = shutdown.fired() => {}
+        }
+        started += stage.iter().map(|(controller, _)| controller.hooks().count()).sum::<usize>();
+        for (controller, done) in stage {
+            let before = hooks.iter().find(|hook| controller.needs() == Some(hook.name())).cloned();
+            let shutdown = shutdown.clone();
+            tasks.spawn(supervise(controller.name(), move || {
+                let (controller, before) = (controller.clone(), before.clone());
+                let (done, shutdown) = (done.clone(), shutdown.clone());
+                async move {
+                    if let Some(before) = before {
+                        tokio::select! {
+                            () = before.wait() => {}
+                            () = shutdown.fired() => return,
+                        }
+                    }
+                    controller.run(done, shutdown).await;
+                }
+            }));
+        }
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a controller panicked");
+        }
+    }
+}

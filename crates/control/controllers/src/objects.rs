@@ -1,0 +1,220 @@
+//! The server's own reads and writes. From defaulting on they are handled like a client's, admission included.
+
+use std::sync::Arc;
+
+use binnacle_meta::{Status, StatusReason, Text};
+use binnacle_patch::apply::{Apply, Versions, apply, track_update};
+use binnacle_registry::{
+    Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, Sent, Stored, UpdateOptions,
+};
+use binnacle_request::CreatePermit;
+use binnacle_schema::{Message, Value};
+use binnacle_store::Revision;
+use binnacle_watchcache::Entry;
+use bytes::Bytes;
+use futures::future::join_all;
+
+/// One resource for the server's own loops. Objects are in its version, which is the storage version of all resources
+/// that they write.
+#[derive(Clone)]
+pub struct Objects {
+    resource: Arc<Resource>,
+    manager: &'static str,
+}
+
+impl Objects {
+    pub fn new(resources: &Catalog, group: &str, version: &str, plural: &str) -> Result<Self, Status> {
+        resources.require(group, version, plural).map(|resource| Self { resource, manager: MANAGER })
+    }
+
+    /// Sets another manager in `managedFields`.
+    pub fn managed_by(self, manager: &'static str) -> Self {
+        Self { manager, ..self }
+    }
+
+    pub fn resource(&self) -> &Arc<Resource> {
+        &self.resource
+    }
+
+    /// Returns an object, with all writes acknowledged before; `None` if it does not exist.
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+        self.entry(namespace, name).await?.map(|entry| self.decode(&entry)).transpose()
+    }
+
+    /// Returns an object like [`Objects::get`], but does not decode it.
+    pub async fn entry(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Status> {
+        match self.resource.get(&Context::internal(namespace), name, Match::Consistent).await {
+            Ok(entry) => Ok(Some(entry)),
+            Err(status) if status.is(StatusReason::NotFound) => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    pub fn decode(&self, entry: &Entry) -> Result<Value, Status> {
+        self.resource.collection.decode_entry(entry)
+    }
+
+    /// Lists objects, with all writes acknowledged before.
+    pub async fn list(&self, namespace: &str) -> Result<Vec<Value>, Status> {
+        self.list_as(namespace, Match::Consistent).await
+    }
+
+    pub async fn list_as(&self, namespace: &str, version: Match) -> Result<Vec<Value>, Status> {
+        let options = ListOptions { version, ..ListOptions::default() };
+        let mut page = self.resource.list(&Context::internal(namespace), &options).await?;
+        let mut objects = Vec::new();
+        while let Some(chunk) = page.next_chunk() {
+            for entry in chunk {
+                objects.push(self.resource.collection.decode_entry(&entry)?);
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Returns the names of objects, with all writes acknowledged before.
+    pub async fn names(&self, namespace: &str) -> Result<Vec<Text>, Status> {
+        let options = ListOptions { version: Match::Consistent, ..ListOptions::default() };
+        let mut page = self.resource.list(&Context::internal(namespace), &options).await?;
+        let mut names = Vec::new();
+        while let Some(chunk) = page.next_chunk() {
+            names.extend(chunk.iter().map(|entry| Text::from(entry.name())));
+        }
+        Ok(names)
+    }
+
+    pub async fn create(&self, namespace: &str, mut object: Value) -> Result<Stored, Status> {
+        let context = Context::internal(namespace);
+        let members = object.make_object();
+        members.insert("apiVersion", self.resource.api_version());
+        members.insert("kind", self.resource.description.kind.clone());
+        self.resource.set_defaults(&mut object);
+        self.track(&context, "", None, &mut object);
+        self.resource.to_stored(&mut object);
+        #[expect(clippy::disallowed_methods, reason = "nobody asked for it: clusters have it")]
+        let permit = CreatePermit::system();
+        self.resource.create(&context, &permit, object).await
+    }
+
+    /// Creates the missing ones of these objects, concurrently. Another client may create them meanwhile.
+    pub async fn create_missing(&self, objects: Vec<Value>) -> Result<(), Status> {
+        let there = self.list("").await?;
+        self.create_missing_of(&there, objects).await
+    }
+
+    /// Like [`Objects::create_missing`], with a list of the existing objects.
+    pub async fn create_missing_of(&self, there: &[Value], objects: Vec<Value>) -> Result<(), Status> {
+        let key = |object: &Value| {
+            let text = |member| object.str_at(&["metadata", member]).to_owned();
+            (text("namespace"), text("name"))
+        };
+        let there: std::collections::HashSet<_> = there.iter().map(key).collect();
+        let missing = objects.into_iter().filter(|object| !there.contains(&key(object)));
+        let created = join_all(missing.map(|object| async move {
+            let namespace = object.str_at(&["metadata", "namespace"]).to_owned();
+            match self.create(&namespace, object).await {
+                Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
+                created => created.map(|_| ()),
+            }
+        }));
+        created.await.into_iter().collect()
+    }
+
+    /// Changes an existing object; if `change` does not change it, it is not written.
+    pub async fn update(
+        &self,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        change: impl FnMut(&mut Value) + Send,
+    ) -> Result<(), Status> {
+        self.update_to(namespace, name, subresource, change).await.map(drop)
+    }
+
+    /// Like [`Objects::update`], and returns the new revision of the object.
+    pub async fn update_to(
+        &self,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        change: impl FnMut(&mut Value) + Send,
+    ) -> Result<Revision, Status> {
+        let context = Context::internal(namespace);
+        let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
+        let mut change = self.changing(&context, name, subresource, change);
+        self.resource.update(&context, name, &options, &mut change).await.map(|updated| updated.stored.revision)
+    }
+
+    /// Like [`Objects::update_to`], for an object that was decoded before.
+    pub async fn update_known(
+        &self,
+        known: (&Stored, &Bytes),
+        (namespace, name, subresource): (&str, &str, &str),
+        change: impl FnMut(&mut Value) + Send,
+    ) -> Result<Revision, Status> {
+        let context = Context::internal(namespace);
+        let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
+        let mut change = self.changing(&context, name, subresource, change);
+        let updated = self.resource.update_known(&context, name, &options, &mut change, known).await;
+        updated.map(|updated| updated.stored.revision)
+    }
+
+    /// Makes a change of stored objects from one of objects in this version.
+    fn changing(
+        &self,
+        context: &Context,
+        name: &str,
+        subresource: &str,
+        mut change: impl FnMut(&mut Value) + Send,
+    ) -> impl FnMut(Option<&Value>) -> Result<Sent, Status> + Send {
+        move |old| {
+            let Some(old) = old else {
+                return Err(Status::not_found(&self.resource.group_resource(), name));
+            };
+            let mut object = old.clone();
+            self.resource.from_stored(&mut object);
+            change(&mut object);
+            self.resource.set_defaults(&mut object);
+            self.track(context, subresource, Some(old), &mut object);
+            self.resource.to_stored(&mut object);
+            Ok(object.into())
+        }
+    }
+
+    /// Deletes an object; succeeds if it does not exist.
+    pub async fn delete(&self, namespace: &str, name: &str) -> Result<(), Status> {
+        match self.resource.delete(&Context::internal(namespace), name, &DeleteOptions::default()).await {
+            Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+            deleted => deleted.map(|_| ()),
+        }
+    }
+
+    /// Applies a status by server-side apply as `manager`, with force.
+    pub async fn apply_status(&self, name: &str, manager: &str, mut config: Value) -> Result<(), Status> {
+        let context = Context::internal("");
+        let members = config.make_object();
+        members.insert("apiVersion", self.resource.api_version());
+        members.insert("kind", self.resource.description.kind.clone());
+        let options = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
+        let mut change = |old: Option<&Value>| {
+            let update = self.resource.update_by(&context, manager, "status");
+            let request = Apply { update, force: true, versions: &OneVersion(&self.resource) };
+            apply(&request, old, &config)
+                .map(|applied| applied.object.into())
+                .map_err(|error| Status::internal(error.to_string()))
+        };
+        self.resource.update(&context, name, &options, &mut change).await.map(|_| ())
+    }
+
+    fn track(&self, context: &Context, subresource: &str, live: Option<&Value>, object: &mut Value) {
+        track_update(&self.resource.update_by(context, self.manager, subresource), live, object);
+    }
+}
+
+/// Limits the conversions of a resource to its own version.
+struct OneVersion<'a>(&'a Resource);
+
+impl Versions for OneVersion<'_> {
+    fn convert(&self, object: &Value, api_version: &str) -> Option<(Value, &Message)> {
+        (api_version == self.0.api_version()).then(|| (object.clone(), &*self.0.message))
+    }
+}

@@ -1,0 +1,243 @@
+//! Cluster IPs. An address is allocated by creating the IPAddress object with its name: the store lets only one server
+//! succeed (KEP-1880).
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
+use binnacle_schema::{Object, Value, value};
+use binnacle_validation::ip::parse_cidr;
+
+use crate::metrics::{AllocatorMetrics, Scope};
+use crate::range::AddressRange;
+use crate::spec::Family;
+use binnacle_controllers::Objects;
+
+const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
+pub(crate) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
+pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
+
+/// The allocator of addresses for all services.
+#[derive(Clone)]
+pub(crate) struct Addresses {
+    resources: Catalog,
+    metrics: Option<AllocatorMetrics>,
+}
+
+/// The service that gets an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+/// The error of an address that could not be allocated.
+#[derive(Debug)]
+pub(crate) enum AddressError {
+    Full,
+    Allocated,
+    /// No ready service CIDR has the address.
+    Elsewhere,
+    /// The error of a dry run in this case, which checks only one range.
+    NotInRange(IpAddr, String),
+    Failed(Status),
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("range is full"),
+            Self::Allocated => f.write_str("provided IP is already allocated"),
+            Self::Elsewhere => f.write_str("the provided network does not match the current range"),
+            Self::NotInRange(address, range) => {
+                write!(f, "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}")
+            }
+            Self::Failed(status) => f.write_str(status.message()),
+        }
+    }
+}
+
+impl Addresses {
+    pub(crate) fn new(resources: Catalog) -> Self {
+        Self { resources, metrics: None }
+    }
+
+    /// Sets the metrics of allocations.
+    #[must_use]
+    pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
+        if let Some(metrics) = &metrics {
+            metrics.follow(&self.resources);
+        }
+        Self { metrics, ..self }
+    }
+
+    /// Allocates the requested address.
+    pub(crate) async fn take(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
+        let ranges = self.ranges(Family::of(address)).await?;
+        let Some(range) = ranges.iter().find(|range| range.contains(address)) else {
+            return Err(AddressError::Elsewhere);
+        };
+        self.claim_counted(range, address, owner, Scope::Static, Instant::now()).await
+    }
+
+    /// Allocates any address of a family.
+    pub(crate) async fn take_any(&self, family: Family, owner: Owner<'_>) -> Result<IpAddr, AddressError> {
+        let objects = self.objects()?;
+        let known = objects.resource();
+        known.collection.cache.ready(soon()).await.map_err(|_| failed("the cache of addresses is not ready"))?;
+        for range in self.ranges(family).await? {
+            let begun = Instant::now();
+            for address in range.candidates() {
+                // The cache may lack an object that the store has: then creating it fails.
+                if known.collection.cache.get(&address.to_string()).is_some() {
+                    continue;
+                }
+                match self.claim_counted(&range, address, owner, Scope::Dynamic, begun).await {
+                    Err(AddressError::Allocated) => {}
+                    Ok(()) => return Ok(address),
+                    Err(error) => return Err(error),
+                }
+            }
+            self.refused(&range, Scope::Dynamic);
+        }
+        Err(AddressError::Full)
+    }
+
+    /// Returns the result that [`Addresses::take`] would have, without taking the address.
+    pub(crate) async fn try_take(&self, address: IpAddr) -> Result<(), AddressError> {
+        match self.ranges(Family::of(address)).await?.first() {
+            Some(range) if range.contains(address) => Ok(()),
+            Some(range) => Err(AddressError::NotInRange(address, range.text())),
+            None => Err(AddressError::Elsewhere),
+        }
+    }
+
+    /// Returns a substitute for the address that a service would get without a dry run.
+    pub(crate) async fn try_take_any(&self, family: Family) -> Result<IpAddr, AddressError> {
+        self.ranges(family).await?.first().map(AddressRange::network).ok_or(AddressError::Full)
+    }
+
+    /// Creates the object that allocates an address of a range, and counts it. `begun` is the start of the search.
+    async fn claim_counted(
+        &self,
+        range: &AddressRange,
+        address: IpAddr,
+        owner: Owner<'_>,
+        scope: Scope,
+        begun: Instant,
+    ) -> Result<(), AddressError> {
+        let claimed = self.claim(address, owner).await;
+        match (&claimed, &self.metrics) {
+            (_, None) => {}
+            (Err(_), Some(_)) => self.refused(range, scope),
+            (Ok(()), Some(metrics)) => {
+                metrics.address_given(range, scope, begun.elapsed());
+            }
+        }
+        claimed
+    }
+
+    fn refused(&self, range: &AddressRange, scope: Scope) {
+        if let Some(metrics) = &self.metrics {
+            metrics.address_refused(range, scope);
+        }
+    }
+
+    /// Releases an address, unless another service owns it. The repair loop handles a failure.
+    pub(crate) async fn release(&self, address: IpAddr, owner: Owner<'_>) {
+        if let Err(status) = self.try_release(address, owner).await {
+            tracing::warn!(%address, error = status.message(), "the address of a service could not be given back yet");
+        }
+    }
+
+    pub(crate) async fn try_release(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), Status> {
+        let objects = self.objects_or_status()?;
+        let name = address.to_string();
+        let Some(object) = objects.get("", &name).await? else { return Ok(()) };
+        if !is_parent(&object, owner) {
+            return Ok(());
+        }
+        let uid = Some(object.str_at(&["metadata", "uid"]).into());
+        let options = DeleteOptions { uid, ..DeleteOptions::default() };
+        match objects.resource().delete(&Context::internal(""), &name, &options).await {
+            Err(status) if status.is(StatusReason::NotFound) || status.is(StatusReason::Conflict) => Ok(()),
+            deleted => deleted.map(|_| ()),
+        }
+    }
+
+    /// Creates the object that allocates an address.
+    pub(crate) async fn claim(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
+        let labels = Object::from_iter([(FAMILY_LABEL, Family::of(address).as_str()), (MANAGED_BY_LABEL, MANAGER)]);
+        let object = value!({
+            "metadata": {"name": (address.to_string()), "labels": labels},
+            "spec": {
+                "parentRef": {"resource": "services", "namespace": (owner.namespace), "name": (owner.name)},
+            },
+        });
+        match self.objects()?.create("", object).await {
+            Ok(_) => Ok(()),
+            Err(status) if status.is(StatusReason::AlreadyExists) => Err(AddressError::Allocated),
+            Err(status) => Err(AddressError::Failed(status)),
+        }
+    }
+
+    /// Returns the ranges of a family from which addresses may be allocated now.
+    async fn ranges(&self, family: Family) -> Result<Vec<AddressRange>, AddressError> {
+        let cidrs =
+            Objects::new(&self.resources, "networking.k8s.io", "v1", "servicecidrs").map_err(AddressError::Failed)?;
+        let mut ranges = usable(&cidrs.list_as("", Match::Any).await.map_err(AddressError::Failed)?, family);
+        if ranges.is_empty() {
+            // The first CIDR may have been created a moment ago.
+            ranges = usable(&cidrs.list("").await.map_err(AddressError::Failed)?, family);
+        }
+        Ok(ranges)
+    }
+
+    fn objects(&self) -> Result<Objects, AddressError> {
+        self.objects_or_status().map_err(AddressError::Failed)
+    }
+
+    fn objects_or_status(&self) -> Result<Objects, Status> {
+        Objects::new(&self.resources, "networking.k8s.io", "v1", "ipaddresses")
+    }
+}
+
+/// Returns true if an IPAddress object belongs to this service.
+pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
+    let parent = |member| object.str_at(&["spec", "parentRef", member]);
+    parent("group").is_empty()
+        && parent("resource") == "services"
+        && parent("namespace") == owner.namespace
+        && parent("name") == owner.name
+}
+
+/// Returns the ranges of ready service CIDRs that are not being deleted; one without the condition counts as ready.
+fn usable(cidrs: &[Value], family: Family) -> Vec<AddressRange> {
+    let mut ranges = Vec::new();
+    for cidr in cidrs.iter().filter(|cidr| is_ready(cidr)) {
+        let texts = cidr.list_at(&["spec", "cidrs"]).iter().filter_map(Value::as_str);
+        for range in texts.filter_map(parse_cidr).map(AddressRange::new) {
+            if range.family() == family && !ranges.contains(&range) {
+                ranges.push(range);
+            }
+        }
+    }
+    ranges
+}
+
+fn is_ready(cidr: &Value) -> bool {
+    let deleted = cidr.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null());
+    let conditions = cidr.list_at(&["status", "conditions"]);
+    let ready = conditions.iter().find(|condition| condition.str_at(&["type"]) == "Ready");
+    !deleted && ready.is_none_or(|ready| ready.str_at(&["status"]) == "True")
+}
+
+fn failed(why: &str) -> AddressError {
+    AddressError::Failed(Status::internal(why))
+}
+
+fn soon() -> tokio::time::Instant {
+    tokio::time::Instant::now() + std::time::Duration::from_secs(3)
+}

@@ -1,0 +1,47 @@
+//! The controllers of services: the range that addresses come from, and the repair of allocations.
+
+use std::sync::Arc;
+
+use binnacle_controllers::{Controller, Queues};
+use binnacle_registry::Catalog;
+use parking_lot::Mutex;
+
+use crate::config::ServiceConfig;
+use crate::{lost, repair, service_cidr};
+
+/// What the controllers of services share.
+pub(crate) struct Allocations {
+    pub(crate) resources: Catalog,
+    pub(crate) config: ServiceConfig,
+    /// Node ports that belonged to no service at the last check.
+    pub(crate) leaked_ports: Mutex<Vec<i64>>,
+}
+
+impl Allocations {
+    pub(crate) fn new(resources: Catalog, config: ServiceConfig) -> Self {
+        Self { resources, config, leaked_ports: Mutex::default() }
+    }
+}
+
+/// The controllers of services.
+pub struct ServiceControllers {
+    /// Creates the ServiceCIDR of the flags, without which no service gets an address.
+    pub cidr: Controller,
+    /// Marks the addresses and ports of services as allocated, and releases those of none.
+    pub repair: Controller,
+}
+
+/// Returns the controllers of services.
+pub fn service_controllers(resources: &Catalog, config: &ServiceConfig, queues: &Queues) -> ServiceControllers {
+    let allocations = Arc::new(Allocations::new(resources.clone(), config.clone()));
+    let cidr =
+        Controller::repeated("start-kubernetes-service-cidr-controller", Some(10), &allocations, |allocations| {
+            Box::pin(service_cidr::ensure(allocations))
+        });
+    let repair = Controller::repeated("start-service-ip-repair-controllers", Some(180), &allocations, |allocations| {
+        Box::pin(repair::ensure(allocations))
+    })
+    .or_when(&allocations, |allocations| Box::pin(lost::noticed(allocations)))
+    .counted(["services", "ipaddresses"].map(|name| queues.queue(name)).into());
+    ServiceControllers { cidr, repair }
+}

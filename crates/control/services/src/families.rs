@@ -1,0 +1,318 @@
+//! The address families of a service (KEP-563): the client's, completed with the cluster's.
+
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupKind, Status};
+use binnacle_schema::Value;
+use binnacle_validation::cluster_ips;
+use binnacle_validation::ip::{Legacy, parse_ip};
+use binnacle_validation::metadata::shown;
+
+use crate::spec::{Family, NONE, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK, Spec, spec_mut};
+
+/// The families of the cluster's service addresses, the default one first.
+#[derive(Clone, Debug)]
+pub(crate) struct Families {
+    all: Vec<Family>,
+    addresses: Legacy<'static>,
+}
+
+impl Families {
+    /// Collects the families of the service CIDRs in the flags.
+    pub(crate) fn new(configured: impl IntoIterator<Item = Family>, sloppy_addresses: bool) -> Self {
+        let mut families = Vec::new();
+        for family in configured {
+            if !families.contains(&family) {
+                families.push(family);
+            }
+        }
+        Self { all: families, addresses: Legacy::new(sloppy_addresses) }
+    }
+
+    pub(crate) fn has(&self, family: Family) -> bool {
+        self.all.contains(&family)
+    }
+
+    fn default(&self) -> Family {
+        self.all.first().copied().unwrap_or(Family::V4)
+    }
+
+    fn dual(&self) -> bool {
+        self.all.len() > 1
+    }
+
+    /// Fills in `ipFamilyPolicy` and `ipFamilies` of a service that is created (`old` is `None`) or changed, or refuses
+    /// a service that contradicts itself or the cluster.
+    pub(crate) fn complete(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        if Spec::of(service).is_external_name() || old.is_some_and(|old| is_settled_dual_stack(service, old)) {
+            return Ok(());
+        }
+        default_policy(service, old);
+        let mut errors = FieldErrors::new();
+        let spec = Spec::of(service).value();
+        cluster_ips::validate(
+            spec,
+            old.map(|old| Spec::of(old).value()),
+            &self.addresses,
+            &FieldPath::new("spec"),
+            &mut errors,
+        );
+        refuse(service, &errors)?;
+        if let Some(old) = old {
+            follow_single_stack(service, old, &mut errors);
+        }
+        single_means_one(service, &mut errors);
+        self.infer_from_addresses(service, &mut errors);
+        refuse(service, &errors)?;
+
+        if Spec::of(service).cluster_ip() == NONE && !Spec::of(service).has_selector() {
+            // Its endpoints may be of either family, even if the cluster has only one.
+            self.fill_in(service, true);
+            return Ok(());
+        }
+        self.check_configured(service, &mut errors);
+        refuse(service, &errors)?;
+        self.fill_in(service, self.dual());
+        Ok(())
+    }
+
+    /// Adds the families of the requested addresses.
+    fn infer_from_addresses(&self, service: &mut Value, errors: &mut FieldErrors) {
+        let spec = Spec::of(service);
+        let addresses = spec.cluster_ips();
+        let mut families: Vec<String> = spec.families().into_iter().map(str::to_owned).collect();
+        let known = families.len();
+        for (i, address) in errors.while_room(addresses.iter().enumerate()) {
+            if *address == NONE {
+                break;
+            }
+            // Invalid addresses were refused before.
+            let Some(family) = parse_ip(address).map(Family::of).filter(|_| i >= families.len()) else { continue };
+            if self.has(family) {
+                families.push(family.as_str().to_owned());
+            } else {
+                let at = FieldPath::new("spec").child("clusterIPs").index(i);
+                let why = format!("{} is not configured on this cluster", family.as_str());
+                errors.push(FieldError::invalid(&at, shown(spec.value().get("clusterIPs")), why));
+            }
+        }
+        if families.len() > known {
+            spec_mut(service).insert("ipFamilies", families);
+        }
+    }
+
+    fn check_configured(&self, service: &Value, errors: &mut FieldErrors) {
+        let spec = Spec::of(service);
+        let path = FieldPath::new("spec");
+        if spec.family_policy() == REQUIRE_DUAL_STACK && !self.dual() {
+            let why = "this cluster is not configured for dual-stack services";
+            errors.push(FieldError::invalid(&path.child("ipFamilyPolicy"), spec.family_policy(), why));
+        }
+        for (i, family) in errors.while_room(spec.families().into_iter().enumerate()) {
+            if !Family::parse(family).is_some_and(|family| self.has(family)) {
+                let at = path.child("ipFamilies").index(i);
+                errors.push(FieldError::invalid(&at, family, "not configured on this cluster"));
+            }
+        }
+    }
+
+    /// Adds the default family if there is none, and a second one for dual-stack policies if it `can` be had.
+    fn fill_in(&self, service: &mut Value, can: bool) {
+        let spec = Spec::of(service);
+        let policy = spec.family_policy();
+        let mut families: Vec<Family> = spec.families().into_iter().filter_map(Family::parse).collect();
+        if families.is_empty() {
+            families.push(self.default());
+        }
+        if can
+            && policy != SINGLE_STACK
+            && let [only] = families[..]
+        {
+            families.push(only.other());
+        }
+        let families: Vec<&str> = families.into_iter().map(Family::as_str).collect();
+        spec_mut(service).insert("ipFamilies", families);
+    }
+}
+
+/// Returns true if a change leaves a `PreferDualStack` service's families and addresses as they are: then they do not
+/// follow the cluster's families.
+pub(crate) fn is_settled_dual_stack(service: &Value, old: &Value) -> bool {
+    let (new, old) = (Spec::of(service), Spec::of(old));
+    new.kind() == old.kind()
+        && matches!(new.kind(), "ClusterIP" | "NodePort" | "LoadBalancer")
+        && new.family_policy() == PREFER_DUAL_STACK
+        && matches!(old.family_policy(), "" | PREFER_DUAL_STACK)
+        && new.cluster_ips() == old.cluster_ips()
+        && new.families() == old.families()
+}
+
+/// Sets a missing policy, to the old one if there is one: a service never changes its number of families by itself.
+fn default_policy(service: &mut Value, old: Option<&Value>) {
+    let spec = Spec::of(service);
+    // An empty text counts as a policy, and is not a valid one.
+    if spec.value().get("ipFamilyPolicy").is_some_and(|policy| !policy.is_null()) {
+        return;
+    }
+    let before = old.map_or("", |old| Spec::of(old).family_policy()).to_owned();
+    let policy = if !before.is_empty() {
+        before
+    } else if spec.cluster_ip() == NONE && !spec.has_selector() {
+        REQUIRE_DUAL_STACK.to_owned()
+    } else {
+        SINGLE_STACK.to_owned()
+    };
+    spec_mut(service).insert("ipFamilyPolicy", policy);
+}
+
+/// Releases the second address for `SingleStack`; removing the address without this policy is an error.
+fn follow_single_stack(service: &mut Value, old: &Value, errors: &mut FieldErrors) {
+    let (new_spec, old_spec) = (Spec::of(service), Spec::of(old));
+    let (addresses, families) = (new_spec.cluster_ips(), new_spec.families());
+    if new_spec.family_policy() == SINGLE_STACK {
+        let first = |texts: &[&str], same: bool| {
+            (same && texts.len() > 1).then(|| texts[..1].iter().map(|text| Value::from(*text)).collect::<Vec<_>>())
+        };
+        let first_address = first(&addresses, addresses == old_spec.cluster_ips());
+        let first_family = first(&families, families == old_spec.families());
+        let spec = spec_mut(service);
+        if let Some(first) = first_address {
+            spec.insert("clusterIPs", first);
+        }
+        if let Some(first) = first_family {
+            spec.insert("ipFamilies", first);
+        }
+        return;
+    }
+    let reduced = |new: usize, old: usize| new != 0 && new < old;
+    if reduced(addresses.len(), old_spec.cluster_ips().len()) {
+        errors.push(policy_error(service, "must be 'SingleStack' to release the secondary cluster IP"));
+    }
+    if reduced(families.len(), old_spec.families().len()) {
+        errors.push(policy_error(service, "must be 'SingleStack' to release the secondary IP family"));
+    }
+}
+
+fn single_means_one(service: &Value, errors: &mut FieldErrors) {
+    let spec = Spec::of(service);
+    if spec.family_policy() != SINGLE_STACK {
+        return;
+    }
+    for (count, what) in [(spec.cluster_ips().len(), "cluster IPs"), (spec.families().len(), "IP families")] {
+        if count == 2 {
+            let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+            errors.push(policy_error(service, &why));
+        }
+    }
+}
+
+fn policy_error(service: &Value, why: &str) -> FieldError {
+    let shown = ErrorValue::from(Spec::of(service).family_policy());
+    FieldError::invalid(&FieldPath::new("spec").child("ipFamilyPolicy"), shown, why)
+}
+
+fn refuse(service: &Value, errors: &FieldErrors) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(invalid(service, errors))
+}
+
+/// Returns the status 422 for a service.
+pub(crate) fn invalid(service: &Value, errors: &FieldErrors) -> Status {
+    Status::invalid(&GroupKind::new("", "Service"), service.str_at(&["metadata", "name"]), errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    const SINGLE: &[Family] = &[Family::V4];
+    const DUAL: &[Family] = &[Family::V4, Family::V6];
+
+    fn complete(configured: &[Family], spec: Value, old: Option<Value>) -> Result<(String, Vec<String>), String> {
+        let mut service = value!({"metadata": {"name": "a"}, "spec": spec});
+        let old = old.map(|spec| value!({"metadata": {"name": "a"}, "spec": spec}));
+        let families = Families::new(configured.iter().copied(), false);
+        families.complete(&mut service, old.as_ref()).map_err(|status| status.message().to_owned())?;
+        let spec = Spec::of(&service);
+        Ok((spec.family_policy().to_owned(), spec.families().into_iter().map(str::to_owned).collect()))
+    }
+
+    #[test]
+    fn new_services() {
+        let ok = |policy: &str, families: &[&str]| {
+            Ok((policy.to_owned(), families.iter().map(|family| (*family).to_owned()).collect::<Vec<_>>()))
+        };
+        for (configured, spec, want) in [
+            (SINGLE, value!({"type": "ClusterIP"}), ok("SingleStack", &["IPv4"])),
+            (SINGLE, value!({"type": "ExternalName"}), ok("", &[])),
+            (DUAL, value!({"type": "ClusterIP"}), ok("SingleStack", &["IPv4"])),
+            (SINGLE, value!({"ipFamilyPolicy": "PreferDualStack"}), ok("PreferDualStack", &["IPv4"])),
+            (DUAL, value!({"ipFamilyPolicy": "PreferDualStack"}), ok("PreferDualStack", &["IPv4", "IPv6"])),
+            (
+                DUAL,
+                value!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6"]}),
+                ok("RequireDualStack", &["IPv6", "IPv4"]),
+            ),
+            (
+                SINGLE,
+                value!({"clusterIP": "None", "clusterIPs": ["None"], "selector": {"a": "b"}}),
+                ok("SingleStack", &["IPv4"]),
+            ),
+            (
+                SINGLE,
+                value!({"clusterIP": "None", "clusterIPs": ["None"]}),
+                ok("RequireDualStack", &["IPv4", "IPv6"]),
+            ),
+            (
+                DUAL,
+                value!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}),
+                ok("SingleStack", &["IPv6"]),
+            ),
+            (
+                SINGLE,
+                value!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}),
+                Err("Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: [\"fd00::1\"]: IPv6 is not configured on this cluster".to_owned()),
+            ),
+            (
+                SINGLE,
+                value!({"ipFamilyPolicy": "RequireDualStack"}),
+                Err("Service \"a\" is invalid: spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services".to_owned()),
+            ),
+            (
+                SINGLE,
+                value!({"ipFamilies": ["IPv6"]}),
+                Err("Service \"a\" is invalid: spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster".to_owned()),
+            ),
+            (
+                DUAL,
+                value!({"ipFamilies": ["IPv6", "IPv4"]}),
+                Err("Service \"a\" is invalid: spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified".to_owned()),
+            ),
+        ] {
+            assert_eq!(complete(configured, spec.clone(), None), want, "{spec:?}");
+        }
+    }
+
+    #[test]
+    fn changed_services() {
+        let dual = || {
+            value!({
+                "type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],
+                "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "PreferDualStack"
+            })
+        };
+        let mut single = dual();
+        single.make_object().insert("ipFamilyPolicy", "SingleStack");
+        assert_eq!(complete(DUAL, single, Some(dual())), Ok(("SingleStack".to_owned(), vec!["IPv4".to_owned()])));
+        let mut reduced = dual();
+        reduced.make_object().insert("clusterIPs", vec!["10.0.0.1"]);
+        assert_eq!(
+            complete(DUAL, reduced, Some(dual())),
+            Err("Service \"a\" is invalid: spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be 'SingleStack' to release the secondary cluster IP".to_owned())
+        );
+        // The cluster has a single family now: the service stays unchanged.
+        assert_eq!(complete(SINGLE, dual(), Some(dual())).map(|(_, families)| families.len()), Ok(2));
+    }
+}

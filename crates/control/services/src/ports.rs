@@ -1,0 +1,157 @@
+//! The node ports that a service gets, keeps and releases.
+
+use std::collections::{HashMap, HashSet};
+
+use binnacle_meta::{FieldError, FieldPath, Status};
+use binnacle_schema::Value;
+
+use crate::families::invalid;
+use crate::node_ports::{PortError, Session};
+use crate::spec::{Spec, node_port, spec_mut};
+
+/// The planned ports of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// For each of `spec.ports`, 0 for none.
+    ports: Vec<i64>,
+    health_check: Option<i64>,
+}
+
+impl Plan {
+    pub(crate) fn apply(self, service: &mut Value) {
+        let spec = spec_mut(service);
+        let ports = spec.get_mut("ports").and_then(Value::as_list_mut).map(Vec::as_mut_slice).unwrap_or_default();
+        for (port, assigned) in ports.iter_mut().zip(self.ports).filter(|(_, assigned)| *assigned != 0) {
+            port.make_object().insert("nodePort", assigned);
+        }
+        if let Some(port) = self.health_check {
+            spec.insert("healthCheckNodePort", port);
+        }
+    }
+}
+
+/// Returns true if a change (a creation without `old`) may need new ports.
+pub(crate) fn needs_ports(service: &Value, old: Option<&Value>) -> bool {
+    Spec::of(service).uses_node_ports() || needs_new_health_check(service, old)
+}
+
+/// Plans the ports of a new service. Ports of one number in different protocols share one node port.
+pub(crate) fn plan_create(service: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
+    let spec = Spec::of(service);
+    let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
+    if spec.uses_node_ports() {
+        let numbers: Vec<i64> = spec.ports().iter().map(|port| port.int_at(&["port"]).unwrap_or(0)).collect();
+        // The node port may be requested by another protocol of the same port.
+        let mut asked: HashMap<i64, i64> = HashMap::new();
+        for (number, port) in numbers.iter().zip(&ports).filter(|(_, port)| **port != 0) {
+            asked.entry(*number).or_insert(*port);
+        }
+        let mut given: HashMap<i64, i64> = HashMap::new();
+        for i in 0..ports.len() {
+            if ports[i] == 0 && !spec.fills_in_node_ports() {
+                continue;
+            }
+            let shared = given.get(&numbers[i]).copied();
+            match shared {
+                Some(shared) if ports[i] == 0 => ports[i] = shared,
+                Some(shared) if ports[i] == shared => {}
+                Some(_) => session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?,
+                None => {
+                    let port = match asked.get(&numbers[i]).copied() {
+                        Some(port) => {
+                            session.take(port).map_err(|error| refused(service, i, port, error))?;
+                            port
+                        }
+                        None => session.take_any().map_err(exhausted)?,
+                    };
+                    ports[i] = port;
+                    given.insert(numbers[i], port);
+                }
+            }
+        }
+    }
+    Ok(Plan { ports, health_check: health_check(service, None, session)? })
+}
+
+/// Plans the ports of a changed service, which keeps the ports it had.
+pub(crate) fn plan_update(service: &Value, old: &Value, session: &mut Session<'_>) -> Result<Plan, Status> {
+    let spec = Spec::of(service);
+    let before: HashSet<i64> = Spec::of(old).node_ports().into_iter().collect();
+    let mut ports: Vec<i64> = spec.ports().iter().map(node_port).collect();
+    if spec.uses_node_ports() {
+        let mut taken: HashSet<i64> = HashSet::new();
+        let mut seen: HashSet<(&str, i64)> = HashSet::new();
+        for (i, port) in spec.ports().iter().enumerate() {
+            if ports[i] == 0 && !spec.fills_in_node_ports() {
+                continue;
+            }
+            if ports[i] == 0 {
+                ports[i] = session.take_any().map_err(exhausted)?;
+            } else if !before.contains(&ports[i]) && !taken.contains(&ports[i]) {
+                session.take(ports[i]).map_err(|error| refused(service, i, ports[i], error))?;
+                taken.insert(ports[i]);
+            }
+            let own = (port.str_at(&["protocol"]), ports[i]);
+            if !seen.insert(own) {
+                return Err(Status::unknown(500, &format!("duplicate nodePort: {{{} {}}}", own.0, own.1)));
+            }
+        }
+    }
+    Ok(Plan { ports, health_check: health_check(service, Some(old), session)? })
+}
+
+/// Returns the ports that a change (a creation without `old`) allocated, after its plan was applied.
+pub(crate) fn taken(service: &Value, old: Option<&Value>) -> Vec<i64> {
+    let spec = Spec::of(service);
+    let before: HashSet<i64> = old.into_iter().flat_map(|old| Spec::of(old).node_ports()).collect();
+    let mut taken = if spec.uses_node_ports() { spec.node_ports() } else { Vec::new() };
+    taken.retain(|port| !before.contains(port));
+    if needs_new_health_check(service, old) && spec.health_check_port() != 0 {
+        taken.push(spec.health_check_port());
+    }
+    taken
+}
+
+/// Returns the ports that a change releases.
+pub(crate) fn given_up(service: &Value, old: &Value) -> Vec<i64> {
+    let (new, old) = (Spec::of(service), Spec::of(old));
+    let mut given_up = if old.uses_node_ports() || new.uses_node_ports() { old.node_ports() } else { Vec::new() };
+    if new.uses_node_ports() {
+        let kept: HashSet<i64> = new.node_ports().into_iter().collect();
+        given_up.retain(|port| !kept.contains(port));
+    }
+    if old.needs_health_check_port() && !new.needs_health_check_port() && old.health_check_port() != 0 {
+        given_up.push(old.health_check_port());
+    }
+    given_up
+}
+
+fn needs_new_health_check(service: &Value, old: Option<&Value>) -> bool {
+    let needed = old.is_some_and(|old| Spec::of(old).needs_health_check_port());
+    Spec::of(service).needs_health_check_port() && !needed
+}
+
+fn health_check(service: &Value, old: Option<&Value>, session: &mut Session<'_>) -> Result<Option<i64>, Status> {
+    if !needs_new_health_check(service, old) {
+        return Ok(None);
+    }
+    let asked = Spec::of(service).health_check_port();
+    if asked == 0 {
+        let chosen = session.take_any();
+        return chosen
+            .map(Some)
+            .map_err(|error| Status::internal(format!("failed to allocate a HealthCheck NodePort 0: {error}")));
+    }
+    session.take(asked).map(|()| Some(asked)).map_err(|error| {
+        Status::internal(format!("failed to allocate requested HealthCheck NodePort {asked}: {error}"))
+    })
+}
+
+fn refused(service: &Value, i: usize, port: i64, error: PortError) -> Status {
+    let at = FieldPath::new("spec").child("ports").index(i).child("nodePort");
+    invalid(service, &FieldError::invalid(&at, port, error.to_string()).into())
+}
+
+fn exhausted(error: PortError) -> Status {
+    Status::internal(format!("failed to allocate a nodePort: {error}"))
+}

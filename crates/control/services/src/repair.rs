@@ -1,0 +1,131 @@
+//! Repairs the allocations of services: addresses and ports of services are marked as taken, and those without a
+//! service are released when no pending service can own them.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use binnacle_meta::{Status, Time};
+use binnacle_registry::{Catalog, Context};
+use binnacle_schema::Value;
+
+use crate::addresses::{AddressError, Addresses, MANAGED_BY_LABEL, MANAGER, Owner};
+use crate::controllers::Allocations;
+use crate::node_ports::NodePorts;
+use crate::spec::Spec;
+use binnacle_controllers::Objects;
+
+/// The age in seconds from which an address without a service counts as leaked: a younger one's may still be written.
+const GRACE: i64 = 60;
+
+pub(crate) async fn ensure(allocations: &Allocations) -> Result<(), Status> {
+    repair_addresses(&allocations.resources, Context::internal("").now_seconds()).await?;
+    let known = allocations.leaked_ports.lock().clone();
+    let repaired = NodePorts::new(allocations.resources.clone(), allocations.config.node_ports).repair(&known).await;
+    if let (Err(_), Some(metrics)) = (&repaired, &allocations.config.metrics) {
+        metrics.port_repair_failed();
+    }
+    *allocations.leaked_ports.lock() = repaired?;
+    Ok(())
+}
+
+async fn repair_addresses(resources: &Catalog, now: i64) -> Result<(), Status> {
+    // In this order: an address is allocated before its service is written.
+    let taken = Objects::new(resources, "networking.k8s.io", "v1", "ipaddresses")?.list("").await?;
+    let services = Objects::new(resources, "", "v1", "services")?.list("").await?;
+    let addresses = Addresses::new(resources.clone());
+    let mut used: HashMap<IpAddr, Owner<'_>> = HashMap::new();
+    for service in &services {
+        let owner = owner_of(service);
+        for address in Spec::of(service).addresses() {
+            if let Some(other) = used.insert(address, owner) {
+                tracing::error!(%address, one = ?other, other = ?owner, "two services have one address");
+            }
+        }
+    }
+    let held: HashMap<IpAddr, &Value> =
+        taken.iter().filter_map(|object| Some((object.str_at(&["metadata", "name"]).parse().ok()?, object))).collect();
+    for (address, owner) in &used {
+        if held.contains_key(address) {
+            continue;
+        }
+        match addresses.claim(*address, *owner).await {
+            Ok(()) => tracing::warn!(%address, service = ?owner, "the address of a service was not marked as taken"),
+            Err(AddressError::Allocated) => {}
+            Err(error) => tracing::warn!(%address, service = ?owner, %error, "an address cannot be marked as taken"),
+        }
+    }
+    for (address, object) in held {
+        let own = object.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) == MANAGER;
+        if !own || used.contains_key(&address) || age(object, now) < GRACE {
+            continue;
+        }
+        let parent = |member| object.str_at(&["spec", "parentRef", member]);
+        let owner = Owner { namespace: parent("namespace"), name: parent("name") };
+        tracing::warn!(%address, service = ?owner, "an address that no service has is given back");
+        addresses.try_release(address, owner).await?;
+    }
+    Ok(())
+}
+
+fn owner_of(service: &Value) -> Owner<'_> {
+    Owner { namespace: service.str_at(&["metadata", "namespace"]), name: service.str_at(&["metadata", "name"]) }
+}
+
+/// Returns the age in seconds; an object without a time is new.
+fn age(object: &Value, now: i64) -> i64 {
+    let made = Time::parse(object.str_at(&["metadata", "creationTimestamp"]));
+    made.map_or(0, |made| now - made.unix_seconds())
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+    use crate::config::{PortRange, ServiceConfig};
+
+    #[tokio::test]
+    async fn what_was_left_behind_is_put_right() {
+        // Without hooks, so that services get no allocations.
+        let resources = binnacle_test_cluster::resources();
+        let addresses = Addresses::new(resources.clone());
+        let services = Objects::new(&resources, "", "v1", "services").unwrap();
+        let taken = Objects::new(&resources, "networking.k8s.io", "v1", "ipaddresses").unwrap();
+        let node_ports = NodePorts::new(resources.clone(), PortRange { first: 30000, last: 32767 });
+        let leaked = node_ports.take(false, |session| session.take_any().map_err(Status::internal)).await.unwrap();
+        let service = value!({
+            "metadata": {"name": "a", "namespace": "ns"},
+            "spec": {
+                "clusterIP": "10.0.0.5", "clusterIPs": ["10.0.0.5"], "type": "NodePort",
+                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+                "ports": [{"port": 80i64, "nodePort": 30005i64}]
+            }
+        });
+        services.create("ns", service).await.unwrap();
+        let gone = Owner { namespace: "ns", name: "gone" };
+        addresses.claim("10.0.0.9".parse().unwrap(), gone).await.unwrap();
+
+        let names = async || {
+            let mut names: Vec<String> = Vec::new();
+            names.extend(taken.list("").await.unwrap().iter().map(|o| o.str_at(&["metadata", "name"]).to_owned()));
+            names
+        };
+        let now = Context::internal("").now_seconds();
+        repair_addresses(&resources, now).await.unwrap();
+        assert_eq!(names().await, ["10.0.0.5", "10.0.0.9"], "a service may be about to get a young address");
+        repair_addresses(&resources, now + GRACE + 1).await.unwrap();
+        assert_eq!(names().await, ["10.0.0.5"]);
+
+        let allocations = Allocations::new(resources.clone(), ServiceConfig::default());
+        let take = async |port| {
+            let taken = node_ports.take(false, |session| session.take(port).map_err(Status::internal)).await;
+            taken.map_err(|status| status.message().to_owned())
+        };
+        let refused = Err("Internal error occurred: provided port is already allocated".to_owned());
+        ensure(&allocations).await.unwrap();
+        assert_eq!(*allocations.leaked_ports.lock(), [leaked]);
+        assert_eq!((take(30005).await, take(leaked).await), (refused.clone(), refused.clone()));
+        ensure(&allocations).await.unwrap();
+        assert_eq!((take(30005).await, take(leaked).await), (refused, Ok(())));
+    }
+}

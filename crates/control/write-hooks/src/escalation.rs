@@ -1,0 +1,167 @@
+//! Privilege escalation checks: users may grant only permissions that they hold themselves, unless they may `escalate`
+//! the role or `bind` the role that the binding references.
+
+use std::sync::Arc;
+
+use binnacle_authz::{Attributes, Authorizer, Escalation, NoRole, RbacKind, RoleRef, Rule, confirm_no_escalation};
+use binnacle_controlplane::RolesFeed;
+use binnacle_meta::{GroupResource, Status};
+use binnacle_registry::hooks::Hooks;
+use binnacle_registry::{Context, object};
+use binnacle_request::{BoxFuture, Decision, User};
+use binnacle_schema::Value;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+const AGGREGATION: &str = "must have cluster-admin privileges to use the aggregationRule";
+
+/// The check for one of the four kinds.
+pub(crate) struct EscalationHooks {
+    kind: RbacKind,
+    feed: Arc<RolesFeed>,
+    authorizer: Arc<dyn Authorizer>,
+}
+
+/// Group and kind.
+type KindName = (&'static str, &'static str);
+
+/// Returns the checks by group and kind.
+pub fn escalation_hooks(feed: &Arc<RolesFeed>, authorizer: &Arc<dyn Authorizer>) -> [(KindName, Arc<dyn Hooks>); 4] {
+    let hooks = |kind| -> Arc<dyn Hooks> {
+        Arc::new(EscalationHooks { kind, feed: feed.clone(), authorizer: authorizer.clone() })
+    };
+    [
+        ((GROUP, "ClusterRole"), hooks(RbacKind::ClusterRole)),
+        ((GROUP, "Role"), hooks(RbacKind::Role)),
+        ((GROUP, "ClusterRoleBinding"), hooks(RbacKind::ClusterRoleBinding)),
+        ((GROUP, "RoleBinding"), hooks(RbacKind::RoleBinding)),
+    ]
+}
+
+impl Hooks for EscalationHooks {
+    fn begin_create<'a>(&'a self, context: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.check(context, object, None))
+    }
+
+    fn begin_update<'a>(
+        &'a self,
+        context: &'a Context,
+        object: &'a mut Value,
+        old: &'a Value,
+    ) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(self.check(context, object, Some(old)))
+    }
+}
+
+impl EscalationHooks {
+    async fn check(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        // The server's own loops are in this group: they repair the roles on which all other permissions depend.
+        if context.user.is_in(User::MASTERS) {
+            return Ok(());
+        }
+        // Earlier writes of roles and bindings must be in the index.
+        self.feed.catch_up().await?;
+        match self.kind {
+            RbacKind::ClusterRole | RbacKind::Role => self.role(context, object, old).await,
+            RbacKind::ClusterRoleBinding | RbacKind::RoleBinding => self.binding(context, object, old).await,
+        }
+    }
+
+    async fn role(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        // The name of the request; a creation has none yet.
+        if self.may(context, "escalate", self.kind.plural(), &context.name, &context.namespace).await {
+            return Ok(());
+        }
+        if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
+            return Ok(());
+        }
+        let name = object::name(object);
+        self.confirm(context, name, &Rule::read_all(object))?;
+        let aggregates = |role: &Value| !role.list_at(&["aggregationRule", "clusterRoleSelectors"]).is_empty();
+        if self.kind == RbacKind::ClusterRole && (aggregates(object) || old.is_some_and(aggregates)) {
+            // The rules of an aggregated role can become anything.
+            return self.compare(context, &Rule::everything()).map_err(|why| match why {
+                Escalation::NotHeld(_) => Status::forbidden(&self.resource(), name, AGGREGATION),
+                Escalation::TooMuchWork(exceeded) => exceeded.into(),
+            });
+        }
+        Ok(())
+    }
+
+    async fn binding(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
+        if old.is_some_and(|old| object::only_for_the_garbage_collector(object, old)) {
+            return Ok(());
+        }
+        let role = object.get("roleRef").unwrap_or(&Value::Null);
+        let role = RoleRef { kind: role.str_at(&["kind"]), name: role.str_at(&["name"]) };
+        // The permission to bind may be limited to one namespace.
+        let namespace = if self.kind == RbacKind::RoleBinding { context.namespace.as_str() } else { "" };
+        let resource = match role.kind {
+            "ClusterRole" => Some(RbacKind::ClusterRole.plural()),
+            "Role" => Some(RbacKind::Role.plural()),
+            _ => None,
+        };
+        if let Some(resource) = resource
+            && self.may(context, "bind", resource, role.name, namespace).await
+        {
+            return Ok(());
+        }
+        if role.kind == "Role" && namespace.is_empty() {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
+        if role.name.is_empty() && matches!(role.kind, "Role" | "ClusterRole") {
+            return Err(Status::bad_request("Name parameter required."));
+        }
+        let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
+            // kube-apiserver names the resource of the request here, not the missing role's.
+            NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
+            NoRole::Unsupported(_) | NoRole::More(_) => Status::unknown(500, &why.to_string()),
+        })?;
+        self.confirm(context, object::name(object), &rules)
+    }
+
+    /// Returns true if the authorizers allow a verb on a role.
+    async fn may(&self, context: &Context, verb: &str, resource: &str, name: &str, namespace: &str) -> bool {
+        let attributes = Attributes {
+            verb,
+            is_resource_request: true,
+            api_group: GROUP,
+            api_version: "*",
+            resource,
+            name,
+            namespace,
+            ..Attributes::nothing(&context.user)
+        };
+        match self.authorizer.authorize(&attributes).await {
+            Ok(decision) => matches!(decision, Decision::Allow(_)),
+            Err(error) => {
+                tracing::error!(user = %context.user.name, verb, resource, name, namespace, %error, "cannot authorize");
+                false
+            }
+        }
+    }
+
+    /// Checks that the requesting user holds all granted rules.
+    fn confirm(&self, context: &Context, name: &str, granted: &[Rule]) -> Result<(), Status> {
+        self.compare(context, granted).map_err(|why| match why {
+            Escalation::NotHeld(_) => Status::forbidden(&self.resource(), name, why),
+            Escalation::TooMuchWork(exceeded) => exceeded.into(),
+        })
+    }
+
+    fn compare(&self, context: &Context, granted: &[Rule]) -> Result<(), Escalation> {
+        let (held, unknown) = self.feed.index().roles_of(&context.user, &context.namespace);
+        let shown = |why: &NoRole| match why {
+            NoRole::Missing { name, .. } => Status::not_found(&self.resource(), name).message().to_owned(),
+            NoRole::Unsupported(_) | NoRole::More(_) => why.to_string(),
+        };
+        let unknown: Vec<String> = unknown.iter().map(shown).collect();
+        confirm_no_escalation(&context.user, &held, &unknown, granted)
+    }
+
+    fn resource(&self) -> GroupResource {
+        GroupResource::new(GROUP, self.kind.plural())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,418 @@
+//! The `Available` condition of APIServices: always true for local ones; for others, the service is checked.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use binnacle_controllers::{ChangeWatcher, Changes, Objects, RETRY_FIRST};
+use binnacle_meta::{LabelSelector, Operator, Requirement, Status, StatusReason, Text};
+use binnacle_registry::{Match, rfc3339};
+use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_schema::{Value, value};
+use binnacle_supervise::supervise;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::State;
+use super::checks::{self, Condition, ServiceReference};
+use super::{GROUP, PLURAL, VERSION};
+
+/// The maximum pause before an unreachable server is checked again, and the pause for a reachable one: a server can
+/// become unreachable without a change of any object.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Updates the condition of each APIService when it changes.
+pub(super) fn watch(state: Arc<State>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let Ok(objects) = Objects::new(&state.resources, GROUP, VERSION, PLURAL) else { return };
+        let mut changes = ChangeWatcher::all(objects.resource());
+        let mut remotes = Remotes::default();
+        let queue = state.queues.queue("LocalAvailabilityController");
+        state.queues.queue("RemoteAvailabilityController");
+        let mut again: Vec<Text> = Vec::new();
+        loop {
+            let changed = tokio::select! {
+                changed = changes.changed() => changed,
+                () = tokio::time::sleep(RETRY_FIRST), if !again.is_empty() => Changes::Named(Vec::new()),
+                () = shutdown.fired() => return,
+            };
+            let all = match changed {
+                Changes::Anything => {
+                    let all = objects.list_as("", Match::Any).await;
+                    if let Ok(all) = &all {
+                        remotes.keep_only(all);
+                    }
+                    all
+                }
+                Changes::Named(mut names) => {
+                    names.append(&mut again);
+                    names.sort_unstable();
+                    names.dedup();
+                    look_at(&state, &objects, &names, &mut remotes).await
+                }
+            };
+            let Ok(all) = all else {
+                changes = ChangeWatcher::all(objects.resource());
+                tokio::time::sleep(RETRY_FIRST).await;
+                continue;
+            };
+            for (object, item) in all.iter().zip(queue.add_all(all.len())) {
+                let _item = item.begin();
+                let name = Text::new(object.str_at(&["metadata", "name"]));
+                match ServiceReference::of(object) {
+                    Some(service) => remotes.see(&state, object, name, service),
+                    None => {
+                        remotes.forget(&name);
+                        if let Err(status) = tell(&state, &objects, object, &Condition::LOCAL).await {
+                            tracing::warn!(api_service = %name, error = status.message(), "will be tried again");
+                            queue.retry(1);
+                            again.push(name);
+                        }
+                    }
+                }
+            }
+            done.send_replace(true);
+        }
+    })
+}
+
+/// Checks the APIServices of these names, and ends the tasks of deleted ones.
+async fn look_at(
+    state: &State,
+    objects: &Objects,
+    names: &[Text],
+    remotes: &mut Remotes,
+) -> Result<Vec<Value>, Status> {
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        match read(objects, "", name).await? {
+            Some(object) => found.push(object),
+            None => {
+                remotes.forget(name);
+                if let Some(metrics) = &state.metrics {
+                    metrics.forget(name);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the cached object.
+async fn read(objects: &Objects, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+    let context = binnacle_registry::Context::internal(namespace);
+    match objects.resource().get_object(&context, name, Match::Any).await {
+        Ok(stored) => Ok(Some(stored.object)),
+        Err(status) if status.is(StatusReason::NotFound) => Ok(None),
+        Err(status) => Err(status),
+    }
+}
+
+/// The tasks that check the APIServices of other servers, one task for each. They end when this value is dropped.
+#[derive(Default)]
+struct Remotes {
+    by_name: HashMap<Text, Remote>,
+    tasks: JoinSet<()>,
+}
+
+struct Remote {
+    service: ServiceReference,
+    spec: Value,
+    changes: Arc<Notices>,
+    task: tokio::task::AbortHandle,
+}
+
+/// Notified when the APIService has changed.
+#[derive(Default)]
+struct Notices {
+    of_spec: Notify,
+    /// Its status or metadata.
+    of_others: Notify,
+}
+
+impl Remotes {
+    fn see(&mut self, state: &Arc<State>, object: &Value, name: Text, service: ServiceReference) {
+        // Tasks end only with their APIService; the results of ended ones are collected here.
+        while self.tasks.try_join_next().is_some() {}
+        let spec = object.at(&["spec"]).cloned().unwrap_or_default();
+        if let Some(known) = self.by_name.get_mut(&name)
+            && known.service == service
+        {
+            if known.spec == spec {
+                known.changes.of_others.notify_one();
+            } else {
+                known.spec = spec;
+                known.changes.of_spec.notify_one();
+            }
+            return;
+        }
+        self.forget(&name);
+        let changes = Arc::new(Notices::default());
+        let watching = {
+            let (state, name, service, changes) = (state.clone(), name.clone(), service.clone(), changes.clone());
+            supervise("APIService availability", move || {
+                watch_over(state.clone(), name.clone(), service.clone(), changes.clone())
+            })
+        };
+        let task = self.tasks.spawn(watching);
+        self.by_name.insert(name, Remote { service, spec, changes, task });
+    }
+
+    /// Ends the tasks of APIServices that are not in `all`.
+    fn keep_only(&mut self, all: &[Value]) {
+        let there: HashSet<&str> = all.iter().map(|object| object.str_at(&["metadata", "name"])).collect();
+        self.by_name.retain(|name, remote| {
+            let stays = there.contains(name.as_str());
+            if !stays {
+                remote.task.abort();
+            }
+            stays
+        });
+    }
+
+    fn forget(&mut self, name: &str) {
+        if let Some(remote) = self.by_name.remove(name) {
+            remote.task.abort();
+        }
+    }
+}
+
+/// Checks an APIService when it, its service or the service's endpoints change, and at intervals.
+async fn watch_over(state: Arc<State>, name: Text, service: ServiceReference, changes: Arc<Notices>) {
+    let Ok(check) = Check::new(&state, name, service) else { return };
+    let is_possible = check.reference.is_possible();
+    let mut service_changes =
+        ChangeWatcher::one(check.services.resource(), &check.reference.namespace, &check.reference.name);
+    let mut slice_changes =
+        ChangeWatcher::labelled(check.slices.resource(), &check.reference.namespace, check.labels.clone());
+    let mut retry = RETRY_FIRST;
+    let mut memory = Memory::default();
+    let queue = state.queues.queue("RemoteAvailabilityController");
+    loop {
+        let item = queue.add().begin();
+        let checked = check.run(&state, &mut memory).await;
+        drop(item);
+        let pause = match checked {
+            Ok(Outcome::Settled) => None,
+            Ok(Outcome::Answered) => {
+                retry = RETRY_FIRST;
+                Some(ASK_AGAIN)
+            }
+            Ok(Outcome::Silent) => {
+                queue.retry(1);
+                retry = (retry * 2).min(ASK_AGAIN);
+                Some(retry)
+            }
+            Err(status) => {
+                tracing::warn!(api_service = %check.name, error = status.message(), "cannot be checked");
+                queue.retry(1);
+                retry = (retry * 2).min(ASK_AGAIN);
+                Some(retry)
+            }
+        };
+        let mut due = pause.map(|pause| Instant::now() + pause);
+        loop {
+            tokio::select! {
+                _ = service_changes.changed(), if is_possible => break,
+                _ = slice_changes.changed(), if is_possible => break,
+                () = changes.of_spec.notified() => break,
+                () = changes.of_others.notified() => match check.is_contradicted(&memory).await {
+                    Ok(false) => {}
+                    Ok(true) => due = Some(Instant::now() + memory.contradicted(Instant::now())),
+                    Err(_) => due = Some(Instant::now() + RETRY_FIRST),
+                },
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => break,
+            }
+        }
+    }
+}
+
+/// The result of a check.
+enum Outcome {
+    /// Only objects determine the condition, and their changes are watched.
+    Settled,
+    /// The server answered.
+    Answered,
+    /// The server did not answer.
+    Silent,
+}
+
+/// The check of one APIService.
+struct Check {
+    name: Text,
+    reference: ServiceReference,
+    objects: Objects,
+    services: Objects,
+    slices: Objects,
+    /// Selects the slices of the service.
+    labels: LabelSelector,
+}
+
+impl Check {
+    fn new(state: &State, name: Text, reference: ServiceReference) -> Result<Self, Status> {
+        let find = |group, plural| Objects::new(&state.resources, group, "v1", plural);
+        // There are neither services nor slices of other names, and keys and labels cannot have them.
+        let of_service = vec![if reference.is_possible() { reference.name.clone() } else { Text::default() }];
+        let label = Requirement::new("kubernetes.io/service-name", Operator::Equals, of_service);
+        let label = label.map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok(Self {
+            name,
+            objects: find(GROUP, PLURAL)?,
+            services: find("", "services")?,
+            slices: find("discovery.k8s.io", "endpointslices")?,
+            labels: LabelSelector::new(vec![label]),
+            reference,
+        })
+    }
+
+    async fn run(&self, state: &State, memory: &mut Memory) -> Result<Outcome, Status> {
+        // The task ends when the APIService is deleted.
+        let Some(object) = read(&self.objects, "", &self.name).await? else { return Ok(Outcome::Settled) };
+        let (service, slices) = match self.reference.is_possible() {
+            true => {
+                let service = read(&self.services, &self.reference.namespace, &self.reference.name).await?;
+                (service, checks::slices(&self.slices, &self.reference.namespace, &self.labels).await?)
+            }
+            false => (None, Vec::new()),
+        };
+        if let Some(condition) = checks::of_service(&self.reference, service.as_ref(), &slices) {
+            tell(state, &self.objects, &object, &condition).await?;
+            memory.verdict = Some(condition);
+            return Ok(Outcome::Settled);
+        }
+        let condition = match checks::of_server(state.servers.as_deref(), &object).await {
+            Ok(condition) => condition,
+            Err(why) => {
+                tracing::warn!(api_service = %self.name, why, "its server cannot be asked");
+                return Ok(Outcome::Silent);
+            }
+        };
+        let outcome = if condition.status == "True" { Outcome::Answered } else { Outcome::Silent };
+        tell(state, &self.objects, &object, &condition).await?;
+        memory.verdict = Some(condition);
+        Ok(outcome)
+    }
+
+    /// Reports whether someone has replaced the condition by another.
+    async fn is_contradicted(&self, memory: &Memory) -> Result<bool, Status> {
+        let Some(verdict) = &memory.verdict else { return Ok(false) };
+        let object = read(&self.objects, "", &self.name).await?;
+        Ok(object.is_some_and(|object| !verdict.is_told_by(&object)))
+    }
+}
+
+/// The verdict of this server about an APIService, and the number of times that another one has contradicted it.
+///
+/// Servers may disagree, as one of them may have no route to the APIService's server. If each corrected the other at
+/// once, they would write without end. So a server waits longer before each correction; one that cannot reach the
+/// APIService's server waits longest: where another one can, requests are better served than refused.
+#[derive(Default)]
+struct Memory {
+    verdict: Option<Condition>,
+    contradictions: u32,
+    last: Option<Instant>,
+}
+
+impl Memory {
+    /// The time without a contradiction after which earlier ones are forgotten.
+    const FORGETS: Duration = Duration::from_secs(120);
+
+    /// Notes a contradiction, and returns the pause before the correction.
+    fn contradicted(&mut self, now: Instant) -> Duration {
+        if self.last.is_some_and(|last| now.duration_since(last) > Self::FORGETS) {
+            self.contradictions = 0;
+        }
+        self.last = Some(now);
+        let (first, longest) = match &self.verdict {
+            Some(verdict) if verdict.status == "True" => (RETRY_FIRST, Duration::from_secs(5)),
+            _ => (Duration::from_secs(1), ASK_AGAIN),
+        };
+        let pause = first * 2u32.pow(self.contradictions.min(16));
+        self.contradictions += 1;
+        pause.min(longest)
+    }
+}
+
+/// Writes the condition, unless the object already has it.
+async fn tell(state: &State, objects: &Objects, object: &Value, condition: &Condition) -> Result<(), Status> {
+    let metrics = state.metrics.as_ref();
+    if let Some(metrics) = metrics {
+        metrics.seen(object.str_at(&["metadata", "name"]), condition);
+    }
+    if condition.is_told_by(object) {
+        return Ok(());
+    }
+    let name = object.str_at(&["metadata", "name"]);
+    let uid = object.str_at(&["metadata", "uid"]);
+    let updated = objects.update("", name, "status", |object| {
+        // A new object of the same name may have another service.
+        if object.str_at(&["metadata", "uid"]) == uid {
+            set(object, condition);
+        }
+    });
+    match updated.await {
+        Err(status) if status.is(StatusReason::NotFound) => Ok(()),
+        Ok(()) => {
+            if let Some(metrics) = metrics {
+                metrics.told(object, condition);
+            }
+            Ok(())
+        }
+        failed => failed,
+    }
+}
+
+fn set(object: &mut Value, condition: &Condition) {
+    let now = rfc3339(SystemTime::now());
+    let status = object.make_at(&["status"]);
+    let conditions = status.entry("conditions", || Value::List(Vec::new()));
+    if conditions.as_list().is_none() {
+        *conditions = Value::List(Vec::new());
+    }
+    let Some(conditions) = conditions.as_list_mut() else { return };
+    let there = conditions.iter_mut().find(|there| there.str_at(&["type"]) == "Available");
+    let Some(there) = there else {
+        conditions.push(value!({
+            "type": "Available", "status": (condition.status), "lastTransitionTime": now,
+            "reason": (condition.reason.clone()), "message": (condition.message.clone())
+        }));
+        return;
+    };
+    let members = there.make_object();
+    if members.get("status").and_then(Value::as_str) != Some(condition.status) {
+        members.insert("status", condition.status);
+        members.insert("lastTransitionTime", now);
+    }
+    members.insert("reason", condition.reason.clone());
+    members.insert("message", condition.message.clone());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn corrections_become_rare() {
+        let after = |status: &'static str, times: usize, apart: Duration| {
+            let condition = Condition { status, ..Condition::LOCAL };
+            let mut memory = Memory { verdict: Some(condition), ..Memory::default() };
+            let begin = Instant::now();
+            let pauses = (0..times).map(|n| memory.contradicted(begin + apart * n as u32));
+            pauses.last().unwrap_or_default()
+        };
+        let second = Duration::from_secs(1);
+        for (status, times, apart, want) in [
+            ("True", 1, second, Duration::from_millis(100)),
+            ("True", 3, second, Duration::from_millis(400)),
+            ("True", 100, second, 5 * second),
+            ("False", 1, second, second),
+            ("False", 3, second, 4 * second),
+            ("False", 100, second, 30 * second),
+            // Earlier ones are forgotten.
+            ("False", 100, 121 * second, second),
+        ] {
+            assert_eq!(after(status, times, apart), want, "{status} {times}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The addresses of servers for each other (KEP-4020): each has a key with a lease below `peerserverleases/`.
+//!
+//! A server without the requested resource forwards the request to one that has it; the identity lease has that
+//! server's name, and the key its address. The key of a stopped server disappears when its lease ends.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use binnacle_controllers::{Controller, Objects};
+use binnacle_meta::Status;
+use binnacle_registry::{Catalog, store_failure};
+use binnacle_schema::{Value, value};
+use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
+use bytes::Bytes;
+
+/// The prefix of the keys, below the root of all keys.
+const LEASES: &str = "peerserverleases/";
+/// The lifetime of a server's lease: one and a half times the interval of its renewals.
+const LEASE_SECONDS: u64 = 15;
+const IDENTITY: &str = "apiserverIdentity";
+
+/// This server's address for others.
+pub struct PeerEndpoint {
+    pub resources: Catalog,
+    /// The name of this server's identity lease.
+    pub name: String,
+    /// `None` publishes nothing.
+    pub address: Option<SocketAddr>,
+}
+
+/// Returns the controller that publishes this server's address, and removes it when the server stops.
+pub fn peer_endpoint_controller(endpoint: PeerEndpoint) -> Controller {
+    let endpoint = Arc::new(endpoint);
+    Controller::repeated("peer-endpoint-reconciler-controller", Some(10), &endpoint, |endpoint| {
+        Box::pin(publish(endpoint))
+    })
+    .optional()
+    .undone_by(&endpoint, |endpoint| Box::pin(withdraw(endpoint)))
+}
+
+async fn publish(own: &PeerEndpoint) -> Result<(), Status> {
+    let Some(address) = own.address else { return Ok(()) };
+    let endpoints = endpoints(&own.resources)?;
+    let (store, key) = (store(&endpoints), key(&endpoints, &own.name));
+    // As in kube-apiserver, which does not write an unchanged value, the generation counts renewals.
+    let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
+    // An undecodable value is replaced.
+    let before = before.and_then(|kv| endpoints.resource().collection.decode(&kv.value, kv.mod_revision).ok());
+    let renewed = before.and_then(|before| before.int_at(&["metadata", "generation"])).unwrap_or(0);
+    let mut held = held(&own.name, address, renewed + 1);
+    let value = endpoints.resource().collection.encode(&mut held).await?;
+    let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
+    let txn = Txn { key, expect: Expect::Anything, op: Op::Put { value, lease } };
+    store.txn(txn).await.map(|_| ()).map_err(store_failure)
+}
+
+/// Removes the address, so that other servers do not use it.
+async fn withdraw(own: &PeerEndpoint) -> Result<(), Status> {
+    if own.address.is_none() {
+        return Ok(());
+    }
+    let endpoints = endpoints(&own.resources)?;
+    let txn = Txn { key: key(&endpoints, &own.name), expect: Expect::Anything, op: Op::Delete };
+    store(&endpoints).txn(txn).await.map(|_| ()).map_err(store_failure)
+}
+
+/// The published addresses of the cluster's servers.
+#[derive(Clone)]
+pub struct PeerAddresses(Catalog);
+
+impl PeerAddresses {
+    pub fn new(resources: Catalog) -> Self {
+        Self(resources)
+    }
+
+    /// Returns the `host:port` of the server with this identity lease.
+    pub async fn address_of(&self, name: &str) -> Result<String, String> {
+        let failed = |status: Status| status.message().to_owned();
+        let endpoints = endpoints(&self.0).map_err(failed)?;
+        let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
+        let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+        let held = store(&endpoints).range(request).await.map_err(|error| failed(store_failure(error)))?;
+        for kv in &held.kvs {
+            // Another server's undecodable value ends with its lease.
+            let Ok(held) = endpoints.resource().collection.decode(&kv.value, Revision(0)) else { continue };
+            if held.str_at(&["metadata", "labels", IDENTITY]) == name {
+                return address_in(&held).ok_or_else(|| "missing port in address".to_owned());
+            }
+        }
+        Err("missing port in address".to_owned())
+    }
+}
+
+fn held(name: &str, address: SocketAddr, generation: i64) -> Value {
+    value!({
+        "metadata": {"generation": generation, "labels": {"apiserverIdentity": name}},
+        "subsets": [{
+            "addresses": [{"ip": (address.ip().to_string())}],
+            "ports": [{"name": "https", "port": (i64::from(address.port())), "protocol": "TCP"}],
+        }],
+    })
+}
+
+fn address_in(held: &Value) -> Option<String> {
+    let subset = held.list_at(&["subsets"]).first()?;
+    let ip: IpAddr = subset.list_at(&["addresses"]).first()?.str_at(&["ip"]).parse().ok()?;
+    let port = subset.list_at(&["ports"]).first()?.int_at(&["port"]).and_then(|port| u16::try_from(port).ok())?;
+    Some(SocketAddr::new(ip, port).to_string())
+}
+
+fn endpoints(resources: &Catalog) -> Result<Objects, Status> {
+    Objects::new(resources, "", "v1", "endpoints")
+}
+
+fn store(objects: &Objects) -> &dyn Store {
+    &*objects.resource().collection.store
+}
+
+fn key(endpoints: &Objects, name: &str) -> Bytes {
+    Bytes::from(format!("{}{LEASES}{name}", endpoints.resource().collection.root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn servers_are_found_while_they_are_there() {
+        let resources = binnacle_test_cluster::resources();
+        let at = |address: &str, name: &str| {
+            let address = Some(address.parse().unwrap());
+            PeerEndpoint { resources: resources.clone(), name: name.to_owned(), address }
+        };
+        let (one, two) = (at("10.0.0.1:6443", "one"), at("[fd00::2]:7443", "two"));
+        let addresses = PeerAddresses::new(resources.clone());
+        for own in [&one, &two, &one] {
+            publish(own).await.unwrap();
+        }
+        assert_eq!(addresses.address_of("one").await, Ok("10.0.0.1:6443".to_owned()));
+        assert_eq!(addresses.address_of("two").await, Ok("[fd00::2]:7443".to_owned()));
+        withdraw(&one).await.unwrap();
+        assert_eq!(addresses.address_of("one").await, Err("missing port in address".to_owned()));
+    }
+}

@@ -1,0 +1,93 @@
+//! The deletion of a definition: its objects are deleted as by a client, and then its finalizer is removed.
+
+use std::collections::BTreeSet;
+
+use crate::Definition;
+use binnacle_meta::Status;
+use binnacle_registry::{Context, DeleteOptions, ListOptions, Resource};
+use binnacle_schema::Value;
+
+use super::conditions::{Condition, put};
+use super::{CLEANUP, Keeper};
+use binnacle_controllers::Objects;
+
+/// The state of a definition's objects after the deletion request.
+enum Instances {
+    /// Some objects wait for their finalizers.
+    Remaining,
+    Gone(Condition<'static>),
+}
+
+/// Returns true if a definition may still have objects.
+pub(super) fn has_objects(object: &Value) -> bool {
+    let finalizers = object.list_at(&["metadata", "finalizers"]);
+    finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP))
+}
+
+impl Keeper<'_> {
+    /// Deletes the remaining objects; returns true when nothing is left to do for the definition.
+    pub(super) async fn clean_up(&mut self, objects: &Objects, definition: &Definition) -> Result<bool, Status> {
+        let name = &definition.name;
+        let running = Condition {
+            kind: "Terminating",
+            holds: true,
+            reason: "InstanceDeletionInProgress",
+            message: "CustomResource deletion is in progress",
+        };
+        let is_served = definition.is("Established");
+        if is_served {
+            // Nobody who has read the condition can create anything.
+            self.serving.serve(definition, true, &*self.state.registrar);
+        }
+        self.tell(objects, name, None, |object| put(object, running)).await?;
+        let instances = if is_served {
+            match self.serving.storage_resource(definition) {
+                Some(resource) => delete_instances(&resource).await?,
+                None => Instances::Gone(Condition {
+                    kind: "Terminating",
+                    holds: false,
+                    reason: "OverlappingBuiltInResource",
+                    message: "instances overlap with built-in resources in storage",
+                }),
+            }
+        } else {
+            Instances::Gone(Condition {
+                kind: "Terminating",
+                holds: false,
+                reason: "NeverEstablished",
+                message: "resource was never established",
+            })
+        };
+        let Instances::Gone(ended) = instances else { return Ok(false) };
+        let change = |object: &mut Value| {
+            put(object, ended);
+            let left = object.list_at(&["metadata", "finalizers"]).iter();
+            let left: Vec<Value> = left.filter(|finalizer| finalizer.as_str() != Some(CLEANUP)).cloned().collect();
+            object.make_at(&["metadata"]).insert("finalizers", Value::List(left));
+        };
+        self.tell(objects, name, None, change).await?;
+        Ok(true)
+    }
+}
+
+async fn delete_instances(resource: &Resource) -> Result<Instances, Status> {
+    let everywhere = Context::internal("");
+    let list = ListOptions::default();
+    let mut page = resource.list_to_delete(&everywhere, &list).await?;
+    let mut namespaces = BTreeSet::new();
+    while let Some(chunk) = page.next_chunk() {
+        namespaces.extend(chunk.iter().map(|entry| entry.namespace().to_owned()));
+    }
+    for namespace in namespaces {
+        resource.delete_collection(&Context::internal(&namespace), &list, &DeleteOptions::default()).await?;
+    }
+    if resource.list_to_delete(&everywhere, &list).await?.next_chunk().is_some() {
+        return Ok(Instances::Remaining);
+    }
+    Ok(Instances::Gone(Condition {
+        kind: "Terminating",
+        holds: false,
+        reason: "InstanceDeletionCompleted",
+        message: "removed all instances",
+    }))
+}

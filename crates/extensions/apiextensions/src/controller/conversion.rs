@@ -1,0 +1,371 @@
+//! Conversion of custom resources by the webhook in their definition.
+
+mod answer;
+mod metrics;
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::Definition;
+use binnacle_meta::{FieldErrors, FieldPath, GroupVersion, Text, aggregate, go_quote};
+use binnacle_schema::{Limits, Object, TooManyElements, Value, json, value};
+use binnacle_scheme::{Converted, Converter, ReadFailure, within_object_limits};
+use binnacle_validation::metadata;
+use binnacle_webhook::{Answer, Client, ReviewKind, Service, ServiceResolver, Target, WebhookError};
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+
+pub use self::metrics::ConversionMetrics;
+use self::metrics::Failure;
+
+/// The timeout of a conversion in kube-apiserver.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum number of requests to a server that asks to retry later.
+const ATTEMPTS: u32 = 11;
+const GROUP: &str = "apiextensions.k8s.io";
+const REVIEW: &str = "ConversionReview";
+/// The limits of an answer, which has at most 8 MiB. Objects that are too large together are converted in parts.
+const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: MAX_TREE };
+/// The maximum memory of the tree of an answer, without its texts.
+const MAX_TREE: usize = 64 << 20;
+/// The number of answers that are decoded at the same time.
+const DECODED_AT_ONCE: usize = 4;
+
+static DECODERS: Semaphore = Semaphore::const_new(DECODED_AT_ONCE);
+
+/// The webhook of one definition.
+pub(super) struct ConversionWebhook {
+    /// The name of the definition.
+    definition: Text,
+    /// `spec.conversion.webhook`.
+    webhook: Value,
+    metrics: ConversionMetrics,
+    resolver: Arc<dyn ServiceResolver>,
+    client: OnceLock<Client>,
+}
+
+impl ConversionWebhook {
+    /// Returns `None` if no webhook converts the objects. The resolver finds the addresses of services.
+    pub(super) fn of(
+        definition: &Definition,
+        resolver: &Arc<dyn ServiceResolver>,
+        metrics: &ConversionMetrics,
+    ) -> Option<Arc<dyn Converter>> {
+        let webhook = definition.webhook.clone()?;
+        let (definition, metrics) = (definition.name.clone(), metrics.clone());
+        Some(Arc::new(Self { definition, webhook, metrics, resolver: resolver.clone(), client: OnceLock::new() }))
+    }
+
+    fn client(&self) -> Result<&Client, String> {
+        match self.client.get() {
+            Some(client) => Ok(client),
+            None => self.make_client().map(|client| self.client.get_or_init(|| client)),
+        }
+    }
+
+    fn make_client(&self) -> Result<Client, String> {
+        let config = self.webhook.at(&["clientConfig"]);
+        let service = config.and_then(|config| config.get("service")).filter(|service| !service.is_null());
+        let target = match service {
+            Some(service) => Target::rest(&service_url(service)),
+            None => Target::rest(config.map(|config| config.str_at(&["url"])).unwrap_or_default()),
+        }
+        .map_err(|error| error.to_string())?;
+        let service = service.map(|service| Service {
+            resolver: self.resolver.clone(),
+            namespace: service.str_at(&["namespace"]).to_owned(),
+            name: service.str_at(&["name"]).to_owned(),
+            port: service_port(service),
+        });
+        let mut target = target.at(service, &self.resolver);
+        if !target.is_itself() {
+            let bundle = config.map(|config| config.str_at(&["caBundle"])).unwrap_or_default();
+            target.trust(bundle).map_err(|error| error.to_string())?;
+        }
+        Client::new(target, TIMEOUT).map_err(|error| error.to_string())
+    }
+
+    /// Returns the first review version that both sides support.
+    fn review_version(&self) -> Result<&str, String> {
+        let versions = self.webhook.list_at(&["conversionReviewVersions"]).iter().filter_map(Value::as_str);
+        let mut known = versions.filter(|version| matches!(*version, "v1" | "v1beta1"));
+        known.next().ok_or_else(|| "no supported conversion review versions".to_owned())
+    }
+
+    async fn call(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
+        let failed = |why: String| (Failure::Call, why);
+        let uid = Text::from(uuid::Uuid::new_v4().to_string());
+        let review = value!({
+            "kind": REVIEW,
+            "apiVersion": (format!("{GROUP}/{version}")),
+            "request": {
+                "uid": (uid.clone()),
+                "desiredAPIVersion": wanted,
+                "objects": (Value::List(objects.to_vec())),
+            },
+            "response": {"uid": "", "convertedObjects": null, "result": {"metadata": {}}},
+        });
+        let mut body = Vec::new();
+        json::write(&review, &mut body);
+        let client = self.client().map_err(failed)?;
+        let answer = post(client, body.into()).await.map_err(|error| match error {
+            WebhookError::TooLarge { message } => (Failure::TooLarge, message),
+            error => failed(error.to_string()),
+        })?;
+        if answer.body.is_empty() {
+            let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let code = answer.code;
+            return Err(failed(format!("0-length response with status code: {code} and content type: {media}")));
+        }
+        let of_another_kind = |given: &GroupVersion, kind: &str, tree: &Value| match kind {
+            REVIEW => answer::check_types(tree, &given.version),
+            _ => Ok(()),
+        };
+        let expected = ReviewKind { group: GROUP, version, kind: REVIEW };
+        // The semaphore is never closed.
+        let _turn = DECODERS.acquire().await;
+        binnacle_work::large(answer.body.len()).await;
+        let review = within_object_limits(|| expected.read(&answer.body, &LIMITS, of_another_kind));
+        let review = review.map_err(|failure| match failure {
+            ReadFailure::Invalid(why) if !has_too_many_elements(&why) => failed(why),
+            failure => (Failure::TooLarge, failure.into_text()),
+        })?;
+        answer::check_types(&review, version).map_err(failed)?;
+        converted_objects(review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
+    }
+
+    /// Asks for all objects at once, and if the answer is not a conversion of all of them, for one after the other:
+    /// kube-apiserver always does, so its errors are about one object, and webhooks may know no more than one.
+    async fn ask_for_all(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, ReadFailure> {
+        match self.ask(version, objects, wanted).await {
+            Err((failure, _)) if objects.len() > 1 && !matches!(failure, Failure::Call | Failure::TooLarge) => {}
+            answered => return answered.map_err(read_failure),
+        }
+        let mut converted = Vec::with_capacity(objects.len());
+        for object in objects {
+            let one = self.ask(version, std::slice::from_ref(object), wanted).await;
+            converted.extend(one.map_err(read_failure)?);
+        }
+        Ok(converted)
+    }
+
+    /// Calls the webhook, and counts the call.
+    async fn ask(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
+        let begun = Instant::now();
+        let answered = self.convert_with(version, objects, wanted).await;
+        self.metrics.asked(answered.as_ref().err().map(|(failure, _)| *failure), begun.elapsed());
+        answered
+    }
+
+    /// Calls the webhook, and compares its objects with the originals.
+    async fn convert_with(
+        &self,
+        version: &str,
+        objects: &[Value],
+        wanted: &str,
+    ) -> Result<Vec<Value>, (Failure, String)> {
+        let webhook = format!("conversion webhook for {}", objects.first().map(kind_of).unwrap_or_default());
+        let answered = self.call(version, objects, wanted).await;
+        let converted = answered.map_err(|(failure, why)| (failure, format!("{webhook} failed: {why}")))?;
+        let (got, expected) = (converted.len(), objects.len());
+        if got != expected {
+            return Err((Failure::PartialResponse, format!("{webhook} returned {got} objects, expected {expected}")));
+        }
+        let invalid = |why: String| (Failure::InvalidConvertedObject, format!("{webhook} {why}"));
+        let mut done = Vec::with_capacity(expected);
+        for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
+            // Only this failure's message does not name the webhook.
+            answer::check_object(&converted).map_err(|why| (Failure::InvalidConvertedObject, why))?;
+            check(original, &converted, wanted, i).map_err(invalid)?;
+            let restored = restore_metadata(original, &mut converted);
+            restored.map_err(|why| invalid(format!("returned invalid metadata: {why}")))?;
+            done.push(converted);
+        }
+        Ok(done)
+    }
+}
+
+impl Converter for ConversionWebhook {
+    fn convert(&self, objects: Vec<Value>, api_version: &str) -> Converted<'_> {
+        let wanted = Text::from(api_version);
+        Box::pin(async move {
+            let Some(first) = objects.first() else { return Ok(objects) };
+            let (from, to) = (version_of(first.str_at(&["apiVersion"])).to_owned(), version_of(&wanted));
+            let begun = Instant::now();
+            let converted = match self.review_version() {
+                Ok(version) => self.ask_for_all(version, &objects, &wanted).await,
+                Err(why) => Err(ReadFailure::Invalid(why)),
+            };
+            self.metrics.converted(&self.definition, [&from, to], converted.is_ok(), begun.elapsed());
+            converted
+        })
+    }
+}
+
+/// Returns true for the error of a document whose tree takes too much memory.
+fn has_too_many_elements(why: &str) -> bool {
+    why.contains(&TooManyElements { limit: MAX_TREE }.to_string())
+}
+
+fn read_failure((failure, why): (Failure, String)) -> ReadFailure {
+    match failure {
+        Failure::TooLarge => ReadFailure::TooLarge(why),
+        _ => ReadFailure::Invalid(why),
+    }
+}
+
+/// Posts a review, and repeats it if the server asks to retry later.
+async fn post(client: &Client, document: Bytes) -> Result<Answer, WebhookError> {
+    let begun = Instant::now();
+    let mut attempts = 1;
+    loop {
+        let answer = client.post(document.clone()).await;
+        match &answer {
+            Err(WebhookError::Status { code, retry_after: Some(seconds), .. }) if *code == 429 || *code >= 500 => {
+                let pause = Duration::from_secs(u64::from(*seconds));
+                if attempts == ATTEMPTS || begun.elapsed() + pause >= TIMEOUT {
+                    return answer;
+                }
+                tokio::time::sleep(pause).await;
+            }
+            _ => return answer,
+        }
+        attempts += 1;
+    }
+}
+
+fn version_of(api_version: &str) -> &str {
+    api_version.rsplit('/').next().unwrap_or_default()
+}
+
+/// Returns the port, which validation keeps within 16 bits.
+fn service_port(service: &Value) -> u16 {
+    service.int_at(&["port"]).and_then(|port| u16::try_from(port).ok()).unwrap_or(443)
+}
+
+fn service_url(service: &Value) -> String {
+    let (namespace, name, path) =
+        (service.str_at(&["namespace"]), service.str_at(&["name"]), service.str_at(&["path"]));
+    let path = path.strip_prefix('/').unwrap_or(path);
+    format!("https://{name}.{namespace}.svc:{}/{path}", service_port(service))
+}
+
+/// Returns `group/version, Kind=kind`.
+fn kind_of(object: &Value) -> String {
+    let api_version = object.str_at(&["apiVersion"]);
+    let api_version = if api_version.is_empty() { "/" } else { api_version };
+    format!("{api_version}, Kind={}", object.str_at(&["kind"]))
+}
+
+/// Returns the converted objects of a review, if it is the response to this request.
+fn converted_objects(mut review: Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
+    // v1beta1 checks neither of them.
+    let strict = version == "v1";
+    let (expected, got) = (format!("{GROUP}/{version}, Kind={REVIEW}"), kind_of(&review));
+    if strict && got != expected {
+        return Err(format!("expected webhook response of {expected}, got {got}"));
+    }
+    let Some(response) = review.get("response").filter(|response| !response.is_null()) else {
+        return Err("no response provided".to_owned());
+    };
+    let answered = response.str_at(&["uid"]);
+    if strict && answered != uid {
+        return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(answered)));
+    }
+    let (status, message) = (response.str_at(&["result", "status"]), response.str_at(&["result", "message"]));
+    if status != "Success" {
+        return Err(match message {
+            "" => format!("response.result.status was '{status}', not 'Success'"),
+            message => message.to_owned(),
+        });
+    }
+    let objects = review.at_mut(&["response", "convertedObjects"]);
+    match objects.map(std::mem::take) {
+        Some(Value::List(objects)) => Ok(objects),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Fails unless a converted object has the wanted version and the original's identity.
+fn check(original: &Value, converted: &Value, wanted: &str, i: usize) -> Result<(), String> {
+    let got = converted.str_at(&["apiVersion"]);
+    if got != wanted {
+        return Err(format!(
+            "returned invalid object at index {i}: invalid groupVersion (expected {wanted}, received {got})"
+        ));
+    }
+    let (expected, got) = (original.str_at(&["kind"]), converted.str_at(&["kind"]));
+    if got != expected {
+        return Err(format!(
+            "returned invalid object at index {i}: invalid kind (expected {expected}, received {got})"
+        ));
+    }
+    for (path, what) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let path = ["metadata", path];
+        let (expected, got) = (original.str_at(&path), converted.str_at(&path));
+        if got != expected {
+            return Err(format!("returned invalid object: must have the same {what}: {expected} != {got}"));
+        }
+    }
+    Ok(())
+}
+
+/// Gives a converted object the metadata of the original: a conversion may change only labels and annotations.
+fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
+    let answered = converted.get("metadata").ok_or("missing metadata in converted object")?;
+    let answered = answered
+        .as_object()
+        .ok_or_else(|| format!("invalid metadata of type {} in converted object", go_type(answered)))?;
+    let mut restored = original.at(&["metadata"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    for member in ["labels", "annotations"] {
+        let Some(given) = answered.get(member).filter(|given| !given.is_null()) else {
+            restored.remove(member);
+            continue;
+        };
+        let texts = given
+            .as_object()
+            .ok_or_else(|| format!("invalid metadata.{member} of type {} in converted object", go_type(given)))?;
+        if let Some((key, value)) = texts.iter().find(|(_, value)| value.as_str().is_none()) {
+            let found = go_type(value);
+            return Err(format!("metadata.{member}[{key}] must be a string, but is {found} in converted object"));
+        }
+        if !same_texts(texts, restored.get(member).and_then(Value::as_object)) {
+            let mut errors = FieldErrors::new();
+            match member {
+                "labels" => metadata::labels(Some(given), &FieldPath::new("metadata").child("labels"), &mut errors),
+                _ => metadata::annotations(Some(given), &FieldPath::new("metadata").child("annotation"), &mut errors),
+            }
+            if !errors.is_empty() {
+                return Err(aggregate(errors.iter()));
+            }
+        }
+        let given = given.clone();
+        restored.insert(member, given);
+    }
+    converted.make_object().insert("metadata", Value::Object(restored));
+    Ok(())
+}
+
+/// Returns true if both have the same members, in any order.
+fn same_texts(texts: &Object, original: Option<&Object>) -> bool {
+    texts.len() == original.map_or(0, Object::len)
+        && texts.iter().all(|(key, value)| {
+            original.and_then(|original| original.get(key)).and_then(Value::as_str) == value.as_str()
+        })
+}
+
+/// Returns Go's name for the type of a value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Str(_) | Value::Raw(_) => "string",
+        Value::List(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Custom resources: from a CustomResourceDefinition to resources that are served.
+//!
+//! [`Definition`] reads a definition, [`names::judge`] decides on its names, and [`types()`] makes the types of its
+//! versions, which are installed like those of built-in kinds. The controller ([`definition_controller`]) does so for
+//! every definition: it writes the status, changes the catalog, and removes the objects of a deleted definition.
+//! [`ConversionMetrics`] count the calls of conversion webhooks.
+//!
+//! Independent of HTTP.
+
+/// The program's allocator: a test measures the memory in use, and the system's allocator does not return any.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+mod columns;
+mod controller;
+mod definition;
+pub mod names;
+mod published;
+mod registrar;
+mod schema;
+mod schemas;
+mod source;
+mod strategy;
+mod types;
+
+pub use controller::{ConversionMetrics, CustomResources, DefinitionRules, definition_controller};
+pub use definition::{Definition, Names, Version};
+pub use registrar::VersionRegistrar;
+pub use schemas::{Schemas, StructuralRules};
+pub use source::{SchemaOrigin, SchemaReader, SchemaSource};
+pub use types::{CustomKinds, types};
