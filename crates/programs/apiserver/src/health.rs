@@ -44,12 +44,12 @@ impl HealthCheck for StoreCheck {
 }
 
 /// Checks that a step of the control plane's start is done.
-pub(crate) struct StepCheck {
+pub(crate) struct HookCheck {
     name: String,
     step: PostStartHook,
 }
 
-impl StepCheck {
+impl HookCheck {
     pub(crate) fn new(step: &PostStartHook) -> Self {
         Self::named(&format!("poststarthook/{}", step.name()), step)
     }
@@ -60,7 +60,7 @@ impl StepCheck {
     }
 }
 
-impl HealthCheck for StepCheck {
+impl HealthCheck for HookCheck {
     fn name(&self) -> &str {
         &self.name
     }

@@ -1,287 +1,164 @@
-//! The built-in APIs and their implementation.
+//! The third phase: the APIs, with admission, aggregation, and their controllers.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use binnacle_admission::{Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
-use binnacle_aggregator::{
-    Aggregator, ApiServiceOptions, AvailabilityMetrics, LocalApi, PeerEndpoint, Registrations, api_service_controllers,
-    peer_endpoint_controller,
-};
-use binnacle_apiextensions::{
-    ConversionMetrics, CustomResources, DefinitionRules, VersionRegistrar, definition_controller,
-};
-use binnacle_authn::Authenticator;
-use binnacle_authz::Authorizer;
-use binnacle_builtin::Releases;
-use binnacle_controllers::{Controller, Manager, Queues};
-use binnacle_controlplane::{Config, ControlPlane, EndpointReconciler, RolesFeed, Trust, default_advertise_address};
+use binnacle_admission::{Metrics as AdmissionMetrics, ResourceLookup};
+use binnacle_admission_matching::expressions::MatchConditionMetrics;
+use binnacle_aggregator::{Aggregator, AggregatorOptions, AvailabilityMetrics, PeerMetrics, Peers};
+use binnacle_apiextensions::ConversionMetrics;
+use binnacle_audit::Auditor;
+use binnacle_controlplane::Trust;
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
-use binnacle_endpoints::Api;
-use binnacle_meta::Text;
+use binnacle_egress::Network;
+use binnacle_endpoints::read_object;
+use binnacle_kinds::BuiltInKinds;
 use binnacle_metrics::WorkQueues;
-use binnacle_registry::hooks::Hooks;
-use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
-use binnacle_request::Shutdown;
-use binnacle_scheme::Served;
-use binnacle_services::{AllocatorMetrics, PortRange, ServiceConfig, service_controllers, service_hooks};
-use binnacle_subresources::{OutboundClients, Server as Unstored, TokenIssuer};
-use binnacle_validation::ip::Cidr;
+use binnacle_proxy::{CertificateMetrics, register_webhook_certificates};
+use binnacle_request::{Shutdown, ShutdownTrigger};
+use binnacle_services::{AllocatorMetrics, ServiceAddresses};
 use binnacle_webhook::ServiceResolver;
-use binnacle_write_hooks::{
-    CertificateDurations, DeviceClaims, RequesterOfCertificates, SignersOfPodCertificates, escalation_hooks,
-    policy_hooks,
-};
+use binnacle_write_hooks::CertificateDurations;
 
-use super::external_address;
+use super::address::{external_address, reachable};
+use super::built_in::{Access, BuiltIn, built_in};
+use super::inputs::Base;
+use super::manifests::AdmissionManifests;
 use super::policies::AdmissionPolicies;
+use super::security::Security;
 use super::webhooks::AdmissionWebhooks;
+use super::{StartFailure, not_registered, peers, webhooks};
 use crate::authentication;
-use crate::authorization::UnsafeDeletion;
-use crate::settings::{Settings, SettingsError};
+use crate::running::Ending;
 
-/// The maximum bytes of encoded forms that are cached beside the stored objects.
-const FORM_BUDGET: usize = 256 << 20;
-
-/// Authentication, authorization and admission, and the data that they decide by.
-pub(super) struct Access {
-    pub(super) authenticator: Arc<dyn Authenticator>,
-    pub(super) authorizer: Arc<dyn Authorizer>,
-    pub(super) roles: Arc<RolesFeed>,
-    pub(super) token_issuer: TokenIssuer,
-    /// The PEM text of the authorities whose client certificates are accepted.
-    pub(super) trust: Trust,
-    pub(super) admission: PluginOptions,
-    pub(super) admission_metrics: AdmissionMetrics,
-    pub(super) admission_policies: AdmissionPolicies,
-    pub(super) webhooks: AdmissionWebhooks,
-    pub(super) conversions: ConversionMetrics,
-    /// The resolver of the addresses of the cluster's services.
-    pub(super) services: Arc<dyn ServiceResolver>,
-    pub(super) aggregator: Aggregator,
-    pub(super) availability: AvailabilityMetrics,
-    pub(super) allocators: AllocatorMetrics,
-    pub(super) certificate_durations: CertificateDurations,
-    pub(super) queues: WorkQueues,
-    pub(super) discovery_metrics: DiscoveryMetrics,
+pub(super) struct Apis {
+    pub(super) security: Security,
+    pub(super) signals: Signals,
+    pub(super) auditor: Option<Arc<Auditor>>,
+    pub(super) access: Access,
+    pub(super) manifests: AdmissionManifests,
+    pub(super) peers: Option<Peers>,
+    pub(super) built_in: BuiltIn,
 }
 
-/// The built-in APIs, and what runs beside their requests.
-pub(super) struct BuiltIn {
-    pub(super) api: Api,
-    pub(super) plane: ControlPlane,
-    pub(super) controllers: Manager,
-    pub(super) resources: Vec<Arc<Resource>>,
+/// The signals of the stages of a shutdown, and their triggers.
+pub(super) struct Signals {
+    pub(super) trigger: ShutdownTrigger,
+    pub(super) shutdown: Shutdown,
+    pub(super) terminating_trigger: ShutdownTrigger,
+    pub(super) terminating: Shutdown,
+    pub(super) draining_trigger: ShutdownTrigger,
+    pub(super) draining: Shutdown,
+    pub(super) ending: Ending,
 }
 
-/// Creates the built-in resources in the served versions, with their admission, and starts the controllers.
-pub(super) fn built_in(
-    storage: StorageOptions,
-    set: Catalog,
-    access: &Access,
-    address: SocketAddr,
-    config: &Settings,
-    outward: OutboundClients,
-    shutdown: &Shutdown,
-) -> Result<BuiltIn, SettingsError> {
-    let served = served_apis(config)?;
-    let own = control_plane_config(config, address, access);
-    let registrations = Registrations::built_in(&local_apis(&served));
-    warn_of_unreachable_endpoint(config, own.advertised);
-    let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
-    let mut plugins =
-        binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
-    plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer, &access.aggregator));
-    plugins.extend(access.webhooks.plugins());
-    plugins.retain(|plugin| config.admission.enables(plugin.name()));
-    let chain = AdmissionChain::new(plugins, &access.admission_metrics)
-        .expect("the plugins that are built have a place in the order");
-    let unstored = Unstored {
-        store: storage.store.clone(),
-        resources: set.clone(),
-        admission: Arc::new(chain),
-        authenticator: access.authenticator.clone(),
-        authorizer: access.authorizer.clone(),
-        api_audiences: authentication::audiences(&config.authentication),
-        token_issuer: access.token_issuer.clone(),
-        outward,
-    };
-    let installer =
-        Installer::new(storage, unstored.admission.clone(), hooks(&set, &own.services, access), FORM_BUDGET);
-    let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
-    let custom = CustomResources::new(
-        set.clone(),
-        Arc::new(installer),
-        binnacle_builtin::kinds(),
-        access.services.clone(),
-        access.conversions.clone(),
-        DefinitionRules {
-            structure: binnacle_kinds::structural_violations,
-            invalid_bundle: binnacle_kinds::is_invalid_ca_bundle,
-        },
-    );
-    let plane = ControlPlane::new(set.clone(), own.clone());
-    let controllers = Manager::start(stages(&plane, &own, &set, custom, registrations, access), shutdown.clone());
-    let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
-    let api = Api::new(set, binnacle_subresources::all(&unstored), addresses, access.authorizer.clone())
-        .discovery_metrics(access.discovery_metrics.clone())
-        .min_request_timeout(config.generic.min_request_timeout)
-        .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
-    Ok(BuiltIn { api, plane, controllers, resources })
+impl Signals {
+    fn new() -> Self {
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let ending = Ending(trigger.clone());
+        let (terminating_trigger, terminating) = ShutdownTrigger::new();
+        let (draining_trigger, draining) = ShutdownTrigger::new();
+        Self { trigger, shutdown, terminating_trigger, terminating, draining_trigger, draining, ending }
+    }
 }
 
-/// Returns the APIs to serve: those that the flags enable and the emulated version has.
-fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
-    let served = config.served()?;
-    Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
-        served.contains(version, resource)
+impl Apis {
+    pub(super) fn build(security: Security) -> Result<Self, StartFailure> {
+        let signals = Signals::new();
+        let (base, catalog) = (&security.base, security.catalog.clone());
+        let registry = base.registry();
+        let auditor = build_auditor(base)?;
+        let lookup = Arc::new(ResourceLookup::new(catalog.clone()));
+        let conditions = MatchConditionMetrics::register(registry).map_err(not_registered)?;
+        let authorizer = &security.authorization.authorizer;
+        let surroundings = webhooks::surroundings(&catalog, lookup, authorizer, &conditions, registry);
+        let surroundings = surroundings.map_err(not_registered)?;
+        let own_address = Some(reachable(base.address));
+        let services = ServiceAddresses::new(catalog.clone(), base.config.misc.service_routing, own_address)
+            .leaving_by(base.egress.clone())
+            .calling_itself(security.itself.clone());
+        let services: Arc<dyn ServiceResolver> = Arc::new(services);
+        let is_enabled = |plugin: &str| base.config.admission.enables(plugin);
+        let webhooks = AdmissionWebhooks::new(&security.plugins, &is_enabled, &services, surroundings);
+        let admission_policies = AdmissionPolicies::new(&conditions, registry).map_err(not_registered)?;
+        let manifests = AdmissionManifests::begin(
+            &security.plugins.manifests,
+            &base.features,
+            &webhooks.sources(),
+            &admission_policies.policies,
+            &base.server_name,
+            registry,
+        )?;
+        let meets_others = base.features.enabled("UnknownVersionInteroperabilityProxy");
+        let discovery_metrics = DiscoveryMetrics::register(registry, meets_others).map_err(not_registered)?;
+        let aggregator = build_aggregator(&security, &services, &discovery_metrics)?;
+        let peer_metrics = PeerMetrics::register(registry).map_err(not_registered)?;
+        let identity = security.proxy_client.clone();
+        let peers = peers::make(&base.config, identity, &base.egress, &catalog, &aggregator, peer_metrics)?;
+        let flags = &base.config.authentication;
+        let header = authentication::request_header(flags, security.proxies.as_ref());
+        let access = Access {
+            authenticator: security.authentication.authenticator.clone(),
+            authorizer: security.authorization.authorizer.clone(),
+            roles: security.authorization.roles.clone(),
+            token_issuer: security.signing.issuer(flags),
+            trust: Trust::new(Some(security.clients.pem.clone()), header),
+            admission: security.plugins.clone(),
+            webhooks,
+            admission_metrics: AdmissionMetrics::register(registry).map_err(not_registered)?,
+            conversions: ConversionMetrics::register(registry).map_err(not_registered)?,
+            admission_policies,
+            services,
+            aggregator,
+            availability: AvailabilityMetrics::register(registry).map_err(not_registered)?,
+            allocators: AllocatorMetrics::register(registry).map_err(not_registered)?,
+            certificate_durations: CertificateDurations::register(registry).map_err(not_registered)?,
+            queues: WorkQueues::register(registry).map_err(not_registered)?,
+            discovery_metrics,
+        };
+        let storage = security.holdings.stores.options(&base.config.storage, &base.features);
+        let storage = match &security.holdings.at_rest {
+            Some(at_rest) => at_rest.wrap(storage),
+            None => storage,
+        };
+        let built_in = built_in(
+            storage,
+            catalog,
+            &access,
+            base.address,
+            &base.config,
+            security.outward.clone(),
+            &signals.shutdown,
+        )?;
+        Ok(Self { security, signals, auditor, access, manifests, peers, built_in })
+    }
+}
+
+fn build_auditor(base: &Base) -> Result<Option<Arc<Auditor>>, StartFailure> {
+    let mut auditing = base.config.auditing.clone();
+    if let Some(webhook) = &mut auditing.webhook {
+        webhook.dialer = base.egress.dialer(Network::ControlPlane);
+    }
+    let auditor =
+        auditing.build(base.registry(), |media_type, body, omit| read_object(&BuiltInKinds, media_type, body, omit))?;
+    Ok(auditor.map(Arc::new))
+}
+
+fn build_aggregator(
+    security: &Security,
+    services: &Arc<dyn ServiceResolver>,
+    discovery_metrics: &DiscoveryMetrics,
+) -> Result<Aggregator, StartFailure> {
+    let base = &security.base;
+    register_webhook_certificates(base.registry()).map_err(not_registered)?;
+    let certificates = CertificateMetrics::register(base.registry(), "kube_aggregator").map_err(not_registered)?;
+    let addresses = Addresses { default: external_address(&base.config, base.address), ..Addresses::default() };
+    Ok(Aggregator::new(AggregatorOptions {
+        catalog: security.catalog.clone(),
+        resolver: services.clone(),
+        identity: security.proxy_client.clone(),
+        rejects_redirects: base.config.misc.rejects_redirects,
+        addresses,
+        discovery_metrics: Some(discovery_metrics.clone()),
+        certificates: Some(certificates),
     }))
-}
-
-/// Returns the hooks of resources that need more than the store, by group and kind.
-fn hooks(
-    resources: &Catalog,
-    services: &ServiceConfig,
-    access: &Access,
-) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
-    let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates::new(access.certificate_durations.clone()));
-    let services: Arc<dyn Hooks> = service_hooks(resources.clone(), services);
-    let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
-    hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
-    let signers = SignersOfPodCertificates::new(&access.authorizer);
-    hooks.insert(("certificates.k8s.io", "PodCertificateRequest"), Arc::new(signers));
-    let claims = DeviceClaims::new(resources, &access.authorizer);
-    hooks.insert(("resource.k8s.io", "ResourceClaim"), Arc::new(claims));
-    let templates = DeviceClaims::templates(resources, &access.authorizer);
-    hooks.insert(("resource.k8s.io", "ResourceClaimTemplate"), Arc::new(templates));
-    hooks.insert(("", "Service"), services);
-    hooks.extend(policy_hooks(resources, &access.authorizer));
-    hooks
-}
-
-/// Returns the controllers in the two stages in which they start: those that make what others depend on come first.
-fn stages(
-    plane: &ControlPlane,
-    own: &Config,
-    resources: &Catalog,
-    custom: CustomResources,
-    registrations: Registrations,
-    access: &Access,
-) -> [Vec<Controller>; 2] {
-    let services = service_controllers(resources, &own.services, &own.queues);
-    let registrar = Arc::new(Registrar(registrations.clone()));
-    let definitions = definition_controller(resources, custom, registrar, &own.queues);
-    let api_services = api_service_controllers(ApiServiceOptions {
-        resources: resources.clone(),
-        registrations,
-        servers: Some(Arc::new(access.aggregator.clone())),
-        metrics: Some(access.availability.clone()),
-        queues: own.queues.clone(),
-    });
-    let registration = api_services.registration.after(definitions.name());
-    let mut then = plane.controllers();
-    then.extend([services.repair, definitions, registration, api_services.availability]);
-    if resources.features().enabled("UnknownVersionInteroperabilityProxy") {
-        let (name, address) = (plane.server_name().to_owned(), own.peer_address(resources.features()));
-        then.push(peer_endpoint_controller(PeerEndpoint { resources: resources.clone(), name, address }));
-    }
-    [vec![plane.namespaces(), services.cidr], then]
-}
-
-/// Registers the group versions of custom resources as APIServices.
-struct Registrar(Registrations);
-
-impl VersionRegistrar for Registrar {
-    fn register(&self, group: &Text, version: &Text, (group_priority, version_priority): (i32, i32)) {
-        let (group, version) = (group.clone(), version.clone());
-        self.0.keep(&LocalApi { group, version, group_priority, version_priority });
-    }
-
-    fn unregister(&self, group: &str, version: &str) {
-        self.0.forget(group, version);
-    }
-}
-
-fn control_plane_config(config: &Settings, address: SocketAddr, access: &Access) -> Config {
-    let advertised = config.public_address(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
-    let ranges = &config.misc.service_cluster_ip_ranges;
-    let ports = &config.misc.service_node_port_range;
-    let services = ServiceConfig {
-        cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
-        sloppy_addresses: !config.generic.gates.enabled("StrictIPCIDRValidation"),
-        node_ports: PortRange { first: ports.first, last: ports.last },
-        metrics: Some(access.allocators.clone()),
-    };
-    Config {
-        services,
-        trust: access.trust.clone(),
-        queues: Queues::new(access.queues.clone()),
-        advertised,
-        peer_advertised: config.misc.peer_advertised,
-        hostname: config.misc.hostname.clone(),
-        endpoint_reconciler: config.misc.endpoint_reconciler,
-        kubernetes_node_port: config.misc.kubernetes_service_node_port,
-        storage_initialization: config.generic.storage_initialization,
-        leadership: config.misc.leadership,
-        ..Config::default()
-    }
-}
-
-/// Warns if the endpoint of the service `kubernetes` is an address at which the server does not listen: pods cannot
-/// reach it there, unless something forwards connections.
-fn warn_of_unreachable_endpoint(config: &Settings, advertised: Option<SocketAddr>) {
-    let (bound, reconciler) = (config.serving.bind_address, config.misc.endpoint_reconciler);
-    if let Some(advertised) = advertised
-        && !listens_at(bound, advertised.ip())
-        && reconciler != EndpointReconciler::None
-    {
-        const TEXT: &str = "the server does not listen at the endpoint of the service \"kubernetes\": pods cannot reach \
-                            it; set --bind-address, --advertise-address or --endpoint-reconciler-type=none";
-        // The first start on a laptop, without flags, is not worth a warning.
-        let is_local = bound.is_loopback() && config.generic.advertise_address.is_none();
-        match is_local {
-            true => tracing::info!(%advertised, bind_address = %bound, "{TEXT}"),
-            false => tracing::warn!(%advertised, bind_address = %bound, "{TEXT}"),
-        }
-    }
-}
-
-/// Reports whether a listener at one address accepts connections to the other.
-fn listens_at(bound: IpAddr, address: IpAddr) -> bool {
-    // A socket for any address of IPv6 accepts IPv4, too.
-    bound == address || bound.is_unspecified() && (bound.is_ipv6() || address.is_ipv4())
-}
-
-/// Returns the group versions that get APIServices.
-fn local_apis(served: &Served) -> Vec<LocalApi> {
-    let apis = served.groups().into_iter().flat_map(|group| {
-        group.versions.iter().map(|version| LocalApi {
-            group: group.name.clone(),
-            version: version.version.clone(),
-            group_priority: version.group_priority,
-            version_priority: version.version_priority,
-        })
-    });
-    apis.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn listeners_accept_connections_to_their_addresses() {
-        for (bound, address, want) in [
-            ("0.0.0.0", "192.0.2.1", true),
-            ("0.0.0.0", "fd00::1", false),
-            ("::", "fd00::1", true),
-            ("::", "192.0.2.1", true),
-            ("127.0.0.1", "192.0.2.1", false),
-            ("192.0.2.1", "192.0.2.1", true),
-            ("192.0.2.2", "192.0.2.1", false),
-        ] {
-            assert_eq!(listens_at(bound.parse().unwrap(), address.parse().unwrap()), want, "{bound} {address}");
-        }
-    }
 }

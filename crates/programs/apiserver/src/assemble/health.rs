@@ -9,9 +9,9 @@ use binnacle_flowcontrol::FlowControl;
 use binnacle_request::Shutdown;
 use binnacle_server::{Canary, Health, HealthMetrics, LogCheck, ShutdownCheck};
 
-use super::apis::Access;
+use super::built_in::Access;
 use crate::encryption::AtRest;
-use crate::health::{InformersCheck, Lost, ORDER, StartedCheck, StepCheck};
+use crate::health::{HookCheck, InformersCheck, Lost, ORDER, StartedCheck};
 use crate::renewal::{CertificateCheck, Expiry};
 use crate::settings::Storage;
 use crate::stores::Stores;
@@ -29,9 +29,8 @@ pub(super) struct Checked<'a> {
     pub(super) fairness: Option<&'a Arc<FlowControl>>,
     pub(super) upkeep: &'a Upkeep,
     pub(super) lost: &'a Lost,
-    /// The steps of the start.
-    pub(super) steps: Vec<&'a PostStartHook>,
-    /// The time until which `/livez` treats steps of the start as done.
+    pub(super) hooks: &'a [PostStartHook],
+    /// The time until which `/livez` treats hooks as done.
     pub(super) livez_grace: Option<Instant>,
     pub(super) terminating: Shutdown,
 }
@@ -48,13 +47,13 @@ impl Checked<'_> {
         let (roles, webhooks) = (self.access.roles.index().clone(), self.access.webhooks.sources());
         let health = health.ready(Arc::new(InformersCheck { roles, webhooks })).ready(Arc::new(self.lost.clone()));
         let health =
-            self.steps.iter().filter(|step| self.lists(step)).fold(health, |health, step| self.step(health, step));
+            self.hooks.iter().filter(|hook| self.lists(hook)).fold(health, |health, hook| self.hook(health, hook));
         self.started(health).ready(Arc::new(ShutdownCheck(self.terminating.clone()))).in_order(&ORDER)
     }
 
-    /// Returns false for steps of disabled features.
-    fn lists(&self, step: &PostStartHook) -> bool {
-        match step.name() {
+    /// Returns false for hooks of disabled features.
+    fn lists(&self, hook: &PostStartHook) -> bool {
+        match hook.name() {
             "priority-and-fairness-config-consumer" => self.fairness.is_some(),
             "start-kube-apiserver-identity-lease-controller"
             | "start-kube-apiserver-identity-lease-garbage-collector" => self.features.enabled("APIServerIdentity"),
@@ -62,11 +61,11 @@ impl Checked<'_> {
         }
     }
 
-    fn step(&self, health: Health, step: &PostStartHook) -> Health {
-        let health = health.starting(Arc::new(StepCheck::new(step)), self.livez_grace);
-        match step.name() {
+    fn hook(&self, health: Health, hook: &PostStartHook) -> Health {
+        let health = health.starting(Arc::new(HookCheck::new(hook)), self.livez_grace);
+        match hook.name() {
             "kube-apiserver-autoregistration" => {
-                health.starting(Arc::new(StepCheck::named("autoregister-completion", step)), self.livez_grace)
+                health.starting(Arc::new(HookCheck::named("autoregister-completion", hook)), self.livez_grace)
             }
             _ => health,
         }

@@ -1,0 +1,287 @@
+//! The built-in APIs: their resources, admission, hooks and controllers.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use binnacle_admission::{Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
+use binnacle_aggregator::{
+    Aggregator, ApiServiceOptions, AvailabilityMetrics, LocalApi, PeerEndpoint, Registrations, api_service_controllers,
+    peer_endpoint_controller,
+};
+use binnacle_apiextensions::{
+    ConversionMetrics, CustomResources, DefinitionRules, VersionRegistrar, definition_controller,
+};
+use binnacle_authn::Authenticator;
+use binnacle_authz::Authorizer;
+use binnacle_builtin::Releases;
+use binnacle_controllers::{Controller, Manager, Queues};
+use binnacle_controlplane::{Config, ControlPlane, EndpointReconciler, RolesFeed, Trust, default_advertise_address};
+use binnacle_discovery::{Addresses, DiscoveryMetrics};
+use binnacle_endpoints::Api;
+use binnacle_meta::Text;
+use binnacle_metrics::WorkQueues;
+use binnacle_registry::hooks::Hooks;
+use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
+use binnacle_request::Shutdown;
+use binnacle_scheme::Served;
+use binnacle_services::{AllocatorMetrics, PortRange, ServiceConfig, service_controllers, service_hooks};
+use binnacle_subresources::{OutboundClients, Server as Unstored, TokenIssuer};
+use binnacle_validation::ip::Cidr;
+use binnacle_webhook::ServiceResolver;
+use binnacle_write_hooks::{
+    CertificateDurations, DeviceClaims, RequesterOfCertificates, SignersOfPodCertificates, escalation_hooks,
+    policy_hooks,
+};
+
+use super::address::external_address;
+use super::policies::AdmissionPolicies;
+use super::webhooks::AdmissionWebhooks;
+use crate::authentication;
+use crate::authorization::UnsafeDeletion;
+use crate::settings::{Settings, SettingsError};
+
+/// The maximum bytes of encoded forms that are cached beside the stored objects.
+const FORM_BUDGET: usize = 256 << 20;
+
+/// Authentication, authorization and admission, and the data that they decide by.
+pub(super) struct Access {
+    pub(super) authenticator: Arc<dyn Authenticator>,
+    pub(super) authorizer: Arc<dyn Authorizer>,
+    pub(super) roles: Arc<RolesFeed>,
+    pub(super) token_issuer: TokenIssuer,
+    /// The PEM text of the authorities whose client certificates are accepted.
+    pub(super) trust: Trust,
+    pub(super) admission: PluginOptions,
+    pub(super) admission_metrics: AdmissionMetrics,
+    pub(super) admission_policies: AdmissionPolicies,
+    pub(super) webhooks: AdmissionWebhooks,
+    pub(super) conversions: ConversionMetrics,
+    /// The resolver of the addresses of the cluster's services.
+    pub(super) services: Arc<dyn ServiceResolver>,
+    pub(super) aggregator: Aggregator,
+    pub(super) availability: AvailabilityMetrics,
+    pub(super) allocators: AllocatorMetrics,
+    pub(super) certificate_durations: CertificateDurations,
+    pub(super) queues: WorkQueues,
+    pub(super) discovery_metrics: DiscoveryMetrics,
+}
+
+/// The built-in APIs, and what runs beside their requests.
+pub(super) struct BuiltIn {
+    pub(super) api: Arc<Api>,
+    pub(super) plane: ControlPlane,
+    pub(super) controllers: Manager,
+    pub(super) resources: Vec<Arc<Resource>>,
+}
+
+/// Creates the built-in resources in the served versions, with their admission, and starts the controllers.
+pub(super) fn built_in(
+    storage: StorageOptions,
+    set: Catalog,
+    access: &Access,
+    address: SocketAddr,
+    config: &Settings,
+    outward: OutboundClients,
+    shutdown: &Shutdown,
+) -> Result<BuiltIn, SettingsError> {
+    let served = served_apis(config)?;
+    let own = control_plane_config(config, address, access);
+    let registrations = Registrations::built_in(&local_apis(&served));
+    warn_of_unreachable_endpoint(config, own.advertised);
+    let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
+    let mut plugins =
+        binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
+    plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer, &access.aggregator));
+    plugins.extend(access.webhooks.plugins());
+    plugins.retain(|plugin| config.admission.enables(plugin.name()));
+    let chain = AdmissionChain::new(plugins, &access.admission_metrics)
+        .expect("the plugins that are built have a place in the order");
+    let unstored = Unstored {
+        store: storage.store.clone(),
+        resources: set.clone(),
+        admission: Arc::new(chain),
+        authenticator: access.authenticator.clone(),
+        authorizer: access.authorizer.clone(),
+        api_audiences: authentication::audiences(&config.authentication),
+        token_issuer: access.token_issuer.clone(),
+        outward,
+    };
+    let installer =
+        Installer::new(storage, unstored.admission.clone(), hooks(&set, &own.services, access), FORM_BUDGET);
+    let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
+    let custom = CustomResources::new(
+        set.clone(),
+        Arc::new(installer),
+        binnacle_builtin::kinds(),
+        access.services.clone(),
+        access.conversions.clone(),
+        DefinitionRules {
+            structure: binnacle_kinds::structural_violations,
+            invalid_bundle: binnacle_kinds::is_invalid_ca_bundle,
+        },
+    );
+    let plane = ControlPlane::new(set.clone(), own.clone());
+    let controllers = Manager::start(stages(&plane, &own, &set, custom, registrations, access), shutdown.clone());
+    let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
+    let api = Api::new(set, binnacle_subresources::all(&unstored), addresses, access.authorizer.clone())
+        .discovery_metrics(access.discovery_metrics.clone())
+        .min_request_timeout(config.generic.min_request_timeout)
+        .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
+    Ok(BuiltIn { api: Arc::new(api), plane, controllers, resources })
+}
+
+/// Returns the APIs to serve: those that the flags enable and the emulated version has.
+fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
+    let served = config.served()?;
+    Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
+        served.contains(version, resource)
+    }))
+}
+
+/// Returns the hooks of resources that need more than the store, by group and kind.
+fn hooks(
+    resources: &Catalog,
+    services: &ServiceConfig,
+    access: &Access,
+) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
+    let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates::new(access.certificate_durations.clone()));
+    let services: Arc<dyn Hooks> = service_hooks(resources.clone(), services);
+    let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
+    hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
+    let signers = SignersOfPodCertificates::new(&access.authorizer);
+    hooks.insert(("certificates.k8s.io", "PodCertificateRequest"), Arc::new(signers));
+    let claims = DeviceClaims::new(resources, &access.authorizer);
+    hooks.insert(("resource.k8s.io", "ResourceClaim"), Arc::new(claims));
+    let templates = DeviceClaims::templates(resources, &access.authorizer);
+    hooks.insert(("resource.k8s.io", "ResourceClaimTemplate"), Arc::new(templates));
+    hooks.insert(("", "Service"), services);
+    hooks.extend(policy_hooks(resources, &access.authorizer));
+    hooks
+}
+
+/// Returns the controllers in the two stages in which they start: those that make what others depend on come first.
+fn stages(
+    plane: &ControlPlane,
+    own: &Config,
+    resources: &Catalog,
+    custom: CustomResources,
+    registrations: Registrations,
+    access: &Access,
+) -> [Vec<Controller>; 2] {
+    let services = service_controllers(resources, &own.services, &own.queues);
+    let registrar = Arc::new(Registrar(registrations.clone()));
+    let definitions = definition_controller(resources, custom, registrar, &own.queues);
+    let api_services = api_service_controllers(ApiServiceOptions {
+        resources: resources.clone(),
+        registrations,
+        servers: Some(Arc::new(access.aggregator.clone())),
+        metrics: Some(access.availability.clone()),
+        queues: own.queues.clone(),
+    });
+    let registration = api_services.registration.after(definitions.name());
+    let mut then = plane.controllers();
+    then.extend([services.repair, definitions, registration, api_services.availability]);
+    if resources.features().enabled("UnknownVersionInteroperabilityProxy") {
+        let (name, address) = (plane.server_name().to_owned(), own.peer_address(resources.features()));
+        then.push(peer_endpoint_controller(PeerEndpoint { resources: resources.clone(), name, address }));
+    }
+    [vec![plane.namespaces(), services.cidr], then]
+}
+
+/// Registers the group versions of custom resources as APIServices.
+struct Registrar(Registrations);
+
+impl VersionRegistrar for Registrar {
+    fn register(&self, group: &Text, version: &Text, (group_priority, version_priority): (i32, i32)) {
+        let (group, version) = (group.clone(), version.clone());
+        self.0.keep(&LocalApi { group, version, group_priority, version_priority });
+    }
+
+    fn unregister(&self, group: &str, version: &str) {
+        self.0.forget(group, version);
+    }
+}
+
+fn control_plane_config(config: &Settings, address: SocketAddr, access: &Access) -> Config {
+    let advertised = config.public_address(default_advertise_address).map(|ip| SocketAddr::new(ip, address.port()));
+    let ranges = &config.misc.service_cluster_ip_ranges;
+    let ports = &config.misc.service_node_port_range;
+    let services = ServiceConfig {
+        cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
+        sloppy_addresses: !config.generic.gates.enabled("StrictIPCIDRValidation"),
+        node_ports: PortRange { first: ports.first, last: ports.last },
+        metrics: Some(access.allocators.clone()),
+    };
+    Config {
+        services,
+        trust: access.trust.clone(),
+        queues: Queues::new(access.queues.clone()),
+        advertised,
+        peer_advertised: config.misc.peer_advertised,
+        hostname: config.misc.hostname.clone(),
+        endpoint_reconciler: config.misc.endpoint_reconciler,
+        kubernetes_node_port: config.misc.kubernetes_service_node_port,
+        storage_initialization: config.generic.storage_initialization,
+        leadership: config.misc.leadership,
+        ..Config::default()
+    }
+}
+
+/// Warns if the endpoint of the service `kubernetes` is an address at which the server does not listen: pods cannot
+/// reach it there, unless something forwards connections.
+fn warn_of_unreachable_endpoint(config: &Settings, advertised: Option<SocketAddr>) {
+    let (bound, reconciler) = (config.serving.bind_address, config.misc.endpoint_reconciler);
+    if let Some(advertised) = advertised
+        && !listens_at(bound, advertised.ip())
+        && reconciler != EndpointReconciler::None
+    {
+        const TEXT: &str = "the server does not listen at the endpoint of the service \"kubernetes\": pods cannot reach \
+                            it; set --bind-address, --advertise-address or --endpoint-reconciler-type=none";
+        // The first start on a laptop, without flags, is not worth a warning.
+        let is_local = bound.is_loopback() && config.generic.advertise_address.is_none();
+        match is_local {
+            true => tracing::info!(%advertised, bind_address = %bound, "{TEXT}"),
+            false => tracing::warn!(%advertised, bind_address = %bound, "{TEXT}"),
+        }
+    }
+}
+
+/// Reports whether a listener at one address accepts connections to the other.
+fn listens_at(bound: IpAddr, address: IpAddr) -> bool {
+    // A socket for any address of IPv6 accepts IPv4, too.
+    bound == address || bound.is_unspecified() && (bound.is_ipv6() || address.is_ipv4())
+}
+
+/// Returns the group versions that get APIServices.
+fn local_apis(served: &Served) -> Vec<LocalApi> {
+    let apis = served.groups().into_iter().flat_map(|group| {
+        group.versions.iter().map(|version| LocalApi {
+            group: group.name.clone(),
+            version: version.version.clone(),
+            group_priority: version.group_priority,
+            version_priority: version.version_priority,
+        })
+    });
+    apis.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_accept_connections_to_their_addresses() {
+        for (bound, address, want) in [
+            ("0.0.0.0", "192.0.2.1", true),
+            ("0.0.0.0", "fd00::1", false),
+            ("::", "fd00::1", true),
+            ("::", "192.0.2.1", true),
+            ("127.0.0.1", "192.0.2.1", false),
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.2", "192.0.2.1", false),
+        ] {
+            assert_eq!(listens_at(bound.parse().unwrap(), address.parse().unwrap()), want, "{bound} {address}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The first phase: everything that can fail and leaves nothing behind. It reads the files in flags, takes the port, and
+//! opens the stores.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use binnacle_admission::PluginOptions;
+use binnacle_controlplane::identity_lease_name;
+use binnacle_egress::{DialMetrics, Egress};
+use binnacle_features::Features;
+use binnacle_metrics::{Registry, keep};
+use binnacle_registry::ROOT;
+use binnacle_server::{BoundPort, Canary, KUBERNETES_VERSION, Metrics};
+use prometheus::{GaugeVec, Opts};
+use tokio::sync::Notify;
+
+use super::address::reachable;
+use super::named::Named;
+use super::{StartFailure, build, not_registered, validation_metrics};
+use crate::admin_socket::AdminSocket;
+use crate::data_dir::{DataDir, default_path};
+use crate::encryption::AtRest;
+use crate::running::Front;
+use crate::settings::Settings;
+use crate::signing::External;
+use crate::stand_in;
+use crate::stores::Stores;
+
+/// What every later phase reads.
+pub(super) struct Base {
+    pub(super) config: Settings,
+    pub(super) features: Arc<Features>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) egress: Egress,
+    /// The name of this server's identity lease.
+    pub(super) server_name: String,
+    pub(super) address: SocketAddr,
+    /// The URL at which clients on this machine reach the server.
+    pub(super) url: String,
+}
+
+/// What the process holds until the server has stopped.
+pub(super) struct Holdings {
+    pub(super) front: Front,
+    pub(super) canary: Arc<Canary>,
+    pub(super) port: BoundPort,
+    pub(super) data: Option<DataDir>,
+    /// Notified when the disk of the store has failed.
+    pub(super) disk_failed: Arc<Notify>,
+    pub(super) stores: Stores,
+    pub(super) admin_socket: Option<AdminSocket>,
+    pub(super) at_rest: Option<AtRest>,
+}
+
+pub(super) struct Inputs {
+    pub(super) base: Base,
+    pub(super) holdings: Holdings,
+    pub(super) named: Named,
+    pub(super) external: Option<External>,
+    pub(super) plugins: PluginOptions,
+}
+
+impl Base {
+    pub(super) fn registry(&self) -> &Registry {
+        self.metrics.registry()
+    }
+}
+
+impl Inputs {
+    /// Files come first, then the port, then the data directory, which is removed again if it is new and a later step
+    /// fails.
+    pub(super) async fn load(mut config: Settings) -> Result<Self, StartFailure> {
+        config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        stand_in::settle(&mut config.storage).await?;
+        let front = Front::start().map_err(StartFailure::Runtime)?;
+        let canary = front.watch_workers();
+        let features = Arc::new(config.features());
+        let version = build(config.generic.reported_version.as_deref());
+        let metrics = Metrics::of(&version, &features.gates).map_err(not_registered)?;
+        let egress = load_egress(&config, metrics.registry())?;
+        let named = Named::load(&config, &egress)?;
+        let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
+        let plugins = load_plugin_options(&config, &features)?;
+        let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
+        let address = port.address();
+        let url = format!("https://{}", reachable(address));
+        register_metrics(&config, metrics.registry()).map_err(not_registered)?;
+        let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
+        let server_name = identity_lease_name(config.misc.hostname.as_deref());
+        let at_rest = AtRest::open(&config.storage, root, &server_name, metrics.registry()).await?;
+        let mut data = open_data(&config)?;
+        let disk_failed = Arc::new(Notify::new());
+        let stores = Stores::open(&config.storage, &config.host, &disk_failed, &mut data, &egress, metrics.registry())?;
+        stores.refuse_unfinished().await?;
+        let admin_socket = stores.offer();
+        let base = Base { config, features, metrics, egress, server_name, address, url };
+        let holdings = Holdings { front, canary, port, data, disk_failed, stores, admin_socket, at_rest };
+        Ok(Self { base, holdings, named, external, plugins })
+    }
+}
+
+/// Registers the metrics of crates whose values are their own.
+fn register_metrics(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
+    register_version(config, registry)?;
+    binnacle_supervise::register(registry)?;
+    binnacle_structural::register_metrics(registry)?;
+    binnacle_registry::register_metrics(registry)?;
+    binnacle_webhook::register_metrics(registry)?;
+    validation_metrics::register(registry)
+}
+
+/// Sets the metric `version_info`: the server's version, and its emulated and minimum compatible versions.
+fn register_version(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
+    let help = "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the \
+                component, usually kube, but is relevant for aggregated-apiservers.";
+    let labels = ["binary", "component", "emulation", "min_compat"];
+    let info = keep(registry, GaugeVec::new(Opts::new("version_info", help), &labels)?)?;
+    let own =
+        KUBERNETES_VERSION.trim_start_matches('v').rsplit_once('.').map_or(KUBERNETES_VERSION, |(minor, _)| minor);
+    let gates = &config.generic.gates;
+    let [emulation, compatible] = [gates.emulated(), gates.compatible()].map(|version| version.to_string());
+    info.with_label_values(&[own, "kube", &emulation, &compatible]).set(1.0);
+    Ok(())
+}
+
+/// Loads the egress selector, through which connections leave.
+pub(super) fn load_egress(config: &Settings, registry: &Registry) -> Result<Egress, StartFailure> {
+    match config.debugging.egress_config.as_deref() {
+        Some(path) => Ok(Egress::load(path, &DialMetrics::register(registry).map_err(not_registered)?)?),
+        None => Ok(Egress::default()),
+    }
+}
+
+/// Loads the options of admission plugins from the settings and their configuration file.
+pub(super) fn load_plugin_options(config: &Settings, features: &Arc<Features>) -> Result<PluginOptions, StartFailure> {
+    let mut plugins = PluginOptions { features: features.clone(), ..config.admission.options.clone() };
+    let is_enabled = |plugin: &str| config.admission.enables(plugin);
+    binnacle_admission::configure(config.admission.config_file.as_deref(), &is_enabled, &mut plugins)?;
+    Ok(plugins)
+}
+
+/// Opens the directory for persistent files, if there are any.
+fn open_data(config: &Settings) -> Result<Option<DataDir>, StartFailure> {
+    let path = match &config.storage.data_dir {
+        Some(path) => path.clone(),
+        None if config.storage.ephemeral => return Ok(None),
+        None => default_path().ok_or(StartFailure::NoPlace)?,
+    };
+    Ok(Some(DataDir::open(&path)?))
+}

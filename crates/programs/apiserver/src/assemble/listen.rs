@@ -1,0 +1,112 @@
+//! The last phase: the chain before the handlers, and the listener.
+
+use std::sync::Arc;
+
+use binnacle_controllers::PostStartHook;
+use binnacle_endpoints::failure_response;
+use binnacle_request::Detour;
+use binnacle_server::{Chain, ChainConfig, ChainOptions, ConnectionLimits, Links, Server, Stopping};
+use rustix::process::{Resource, getrlimit};
+
+use super::background::Background;
+use super::handlers::{handlers, limits};
+use super::untold::Untold;
+use crate::running::Assembled;
+use crate::server::{About, Progress};
+
+/// Completes a server, and describes it. It accepts connections once it runs.
+pub(super) fn listen(mut server: Background) -> (Assembled, About) {
+    let links = links(&mut server);
+    let Background { base, mut holdings, signals, access, built_in, commands, .. } = server;
+    let config = &base.config;
+    let chain = Chain::new(ChainConfig {
+        authentication: server.authentication,
+        authorizer: access.authorizer,
+        links,
+        failure: failure_response,
+        metrics: base.metrics,
+        features: base.features,
+        shutdown: signals.shutdown,
+        request_timeout: config.generic.request_timeout,
+        options: ChainOptions {
+            auditor: server.auditor.clone(),
+            cors: config.generic.cors.clone(),
+            hsts: config.generic.hsts.as_deref().and_then(|hsts| hsts.parse().ok()),
+            goaway_chance: config.generic.goaway_chance,
+            limits: limits(config),
+            fairness: server.fairness,
+            tracer: server.tracer,
+            has_been_ready: config.generic.refuses_until_ready.then(|| server.health.has_been_ready()),
+            draining: Some(signals.draining),
+            leaving: Some(signals.terminating),
+        },
+    });
+    let limits = ConnectionLimits::of_descriptors(config.host.descriptors.unwrap_or_else(descriptors));
+    let mut listener = holdings.port.with_tls(server.tls).limits(limits);
+    if let Some(front) = holdings.front.handle() {
+        listener = listener.front(front);
+    }
+    if let Some(max_streams) = config.serving.max_streams {
+        listener = listener.max_streams(max_streams);
+    }
+    let listening = Server::new(listener, Arc::new(chain), signals.trigger).stopping(Stopping {
+        terminating: Some(signals.terminating_trigger),
+        delay: config.generic.shutdown_delay,
+        draining: config.generic.shutdown_send_retry_after.then_some(signals.draining_trigger),
+        drain_short: config.generic.request_timeout,
+        watch_grace: config.generic.watch_grace_period,
+    });
+    if let Some(data) = &mut holdings.data {
+        data.keep();
+    }
+    let place = match &holdings.data {
+        _ if holdings.stores.are_elsewhere() => holdings.stores.place(),
+        Some(data) if !config.storage.ephemeral => data.path().display().to_string(),
+        _ => "memory only, gone at the end".to_owned(),
+    };
+    let about = About {
+        address: base.address,
+        url: base.url,
+        place,
+        kubeconfig: commands.kubeconfig,
+        kubectl: commands.kubectl,
+        controllers: commands.controllers,
+        progress: Progress(holdings.canary),
+    };
+    let assembled = Assembled {
+        server: listening,
+        resources: server.catalog,
+        stores: holdings.stores,
+        admin_socket: holdings.admin_socket,
+        at_rest: holdings.at_rest,
+        controllers: built_in.controllers,
+        followers: server.followers,
+        lost: server.lost,
+        upkeep: server.upkeep,
+        auditor: server.auditor,
+        data: holdings.data.or(commands.directory),
+        disk_failed: holdings.disk_failed,
+        front: holdings.front,
+        ending: signals.ending,
+    };
+    (assembled, about)
+}
+
+/// Returns the handlers, with what is tried before them.
+fn links(server: &mut Background) -> Links {
+    let handlers = handlers(server);
+    let hooks = server.built_in.controllers.hooks();
+    let definitions = hooks.iter().find(|hook| hook.name() == "crd-informer-synced").cloned();
+    let aggregator = server.access.aggregator.clone();
+    let is_complete = move || aggregator.is_complete() && definitions.as_ref().is_none_or(PostStartHook::is_done);
+    let mut detours: Vec<Arc<dyn Detour>> = server.peers.take().map(|peers| Arc::new(peers) as _).into_iter().collect();
+    if server.base.features.enabled("StorageVersionAPI") {
+        detours.push(Arc::new(Untold(server.built_in.plane.storage_versions().clone())));
+    }
+    Links::new(handlers).complete_once(is_complete).with_detours(detours)
+}
+
+/// Returns the maximum number of files and sockets that the process may have open.
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}

@@ -1,0 +1,118 @@
+//! The second phase: certificates and keys, authentication and authorization.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_admission::PluginOptions;
+use binnacle_egress::Network;
+use binnacle_registry::Catalog;
+use binnacle_server::{Authentication, Tls};
+use binnacle_subresources::OutboundClients;
+use binnacle_telemetry::traces::TracingConfig;
+use binnacle_webhook::Itself;
+use rustls::client::ResolvesClientCert;
+
+use super::client_access::ClientAccess;
+use super::inputs::{Base, Holdings, Inputs};
+use super::named::Named;
+use super::{StartFailure, not_registered, webhooks};
+use crate::authentication::{self, AuthenticationError, Bundle};
+use crate::authorization::Made as Authorization;
+use crate::data_dir::DataDir;
+use crate::issuers::MadeIssuers;
+use crate::pki::{Clock, system_clock};
+use crate::renewal::Own;
+use crate::signing::{External, Signing};
+
+pub(super) struct Security {
+    pub(super) base: Base,
+    pub(super) holdings: Holdings,
+    pub(super) plugins: PluginOptions,
+    pub(super) external: Option<External>,
+    /// The clients for kubelets and servers in the cluster.
+    pub(super) outward: OutboundClients,
+    pub(super) proxy_client: Option<Arc<dyn ResolvesClientCert>>,
+    pub(super) tracing: Option<TracingConfig>,
+    pub(super) catalog: Catalog,
+    pub(super) tls: Tls,
+    /// The certificates and files that are renewed while the server runs.
+    pub(super) own: Own,
+    pub(super) clock: Clock,
+    /// The authorities of clients, and of front proxies.
+    pub(super) clients: Bundle,
+    pub(super) proxies: Option<Bundle>,
+    pub(super) signing: Signing,
+    pub(super) issuers: MadeIssuers,
+    pub(super) authentication: Authentication,
+    pub(super) authorization: Authorization,
+    /// How the server calls itself.
+    pub(super) itself: Itself,
+    pub(super) commands: Commands,
+}
+
+/// What an administrator needs to use the server.
+pub(super) struct Commands {
+    /// The administrator's kubeconfig, if client certificates are of the server's own authority.
+    pub(super) kubeconfig: Option<PathBuf>,
+    pub(super) kubectl: String,
+    /// The command that starts controllers.
+    pub(super) controllers: String,
+    /// The temporary directory of the files, if there is no data directory.
+    pub(super) directory: Option<DataDir>,
+}
+
+impl Security {
+    pub(super) fn prepare(inputs: Inputs) -> Result<Self, StartFailure> {
+        let Inputs { base, holdings, named, external, plugins } = inputs;
+        let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client, tracing } = named;
+        let named_clients = authentication.clients.take();
+        let clock = system_clock();
+        let access =
+            ClientAccess::prepare(tls, named_clients, &base.config, holdings.data.as_ref(), &base.url, &clock)?;
+        let ClientAccess { tls, clients, kubeconfig, kubectl, controllers, place, service_account, own } = access;
+        let proxies = authentication.proxies.clone();
+        let flags = &base.config.authentication;
+        if let Some(proxies) = &proxies {
+            authentication::keep_apart(flags, &clients, proxies).map_err(AuthenticationError::from)?;
+        }
+        let requested = std::iter::once(&clients).chain(&proxies).map(|bundle| bundle.authorities.clone()).collect();
+        let serving = &base.config.serving;
+        let tls = Tls::new(&serving.tls, tls, serving.named.clone(), requested)?;
+        let catalog = Catalog::new(binnacle_builtin::kinds(), base.features.clone());
+        let signing = match &external {
+            Some(external) => Signing::from(external.clone()),
+            None => authentication.signing(&service_account)?,
+        };
+        let selected = base.config.debugging.egress_config.is_some().then(|| base.egress.clone());
+        let issuers = issuers.make(flags, &base.server_name, base.registry(), selected)?;
+        let itself = webhooks::itself(&authentication.own_token, tls.certificates());
+        let keys = signing.keys.clone();
+        let authentication =
+            authentication::build(flags, authentication, &issuers, &clients, keys, &catalog, &base.metrics)?;
+        let dialer = base.egress.dialer(Network::ControlPlane);
+        let authorization = authorization.make(&catalog, dialer, &base.server_name, base.registry())?;
+        let outward = OutboundClients::new(kubelets, base.registry()).map_err(not_registered)?;
+        let commands = Commands { kubeconfig, kubectl, controllers, directory: place };
+        Ok(Self {
+            base,
+            holdings,
+            plugins,
+            external,
+            outward,
+            proxy_client,
+            tracing,
+            catalog,
+            tls,
+            own,
+            clock,
+            clients,
+            proxies,
+            signing,
+            issuers,
+            authentication,
+            authorization,
+            itself,
+            commands,
+        })
+    }
+}
