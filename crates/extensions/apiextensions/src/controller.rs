@@ -313,7 +313,7 @@ impl Keeper<'_> {
                 Some(status) => drop(members.insert("status", status)),
                 None => drop(members.remove("status")),
             }
-            Stored { object, revision: entry.revision() }
+            Stored::new(object, entry.revision())
         });
         let definition = Definition { accepted: judgement.accepted.clone(), ..asked };
         match (established, is_told) {

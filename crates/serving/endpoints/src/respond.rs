@@ -1,7 +1,7 @@
 //! Responses with objects: encoding, transformation, headers.
 
 use binnacle_meta::Status;
-use binnacle_registry::{Resource, Warnings};
+use binnacle_registry::{Resource, Stored, Warnings};
 use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Response};
 use binnacle_schema::{Message, Value, canonical, cbor, json, proto, yaml};
@@ -18,8 +18,15 @@ pub fn object(
     output: Output,
     include: table::Include,
     code: u16,
-    mut object: Value,
+    stored: Stored,
 ) -> Result<Response, Status> {
+    if output.transform == Transform::None
+        && output.encoding == Encoding::Protobuf
+        && let Some(message) = measure(Part::Serialize, || resource.protobuf_of_written(&stored)).transpose()?
+    {
+        return Ok(protobuf(resource, code, &message));
+    }
+    let mut object = stored.object;
     let shown = ObjectView::of(resource);
     let go_type = || resource.collection.go_type("");
     let shaped = match output.transform {
@@ -42,6 +49,13 @@ pub fn object(
     );
     let body = encode(&object, resource.schema(), output.encoding, output.pretty);
     Ok(bytes(code, output.encoding.media_type(), body))
+}
+
+/// Returns an encoded object of the resource in its envelope.
+pub(crate) fn protobuf(resource: &Resource, code: u16, message: &[u8]) -> Response {
+    let kind = &resource.description.kind;
+    let body = proto::wrap(resource.api_version(), kind, |raw| raw.extend_from_slice(message));
+    bytes(code, Encoding::Protobuf.media_type(), body)
 }
 
 /// Returns an object without a resource (scales, reviews), with its own schema.

@@ -186,7 +186,7 @@ impl Resource {
                         true => object::metadata_mut(object).remove("resourceVersion"),
                         false => object::metadata_mut(object).insert("resourceVersion", sent),
                     };
-                    Ok(Stored { object: std::mem::take(object), revision: binnacle_store::Revision(0) })
+                    Ok(Stored::new(std::mem::take(object), binnacle_store::Revision(0)))
                 }
             };
         }
@@ -209,7 +209,7 @@ impl Resource {
             TxnResponse::Done { revision, .. } => {
                 collection.as_stored(object, &written).await?;
                 collection.stamp(object, revision);
-                Ok(Stored { object: std::mem::take(object), revision })
+                Ok(collection.written(std::mem::take(object), revision, written))
             }
             TxnResponse::Unmet { current: Some(existing), .. } => Err(self.exists(object, Some(&existing)).into()),
             TxnResponse::Unmet { current: None, .. } => {

@@ -89,7 +89,7 @@ impl Resource {
                 Step::Mark { mut object, then_delete } => {
                     if context.dry_run {
                         collection.kind.canonicalize(&mut object);
-                        let stored = Stored { object, revision: stored.revision };
+                        let stored = Stored::new(object, stored.revision);
                         return Ok(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) });
                     }
                     match self.replace(&kv, &mut object).await? {
@@ -119,7 +119,7 @@ impl Resource {
                         TxnResponse::Done { revision, .. } => {
                             let mut object = stored.object;
                             collection.stamp(&mut object, revision);
-                            return self.gone(context, Stored { object, revision }).await;
+                            return self.gone(context, Stored::new(object, revision)).await;
                         }
                         TxnResponse::Unmet { current: Some(newer), .. } => kv = newer,
                         TxnResponse::Unmet { current: None, .. } if marked => return self.gone(context, stored).await,
@@ -218,7 +218,7 @@ impl Resource {
             }
         }
         collection.stamp(object, revision);
-        Ok(Ok(Stored { object: std::mem::take(object), revision }))
+        Ok(Ok(Stored::new(std::mem::take(object), revision)))
     }
 
     fn delete_step(

@@ -62,6 +62,6 @@ impl Resource {
     pub async fn get_object(&self, context: &Context, name: &str, version: Match) -> Result<Stored, Status> {
         let entry = self.get(context, name, version).await?;
         let object = self.collection.decode_entry(&entry)?;
-        Ok(Stored { object, revision: entry.revision() })
+        Ok(Stored::new(object, entry.revision()))
     }
 }

@@ -22,6 +22,14 @@ pub struct Stored {
     /// In the storage version, canonical, with resourceVersion.
     pub object: Value,
     pub revision: Revision,
+    /// The stored bytes of a write, if a read of the object returns just them and the revision.
+    pub(crate) bytes: Option<Bytes>,
+}
+
+impl Stored {
+    pub fn new(object: Value, revision: Revision) -> Self {
+        Self { object, revision, bytes: None }
+    }
 }
 
 impl Collection {
@@ -159,6 +167,16 @@ impl Collection {
             self.kind.canonicalize(object);
         }
         Ok(())
+    }
+
+    /// Returns an object that was stored as `value`.
+    pub(crate) fn written(&self, object: Value, revision: Revision, value: Bytes) -> Stored {
+        let kind = &self.kind;
+        let is_read_as_stored = kind.custom.is_none()
+            && kind.written.is_none()
+            && self.media_type == MediaType::Protobuf
+            && !kind.strategy.completes_stored();
+        Stored { object, revision, bytes: Some(value).filter(|_| is_read_as_stored) }
     }
 
     /// Returns true if `object`, which is stored as `value`, is equal to `old`.

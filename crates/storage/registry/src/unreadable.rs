@@ -30,7 +30,7 @@ impl Collection {
 
     fn opened(&self, kv: &KeyValue, read: Result<Value, String>) -> Result<Stored, StoreError> {
         match read {
-            Ok(object) => Ok(Stored { object: self.with_version(object, kv.mod_revision), revision: kv.mod_revision }),
+            Ok(object) => Ok(Stored::new(self.with_version(object, kv.mod_revision), kv.mod_revision)),
             Err(why) => {
                 let error = StoreError::no_object(kv, why);
                 if matches!(error, StoreError::Undecodable { .. }) {

@@ -388,7 +388,7 @@ impl Resource {
             let deleted = self.delete_finalized(context, key, &object, old).await;
             collection.kind.canonicalize(&mut object);
             return match deleted {
-                Ok(None) => Ok(Ok(Stored { object, revision: old.revision })),
+                Ok(None) => Ok(Ok(Stored::new(object, old.revision))),
                 Ok(newer) => Ok(Err((object, newer))),
                 // The object is not written, so its allocations are unused in any case.
                 Err(status) => Err((object, status.into())),
@@ -411,7 +411,7 @@ impl Resource {
             };
         if same && !stale || context.dry_run {
             collection.stamp(&mut object, old.revision);
-            return Ok(Ok(Stored { object, revision: old.revision }));
+            return Ok(Ok(Stored::new(object, old.revision)));
         }
         let lease = match &collection.ttl {
             Some(leases) => match leases.get().await {
@@ -420,11 +420,15 @@ impl Resource {
             },
             None => None,
         };
-        let txn = Txn { key: key.clone(), expect: Expect::ModRevision(old.revision), op: Op::Put { value, lease } };
+        let txn = Txn {
+            key: key.clone(),
+            expect: Expect::ModRevision(old.revision),
+            op: Op::Put { value: value.clone(), lease },
+        };
         match collection.store.txn(txn).await {
             Ok(TxnResponse::Done { revision, .. }) => {
                 collection.stamp(&mut object, revision);
-                Ok(Ok(Stored { object, revision }))
+                Ok(Ok(collection.written(object, revision, value)))
             }
             Ok(TxnResponse::Unmet { current, .. }) => Ok(Err((object, current))),
             Err(error) => {

@@ -37,7 +37,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         None => permit,
     };
     let stored = managed::create(&context, &resource, &permit, object, bytes.len()).await?;
-    respond::object(&resource, output, include, 201, stored.object)
+    respond::object(&resource, output, include, 201, stored)
 }
 
 /// Returns the question for the permit for an object that was sent to a path with another name, which only authorizers

@@ -29,7 +29,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     // With `orphanDependents: false`, 202 means that the deletion continues.
     let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
     if !gone || resource.description.returns_deleted_object {
-        return respond::object(&resource, output, include, code, stored.object);
+        return respond::object(&resource, output, include, code, stored);
     }
     let status = resource.deleted_status(&stored.object);
     Ok(respond::status(output, code, &status))

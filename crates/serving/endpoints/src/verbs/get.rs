@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
-use binnacle_registry::Match;
+use binnacle_registry::{Match, Stored};
 use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Pieces};
 use bytes::Bytes;
@@ -35,20 +35,14 @@ pub(crate) async fn handle(call: Call) -> Answer {
                 return Ok(respond::body(200, Encoding::Json.media_type(), Body::pieces(body)));
             }
             Encoding::Protobuf => {
-                let body = measure(Part::Serialize, || {
-                    let message = resource.protobuf(&entry)?;
-                    let kind = &resource.description.kind;
-                    Ok::<_, Status>(binnacle_schema::proto::wrap(resource.api_version(), kind, |raw| {
-                        raw.extend_from_slice(&message);
-                    }))
-                })?;
-                return Ok(respond::bytes(200, Encoding::Protobuf.media_type(), body));
+                let message = measure(Part::Serialize, || resource.protobuf(&entry))?;
+                return Ok(respond::protobuf(&resource, 200, &message));
             }
             Encoding::Yaml | Encoding::Cbor => {}
         }
     }
     let object = resource.collection.decode_entry(&entry)?;
-    respond::object(&resource, output, include, 200, object)
+    respond::object(&resource, output, include, 200, Stored::new(object, entry.revision()))
 }
 
 fn version(text: &str) -> Result<Match, String> {

@@ -56,7 +56,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         _ => managed::update(&context, &resource, &name, &options, &mut change).await?,
     };
     let code = if updated.created { 201 } else { 200 };
-    respond::object(&resource, output, include, code, updated.stored.object)
+    respond::object(&resource, output, include, code, updated.stored)
 }
 
 /// Returns the type of a patch's body.

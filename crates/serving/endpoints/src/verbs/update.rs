@@ -38,5 +38,5 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     };
     let updated = managed::update(&context, &resource, call.name(), &options, &mut change).await?;
     let code = if updated.created { 201 } else { 200 };
-    respond::object(&resource, output, include, code, updated.stored.object)
+    respond::object(&resource, output, include, code, updated.stored)
 }

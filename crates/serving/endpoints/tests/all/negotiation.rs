@@ -52,6 +52,53 @@ async fn forms_and_encodings() {
     }
 }
 
+/// Kinds that are read as they are stored, that a read completes, and that are stored in another version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_answer_in_protobuf_what_a_get_answers() {
+    let server = Server::new();
+    let accept = "accept: application/vnd.kubernetes.protobuf";
+    let hpa = json!({"metadata": {"name": "a"}, "spec": {
+        "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}, "maxReplicas": 3
+    }});
+    for (path, object) in [
+        (CONFIG_MAPS, json!({"metadata": {"name": "a", "labels": {}}, "data": {"k": "v"}, "binaryData": {}})),
+        ("/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "a"}, "data": {"k": "dg=="}})),
+        (
+            "/api/v1/namespaces/default/services",
+            json!({"metadata": {"name": "a"}, "spec": {"type": "ExternalName", "externalName": "a.test"}}),
+        ),
+        (
+            "/apis/batch/v1/namespaces/default/jobs",
+            json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]
+            }}}}),
+        ),
+        ("/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", hpa.clone()),
+        ("/apis/autoscaling/v2/namespaces/other/horizontalpodautoscalers", hpa),
+    ] {
+        let (one, body) = (format!("{path}/a"), object.to_string());
+        let json_body = "content-type: application/json";
+        let created = server.send(&format!("POST {path}"), &[accept, json_body], &body).await;
+        assert_eq!(created.status, 201, "{path}: {}", created.text());
+        let get = || server.send_get(&one, accept);
+        assert_eq!(created.body, get().await.body, "{path}");
+        let patch = json!({"metadata": {"annotations": {"a": "b"}}}).to_string();
+        let merge = "content-type: application/merge-patch+json";
+        // The second one changes nothing.
+        for _ in 0..2 {
+            let patched = server.send(&format!("PATCH {one}"), &[accept, merge], &patch).await;
+            assert_eq!(patched.status, 200, "{path}: {}", patched.text());
+            assert_eq!(patched.body, get().await.body, "{path}");
+        }
+        let mut changed = server.send(&format!("GET {one}"), &[], "").await.json();
+        changed["metadata"]["labels"] = json!({"l": "v"});
+        let updated = server.send(&format!("PUT {one}"), &[accept, json_body], &changed.to_string()).await;
+        assert_eq!(updated.status, 200, "{path}: {}", updated.text());
+        assert_eq!(updated.body, get().await.body, "{path}");
+        assert!(updated.body.starts_with(b"k8s\0"), "{path}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_acceptable() {
     let server = Server::new().with_config_maps(&["a"]).await;

@@ -102,6 +102,11 @@ impl Server {
         Answer { status, kind, warnings, body }
     }
 
+    /// Reads an object with a header.
+    pub(crate) async fn send_get(&self, path: &str, header: &str) -> Answer {
+        self.send(&format!("GET {path}"), &[header], "").await
+    }
+
     /// Creates config maps in the namespace `default`.
     pub(crate) async fn with_config_maps(self, names: &[&str]) -> Self {
         for name in names {
