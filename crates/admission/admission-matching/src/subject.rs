@@ -35,7 +35,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns true after an unpruned custom object was accepted: see
-    /// [`RequestNotes::note_unpruned`](binnacle_registry::RequestNotes::note_unpruned).
+    /// [`WriteObject::mark_unpruned`](binnacle_registry::WriteObject::mark_unpruned).
     pub fn left_unpruned(&self) -> bool {
         self.left_unpruned.load(Ordering::Relaxed)
     }

@@ -13,6 +13,7 @@ use binnacle_admission::{Plugin, Request, Stage, forbidden};
 use binnacle_admission_matching::expressions::{FailurePolicy, Inputs, Matched as Conditions, namespace_object};
 use binnacle_admission_matching::{Matched, SharedDefault};
 use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -69,7 +70,7 @@ impl Plugin for MutatingAdmissionPolicy {
             && self.surroundings.policies.mutating.may_concern(attributes)
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let set = &self.surroundings.policies.mutating;
             let Some(policies) = set.complete(request.attributes).await else {
@@ -121,7 +122,7 @@ impl Run<'_, '_> {
     async fn invoke_all(
         &mut self,
         invocations: &[Invocation<'_>],
-        object: &mut Value,
+        object: &mut WriteObject,
         shared: &mut SharedDefault,
     ) -> Result<(), Status> {
         let pass = Invocations::of(&self.request);
@@ -141,7 +142,7 @@ impl Run<'_, '_> {
             *shared = SharedDefault::show(&self.dispatch.subject, object);
         }
         if self.dispatch.subject.left_unpruned() {
-            self.request.note_unpruned();
+            object.mark_unpruned();
         }
         pass.end(object, changed);
         Ok(())

@@ -11,6 +11,7 @@ use binnacle_admission::{Plugin, Request, Stage, forbidden};
 use binnacle_admission_matching::expressions::{Inputs, namespace_object};
 use binnacle_admission_matching::{Matched, Versioned};
 use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::Attributes;
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -59,7 +60,7 @@ impl Plugin for ValidatingAdmissionPolicy {
         stage == Stage::Validate && self.surroundings.policies.validating.may_concern(attributes)
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let set = &self.surroundings.policies.validating;
             let Some(policies) = set.complete(request.attributes).await else {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use binnacle_admission::{Plugin, Reinvocation, Request, Stage, forbidden};
 use binnacle_admission_matching::{Matched, SharedDefault};
 use binnacle_meta::{Status, Text};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::Attributes;
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -71,7 +72,7 @@ impl Mutating {
         Self { webhooks, surroundings }
     }
 
-    async fn admit(&self, request: Request<'_>, object: &mut Value) -> Result<(), Status> {
+    async fn admit(&self, request: Request<'_>, object: &mut WriteObject) -> Result<(), Status> {
         let attributes = request.attributes;
         let not_ready = || forbidden(attributes, object, "not yet ready to handle request");
         let list = self.webhooks.list(attributes).await.ok_or_else(not_ready)?;
@@ -92,7 +93,7 @@ impl Mutating {
         if dispatch.reinvocation.is_second() {
             // Built-in plugins may have changed the object since.
             dispatch.passes(|passes| {
-                if passes.left.as_ref().is_some_and(|left| *left != *object) {
+                if passes.left.as_ref().is_some_and(|left| *left != **object) {
                     passes.changed();
                 }
             });
@@ -108,11 +109,11 @@ impl Mutating {
             restore_unreadable(&request, before, object);
         }
         if subject.left_unpruned() {
-            request.note_unpruned();
+            object.mark_unpruned();
         }
         dispatch.passes(|passes| {
             let may_be_asked_again = !passes.called.is_empty();
-            passes.left = may_be_asked_again.then(|| object.clone());
+            passes.left = may_be_asked_again.then(|| Value::clone(object));
         });
         dispatch.shared.hide(object);
         Ok(())
@@ -256,7 +257,7 @@ impl Plugin for Mutating {
         stage == Stage::Mutate && self.webhooks.may_concern(attributes)
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(self.admit(request, object))
     }
 }

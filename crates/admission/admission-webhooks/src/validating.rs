@@ -6,6 +6,7 @@ use std::time::Instant;
 use binnacle_admission::{Plugin, Request, Stage, forbidden};
 use binnacle_admission_matching::Matched;
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::Attributes;
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -121,7 +122,7 @@ impl Plugin for Validating {
         stage == Stage::Validate && self.webhooks.may_concern(attributes)
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(self.judge(request, object))
     }
 }

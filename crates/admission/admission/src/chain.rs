@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use binnacle_meta::Status;
 use binnacle_registry::RequestNotes;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Admission, Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -178,7 +179,7 @@ impl Admission for Chain {
     fn mutate<'a>(
         &'a self,
         attributes: &'a Attributes,
-        object: &'a mut Value,
+        object: &'a mut WriteObject,
         old: Option<&'a Value>,
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
@@ -201,7 +202,7 @@ impl Admission for Chain {
     fn validate<'a>(
         &'a self,
         attributes: &'a Attributes,
-        object: &'a Value,
+        object: &'a WriteObject,
         old: Option<&'a Value>,
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
@@ -244,7 +245,7 @@ mod tests {
             self.1 && stage == Stage::Validate && attributes.operation == Operation::Create
         }
 
-        fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+        fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
             Box::pin(async move { Err(crate::forbidden(request.attributes, object, "no")) })
         }
     }
@@ -261,7 +262,7 @@ mod tests {
         ];
         let plugins = plugins.map(|(name, handles)| Arc::new(Refuses(name, handles)) as Arc<dyn Plugin>);
         let chain = Chain::new(plugins.to_vec(), &metrics).unwrap();
-        let (mut object, notes) = (Value::Null, RequestNotes::default());
+        let (mut object, notes) = (WriteObject::default(), RequestNotes::default());
         for (operation, allowed) in [(Operation::Create, false), (Operation::Update, true), (Operation::Delete, true)] {
             let pods = crate::testing::pods(operation);
             chain.mutate(&pods, &mut object, None, &notes).await.unwrap();

@@ -4,6 +4,7 @@ use std::fmt;
 
 use binnacle_meta::Status;
 use binnacle_registry::RequestNotes;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::{AuditLevel, BoxFuture};
 use binnacle_schema::Value;
@@ -36,12 +37,12 @@ pub trait Plugin: Send + Sync + 'static {
     /// Returns true if the plugin handles requests with these attributes; otherwise the methods below are not called.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool;
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let _ = (request, object);
         Box::pin(async { Ok(()) })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let _ = (request, object);
         Box::pin(async { Ok(()) })
     }
@@ -76,16 +77,6 @@ impl<'a> Request<'a> {
     /// Adds an annotation to the audit events of this request at this level and above.
     pub fn annotate_from(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
         self.notes.annotate(level, key, value);
-    }
-
-    /// See [`RequestNotes::was_sent_empty`].
-    pub fn was_sent_empty(&self, path: &[&str]) -> bool {
-        self.notes.was_sent_empty(path)
-    }
-
-    /// See [`RequestNotes::note_unpruned`].
-    pub fn note_unpruned(&self) {
-        self.notes.note_unpruned();
     }
 
     pub fn is_create(&self) -> bool {

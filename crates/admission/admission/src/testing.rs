@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use binnacle_authz::{Attributes as Access, Authorizer, AuthzError};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
-use binnacle_registry::RequestNotes;
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
+use binnacle_registry::{RequestNotes, WriteObject};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::Value;
 use parking_lot::Mutex;
@@ -142,9 +142,9 @@ pub(crate) async fn admit(
     old: Option<&Value>,
 ) -> Result<Value, (u16, String)> {
     let chain = Chain::new(vec![plugin], &Metrics::fresh()).expect("the plugin has a place");
-    let mut object = object.clone();
+    let mut object = WriteObject::from(object.clone());
     let refused = |status: Status| (status.code(), status.message().to_owned());
     chain.mutate(attributes, &mut object, old, &RequestNotes::default()).await.map_err(refused)?;
     chain.validate(attributes, &object, old, &RequestNotes::default()).await.map_err(refused)?;
-    Ok(object)
+    Ok(object.into_value())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::{Apply, Versions, apply, track_update};
 use binnacle_registry::{
-    Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, Sent, Stored, UpdateOptions,
+    Catalog, Context, DeleteOptions, ListOptions, MANAGER, Match, Resource, StoredObject, UpdateOptions, WriteObject,
 };
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
@@ -82,7 +82,7 @@ impl Objects {
         Ok(names)
     }
 
-    pub async fn create(&self, namespace: &str, mut object: Value) -> Result<Stored, Status> {
+    pub async fn create(&self, namespace: &str, mut object: Value) -> Result<StoredObject, Status> {
         let context = Context::internal(namespace);
         let members = object.make_object();
         members.insert("apiVersion", self.resource.api_version());
@@ -147,7 +147,7 @@ impl Objects {
     /// Like [`Objects::update_to`], for an object that was decoded before.
     pub async fn update_known(
         &self,
-        known: (&Stored, &Bytes),
+        known: (&StoredObject, &Bytes),
         (namespace, name, subresource): (&str, &str, &str),
         change: impl FnMut(&mut Value) + Send,
     ) -> Result<Revision, Status> {
@@ -165,7 +165,7 @@ impl Objects {
         name: &str,
         subresource: &str,
         mut change: impl FnMut(&mut Value) + Send,
-    ) -> impl FnMut(Option<&Value>) -> Result<Sent, Status> + Send {
+    ) -> impl FnMut(Option<&Value>) -> Result<WriteObject, Status> + Send {
         move |old| {
             let Some(old) = old else {
                 return Err(Status::not_found(&self.resource.group_resource(), name));

@@ -17,7 +17,7 @@ use std::time::Duration;
 use binnacle_controllers::{ChangeWatcher, Changes, Controller, Objects, Queues, RETRY_FIRST, RETRY_LAST};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_metrics::WorkQueue;
-use binnacle_registry::{Catalog, Stored};
+use binnacle_registry::{Catalog, StoredObject};
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::Value;
 use binnacle_store::Revision;
@@ -313,7 +313,7 @@ impl Keeper<'_> {
                 Some(status) => drop(members.insert("status", status)),
                 None => drop(members.remove("status")),
             }
-            Stored::new(object, entry.revision())
+            StoredObject::new(object, entry.revision())
         });
         let definition = Definition { accepted: judgement.accepted.clone(), ..asked };
         match (established, is_told) {
@@ -354,7 +354,7 @@ impl Keeper<'_> {
         &self,
         objects: &Objects,
         name: &str,
-        known: Option<(&Stored, &Bytes)>,
+        known: Option<(&StoredObject, &Bytes)>,
         change: impl FnMut(&mut Value) + Send,
     ) -> Result<Option<Revision>, Status> {
         let told = match known {

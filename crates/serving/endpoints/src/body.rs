@@ -1,7 +1,7 @@
 //! Reading and decoding request bodies.
 
 use binnacle_meta::{GroupVersion, Status};
-use binnacle_registry::{Context, Received, Resource};
+use binnacle_registry::{Context, RequestObject, Resource};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
 use binnacle_schema::json::TypeMeta;
@@ -40,9 +40,9 @@ pub(crate) fn object(
     encoding: Encoding,
     body: &[u8],
     validation: FieldValidation,
-) -> Result<Received, Status> {
+) -> Result<RequestObject, Status> {
     if let Some(custom) = &resource.collection.kind.custom {
-        return custom::object(context, resource, &**custom, encoding, body, validation).map(Received::from);
+        return custom::object(context, resource, &**custom, encoding, body, validation).map(RequestObject::from);
     }
     let (value, empties) = typed(context, &Expected::of(resource), &resource.message, encoding, body, validation)?;
     Ok(resource.complete(value, empties))

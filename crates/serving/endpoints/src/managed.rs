@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use binnacle_meta::{GroupVersion, Status, StatusReason};
 use binnacle_patch::apply;
-use binnacle_registry::{Change, Context, Resource, Sent, Stored, UpdateOptions, Updated, object};
+use binnacle_registry::{Change, Context, Resource, StoredObject, UpdateOptions, Updated, WriteObject, object};
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
 
@@ -27,9 +27,9 @@ pub(crate) async fn create(
     context: &Context,
     resource: &Resource,
     permit: &CreatePermit,
-    object: Sent,
+    object: WriteObject,
     sent: usize,
-) -> Result<Stored, Status> {
+) -> Result<StoredObject, Status> {
     let spare = (sent > LARGE).then(|| object.clone());
     match (resource.create(context, permit, object).await, spare) {
         (Err(status), Some(mut object)) if is_too_large(&status) => {

@@ -1,7 +1,7 @@
 //! Responses with objects: encoding, transformation, headers.
 
 use binnacle_meta::Status;
-use binnacle_registry::{Resource, Stored, Warnings};
+use binnacle_registry::{Resource, StoredObject, Warnings};
 use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Response};
 use binnacle_schema::{Message, Value, canonical, cbor, json, proto, yaml};
@@ -18,7 +18,7 @@ pub fn object(
     output: Output,
     include: table::Include,
     code: u16,
-    stored: Stored,
+    stored: StoredObject,
 ) -> Result<Response, Status> {
     if output.transform == Transform::None
         && output.encoding == Encoding::Protobuf

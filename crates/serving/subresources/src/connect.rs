@@ -8,7 +8,7 @@ use binnacle_endpoints::Answer;
 use binnacle_features::Features;
 use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
-use binnacle_registry::{RequestNotes, Warnings};
+use binnacle_registry::{RequestNotes, Warnings, WriteObject};
 use binnacle_request::{Request, RequestInfo, Shutdown, User};
 use binnacle_schema::Value;
 
@@ -31,7 +31,8 @@ impl Caller {
     }
 
     /// Asks admission about the options of a connection (an object of the core group).
-    pub(crate) async fn admit(&self, admission: &Arc<dyn Admission>, mut options: Value) -> Result<(), Status> {
+    pub(crate) async fn admit(&self, admission: &Arc<dyn Admission>, options: Value) -> Result<(), Status> {
+        let mut options = WriteObject::from(options);
         let info = &self.info;
         let attributes = Attributes {
             operation: Operation::Connect,

@@ -10,7 +10,7 @@ use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
-use binnacle_registry::{Context, RequestNotes, ensure_namespace, object};
+use binnacle_registry::{Context, RequestNotes, WriteObject, ensure_namespace, object};
 use binnacle_request::Response;
 use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
 
@@ -42,7 +42,7 @@ impl ExpectedKind {
 /// An object of a request, ready for its handler.
 pub(crate) struct PostedObject {
     pub(crate) context: Context,
-    pub(crate) object: Value,
+    pub(crate) object: WriteObject,
     pub(crate) message: &'static Message,
     attributes: Attributes,
     output: binnacle_endpoints::Output,
@@ -117,6 +117,7 @@ impl PostedObject {
             deadline: context.deadline,
             by_server: false,
         };
+        let mut object = WriteObject::from(object);
         admission.mutate(&attributes, &mut object, None, &context.notes).await?;
         let dry_run = sent_dry_run(&request.query);
         Ok(Self { context, object, message, attributes, output, dry_run })

@@ -139,7 +139,7 @@ impl TokenRequest {
         record.annotate(ISSUED_ID, &format!("JTI={id}"));
 
         let expires = UNIX_EPOCH + Duration::from_secs(u64::try_from(now + seconds).unwrap_or_default());
-        let mut answer = posted.object.clone();
+        let mut answer = Value::clone(&posted.object);
         answer.make_at(&["spec"]).insert("expirationSeconds", seconds);
         answer.make_object().insert("status", value!({"token": token, "expirationTimestamp": (rfc3339(expires))}));
         posted.respond(answer)

@@ -6,18 +6,19 @@ use std::borrow::Cow;
 use binnacle_meta::Time;
 use binnacle_schema::{Object, Value};
 
-use crate::context::Context;
 use crate::object;
+use crate::write_object::WriteObject;
 
 const OWNER_TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
 const OWNER_BOOLS: [&str; 2] = ["controller", "blockOwnerDeletion"];
 
 /// The object as the rules of metadata see it.
-pub(crate) fn as_accessed<'v>(object: Cow<'v, Value>, context: &Context) -> Cow<'v, Value> {
-    if !context.notes.is_unpruned() {
-        return object;
+pub(crate) fn as_accessed(object: &WriteObject) -> Cow<'_, Value> {
+    let value = object.for_validation();
+    if !object.is_unpruned() {
+        return value;
     }
-    let mut object = object.into_owned();
+    let mut object = value.into_owned();
     let metadata = object::metadata_mut(&mut object);
     let members = std::mem::take(metadata);
     for (name, value) in members {

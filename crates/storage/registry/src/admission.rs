@@ -7,6 +7,7 @@ use binnacle_request::{BoxFuture, User};
 use binnacle_schema::Value;
 
 use crate::notes::RequestNotes;
+use crate::write_object::WriteObject;
 
 mod options;
 
@@ -58,7 +59,7 @@ pub trait Admission: Send + Sync + 'static {
     fn mutate<'a>(
         &'a self,
         attributes: &'a Attributes,
-        object: &'a mut Value,
+        object: &'a mut WriteObject,
         old: Option<&'a Value>,
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>>;
@@ -67,7 +68,7 @@ pub trait Admission: Send + Sync + 'static {
     fn validate<'a>(
         &'a self,
         attributes: &'a Attributes,
-        object: &'a Value,
+        object: &'a WriteObject,
         old: Option<&'a Value>,
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>>;
@@ -81,7 +82,7 @@ impl Admission for AdmitAll {
     fn mutate<'a>(
         &'a self,
         _: &'a Attributes,
-        _: &'a mut Value,
+        _: &'a mut WriteObject,
         _: Option<&'a Value>,
         _: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
@@ -91,7 +92,7 @@ impl Admission for AdmitAll {
     fn validate<'a>(
         &'a self,
         _: &'a Attributes,
-        _: &'a Value,
+        _: &'a WriteObject,
         _: Option<&'a Value>,
         _: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {

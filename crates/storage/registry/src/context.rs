@@ -9,8 +9,8 @@ use binnacle_request::User;
 use binnacle_scheme::StrategyContext;
 
 use crate::admission::WriteOptions;
-use crate::elsewhere::Elsewhere;
 use crate::notes::RequestNotes;
+use crate::pending_conversions::PendingConversions;
 
 /// A request as the registry sees it.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Context {
     /// Warnings and audit annotations of the request.
     pub notes: RequestNotes,
     /// The converted objects of this request.
-    pub(crate) elsewhere: Elsewhere,
+    pub(crate) elsewhere: PendingConversions,
     /// True for a request of the server itself.
     pub(crate) by_server: bool,
 }
@@ -49,7 +49,7 @@ impl Context {
             deadline: None,
             now: SystemTime::now(),
             notes: RequestNotes::default(),
-            elsewhere: Elsewhere::default(),
+            elsewhere: PendingConversions::default(),
             by_server: false,
         }
     }

@@ -14,9 +14,9 @@ use crate::hooks::Review;
 use crate::object;
 use crate::permission::CreateGate;
 use crate::resource::Resource;
-use crate::sent::Sent;
-use crate::stored::{Stored, store_failure};
+use crate::stored::{StoredObject, store_failure};
 use crate::write_failure::WriteFailure;
+use crate::write_object::WriteObject;
 use crate::{names, time};
 
 /// The name under which a new object is stored.
@@ -46,9 +46,9 @@ impl Resource {
         &self,
         context: &Context,
         permit: &CreatePermit,
-        object: impl Into<Sent>,
-    ) -> Result<Stored, Status> {
-        let mut object = object.into();
+        object: impl Into<WriteObject>,
+    ) -> Result<StoredObject, Status> {
+        let mut object: WriteObject = object.into();
         // Clients cannot set system metadata; admission, and an update that creates, can.
         object::clear_system_metadata(&mut object);
         self.create_through(context, permit, object, Place::OwnName).await
@@ -59,14 +59,13 @@ impl Resource {
         &self,
         context: &Context,
         gate: &dyn CreateGate,
-        mut object: Sent,
+        mut object: WriteObject,
         place: Place<'_>,
-    ) -> Result<Stored, Status> {
+    ) -> Result<StoredObject, Status> {
         let name = object::name(&object).to_owned();
         let attributes = self.attributes(context, Operation::Create, &name, "");
         // The namespace is checked before admission.
         ensure_namespace(self.namespace_of(context), &mut object)?;
-        object.note_empties(&context.notes);
         self.collection.admission.mutate(&attributes, &mut object, None, &context.notes).await?;
         if let Some(uids) = object::dedup_owner_references(&mut object) {
             context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));
@@ -92,10 +91,10 @@ impl Resource {
         &self,
         context: &Context,
         gate: &dyn CreateGate,
-        mut object: Sent,
+        mut object: WriteObject,
         attributes: &Attributes,
         place: Place<'_>,
-    ) -> Result<Stored, Status> {
+    ) -> Result<StoredObject, Status> {
         self.prepare_create(context, &mut object).await?;
         let result = self.finish_create(context, gate, &mut object, attributes, place).await;
         match &result {
@@ -110,7 +109,7 @@ impl Resource {
     }
 
     /// Sets the system fields and the name, and resets the fields of the kind's strategy.
-    async fn prepare_create(&self, context: &Context, object: &mut Sent) -> Result<(), Status> {
+    async fn prepare_create(&self, context: &Context, object: &mut WriteObject) -> Result<(), Status> {
         let collection = &self.collection;
         let metadata = object::metadata_mut(object);
         metadata.insert("creationTimestamp", time::rfc3339(context.now));
@@ -134,10 +133,10 @@ impl Resource {
         &self,
         context: &Context,
         gate: &dyn CreateGate,
-        object: &mut Sent,
+        object: &mut WriteObject,
         attributes: &Attributes,
         place: Place<'_>,
-    ) -> Result<Stored, WriteFailure> {
+    ) -> Result<StoredObject, WriteFailure> {
         let collection = &self.collection;
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
@@ -157,9 +156,9 @@ impl Resource {
         &self,
         context: &Context,
         permit: &CreatePermit,
-        object: &mut Value,
+        object: &mut WriteObject,
         place: Place<'_>,
-    ) -> Result<Stored, WriteFailure> {
+    ) -> Result<StoredObject, WriteFailure> {
         let collection = &self.collection;
         let name = place.name(object).to_owned();
         self.check_permit(context, permit, &name)?;
@@ -171,7 +170,7 @@ impl Resource {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unknown(500, why).into());
         }
-        collection.prune_admitted(context, object)?;
+        collection.prune_admitted(object.is_unpruned(), object)?;
         let value = collection.encode(object).await?;
         let size = value.len();
         if context.dry_run {
@@ -186,7 +185,7 @@ impl Resource {
                         true => object::metadata_mut(object).remove("resourceVersion"),
                         false => object::metadata_mut(object).insert("resourceVersion", sent),
                     };
-                    Ok(Stored::new(std::mem::take(object), binnacle_store::Revision(0)))
+                    Ok(StoredObject::new(std::mem::take(&mut **object), binnacle_store::Revision(0)))
                 }
             };
         }
@@ -209,7 +208,7 @@ impl Resource {
             TxnResponse::Done { revision, .. } => {
                 collection.as_stored(object, &written).await?;
                 collection.stamp(object, revision);
-                Ok(collection.written(std::mem::take(object), revision, written))
+                Ok(collection.written(std::mem::take(&mut **object), revision, written))
             }
             TxnResponse::Unmet { current: Some(existing), .. } => Err(self.exists(object, Some(&existing)).into()),
             TxnResponse::Unmet { current: None, .. } => {
@@ -235,8 +234,8 @@ impl Resource {
     }
 
     /// Validates metadata and object; then adds the kind's warnings.
-    async fn validate_create(&self, context: &Context, object: &Sent) -> Result<(), Status> {
-        let object = &*as_accessed(object.as_judged(), context);
+    async fn validate_create(&self, context: &Context, object: &WriteObject) -> Result<(), Status> {
+        let object = &*as_accessed(object);
         let collection = &self.collection;
         let strategy = &*collection.kind.strategy;
         let mut errors = validate_metadata::validate(

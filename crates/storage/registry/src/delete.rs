@@ -15,8 +15,9 @@ use crate::context::Context;
 use crate::list::{ListOptions, Page};
 use crate::object::{self, FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
 use crate::resource::Resource;
-use crate::stored::{Stored, store_failure};
+use crate::stored::{StoredObject, store_failure};
 use crate::time;
+use crate::write_object::WriteObject;
 
 pub use options::DeleteOptions;
 pub(crate) use options::IGNORE_READ_ERROR;
@@ -25,9 +26,9 @@ pub(crate) use options::IGNORE_READ_ERROR;
 #[derive(Debug)]
 pub enum Deleted {
     /// The object is deleted; `object` is its last state.
-    Gone(Stored),
+    Gone(StoredObject),
     /// The object stays for now (grace period, finalizers), in this state.
-    Pending(Stored),
+    Pending(StoredObject),
 }
 
 /// The next step of a delete.
@@ -76,7 +77,7 @@ impl Resource {
         loop {
             binnacle_work::large(kv.value.len()).await;
             let stored = collection.open_to_delete(&kv).map_err(unread)?;
-            let mut nothing = Value::Null;
+            let mut nothing = WriteObject::default();
             let step = self.delete_step(context, name, &mut options, &stored, marked)?;
             if matches!(step, Step::AlreadyPending) {
                 return Ok(Deleted::Pending(stored));
@@ -89,7 +90,7 @@ impl Resource {
                 Step::Mark { mut object, then_delete } => {
                     if context.dry_run {
                         collection.kind.canonicalize(&mut object);
-                        let stored = Stored::new(object, stored.revision);
+                        let stored = StoredObject::new(object, stored.revision);
                         return Ok(if then_delete { Deleted::Gone(stored) } else { Deleted::Pending(stored) });
                     }
                     match self.replace(&kv, &mut object).await? {
@@ -119,7 +120,7 @@ impl Resource {
                         TxnResponse::Done { revision, .. } => {
                             let mut object = stored.object;
                             collection.stamp(&mut object, revision);
-                            return self.gone(context, Stored::new(object, revision)).await;
+                            return self.gone(context, StoredObject::new(object, revision)).await;
                         }
                         TxnResponse::Unmet { current: Some(newer), .. } => kv = newer,
                         TxnResponse::Unmet { current: None, .. } if marked => return self.gone(context, stored).await,
@@ -197,13 +198,17 @@ impl Resource {
         ))
     }
 
-    async fn gone(&self, context: &Context, stored: Stored) -> Result<Deleted, Status> {
+    async fn gone(&self, context: &Context, stored: StoredObject) -> Result<Deleted, Status> {
         self.collection.hooks.after_delete(context, &stored.object).await;
         Ok(Deleted::Gone(stored))
     }
 
     /// Writes a marked object, unless it is unchanged.
-    async fn replace(&self, old: &KeyValue, object: &mut Value) -> Result<Result<Stored, Option<KeyValue>>, Status> {
+    async fn replace(
+        &self,
+        old: &KeyValue,
+        object: &mut Value,
+    ) -> Result<Result<StoredObject, Option<KeyValue>>, Status> {
         let collection = &self.collection;
         let value = collection.encode_marked(object).await?;
         let mut revision = old.mod_revision;
@@ -218,7 +223,7 @@ impl Resource {
             }
         }
         collection.stamp(object, revision);
-        Ok(Ok(Stored::new(std::mem::take(object), revision)))
+        Ok(Ok(StoredObject::new(std::mem::take(object), revision)))
     }
 
     fn delete_step(
@@ -226,7 +231,7 @@ impl Resource {
         context: &Context,
         name: &str,
         options: &mut DeleteOptions,
-        stored: &Stored,
+        stored: &StoredObject,
         marked: bool,
     ) -> Result<Step, Status> {
         self.check_preconditions(name, options, &stored.object)?;

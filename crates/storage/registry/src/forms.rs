@@ -8,7 +8,7 @@ use binnacle_watchcache::{Entry, FormId};
 use bytes::Bytes;
 
 use crate::resource::Resource;
-use crate::stored::Stored;
+use crate::stored::StoredObject;
 
 /// The ids of a version's forms: JSON and protobuf for each served version of a resource.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ impl Resource {
 
     /// Encodes an object that was just written as a protobuf message, from its stored bytes; `None` if it must be
     /// encoded anew.
-    pub fn protobuf_of_written(&self, stored: &Stored) -> Option<Result<Bytes, Status>> {
+    pub fn protobuf_of_written(&self, stored: &StoredObject) -> Option<Result<Bytes, Status>> {
         let bytes = stored.bytes.as_ref().filter(|_| self.conversion.is_none())?;
         let message = self.collection.codec().to_protobuf(bytes, &stored.revision.0.to_string());
         Some(message.map_err(|why| self.collection.undecodable(why, stored.revision)))

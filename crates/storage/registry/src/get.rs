@@ -9,7 +9,7 @@ use binnacle_watchcache::Entry;
 use crate::context::Context;
 use crate::list::{Match, deadline};
 use crate::resource::Resource;
-use crate::stored::Stored;
+use crate::stored::StoredObject;
 
 impl Resource {
     /// Returns one object from the cache.
@@ -59,9 +59,9 @@ impl Resource {
     }
 
     /// Returns one object, decoded, in the stored version.
-    pub async fn get_object(&self, context: &Context, name: &str, version: Match) -> Result<Stored, Status> {
+    pub async fn get_object(&self, context: &Context, name: &str, version: Match) -> Result<StoredObject, Status> {
         let entry = self.get(context, name, version).await?;
         let object = self.collection.decode_entry(&entry)?;
-        Ok(Stored::new(object, entry.revision()))
+        Ok(StoredObject::new(object, entry.revision()))
     }
 }

@@ -1,11 +1,9 @@
 //! Warnings for the client and annotations of audit events, collected during a request.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use binnacle_request::{AuditLevel, Record};
-use binnacle_schema::decode::Empties;
 use parking_lot::Mutex;
 
 /// The notes of verbs and admission plugins. Clones share them.
@@ -18,16 +16,7 @@ pub struct RequestNotes {
 
 /// Texts for `Warning` headers, sent whatever the outcome of the request.
 #[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Said>);
-
-#[derive(Debug, Default)]
-struct Said {
-    warnings: Mutex<Vec<String>>,
-    /// See [`RequestNotes::note_unpruned`].
-    unpruned: AtomicBool,
-    /// See [`RequestNotes::was_sent_empty`].
-    empties: OnceLock<Empties>,
-}
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
 
 /// The limit on warnings; the limit on the size of headers is reached earlier.
 const MAX_WARNINGS: usize = 1024;
@@ -36,14 +25,14 @@ impl Warnings {
     /// Adds a text, unless it is a duplicate or the limit is reached.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
-        let mut warnings = self.0.warnings.lock();
+        let mut warnings = self.0.lock();
         if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
     }
 
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.warnings.lock())
+        std::mem::take(&mut self.0.lock())
     }
 }
 
@@ -60,28 +49,6 @@ impl RequestNotes {
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
         self.warnings.add(text);
-    }
-
-    /// Records that admission has changed a custom object without pruning: until it is stored, later plugins see its
-    /// unknown fields, and metadata of any type.
-    pub fn note_unpruned(&self) {
-        self.warnings.0.unpruned.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns true after [`RequestNotes::note_unpruned`].
-    pub(crate) fn is_unpruned(&self) -> bool {
-        self.warnings.0.unpruned.load(Ordering::Relaxed)
-    }
-
-    /// Records the lists and maps of the object that were sent empty.
-    pub(crate) fn note_empties(&self, empties: &Empties) {
-        self.warnings.0.empties.get_or_init(|| empties.clone());
-    }
-
-    /// Returns true if the object was sent with an empty map at this path, which Go distinguishes from none until it is
-    /// written.
-    pub fn was_sent_empty(&self, path: &[&str]) -> bool {
-        self.warnings.0.empties.get().is_some_and(|empties| empties.holds_map(path))
     }
 
     /// Adds an annotation to audit events of at least this level. The first value of a key stays.

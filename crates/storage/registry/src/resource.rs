@@ -18,8 +18,8 @@ use crate::counts::Counts;
 use crate::forms::Forms;
 use crate::hooks::Hooks;
 use crate::request_store::RequestStore;
-use crate::sent::{Received, Sent};
 use crate::ttl::Leases;
+use crate::write_object::{RequestObject, WriteObject};
 
 /// The manager of fields that the server sets itself.
 pub const MANAGER: &str = "kube-apiserver";
@@ -158,22 +158,22 @@ impl Resource {
 
     /// Sets the defaults of a decoded object. Empty lists and maps are present for defaults and validation, but are not
     /// part of the object.
-    pub fn complete(&self, mut object: Value, empties: Empties) -> Received {
+    pub fn complete(&self, mut object: Value, empties: Empties) -> RequestObject {
         empties.restore(&mut object);
         self.set_defaults(&mut object);
         empties.withdraw(&mut object);
-        Received::new(object, empties)
+        RequestObject::new(object, empties)
     }
 
     /// Converts a received object to the storage version, for the write.
-    pub fn sent(&self, received: Received) -> Sent {
-        let (mut object, empties) = received.into_parts();
+    pub fn to_write_object(&self, request: RequestObject) -> WriteObject {
+        let (mut object, empties, unpruned) = request.into_parts();
         if self.conversion.is_none() {
-            return Sent::new(object, empties);
+            return WriteObject::new(object, empties).unpruned(unpruned);
         }
         if empties.is_empty() || self.collection.kind.custom.is_some() {
             self.to_stored(&mut object);
-            return object.into();
+            return WriteObject::from(object).unpruned(unpruned);
         }
         // Validation sees the storage version, in which the empty fields may have other paths: they are converted like
         // all others, and noted again.
@@ -181,7 +181,7 @@ impl Resource {
         empties.restore(&mut with_empties);
         self.to_stored(&mut with_empties);
         match decode::value(with_empties, &self.collection.kind.message) {
-            Ok(converted) => Sent::new(converted.value, converted.empties),
+            Ok(converted) => WriteObject::new(converted.value, converted.empties),
             Err(_) => {
                 self.to_stored(&mut object);
                 object.into()

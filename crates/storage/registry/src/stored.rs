@@ -10,7 +10,6 @@ use binnacle_store::{KeyValue, Revision, StoreError};
 use binnacle_watchcache::Entry;
 use bytes::Bytes;
 
-use crate::context::Context;
 use crate::converting::Conversions;
 use crate::object;
 use crate::resource::Collection;
@@ -18,7 +17,7 @@ use crate::size::Write;
 
 /// An object with its revision in the store.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredObject {
     /// In the storage version, canonical, with resourceVersion.
     pub object: Value,
     pub revision: Revision,
@@ -26,7 +25,7 @@ pub struct Stored {
     pub(crate) bytes: Option<Bytes>,
 }
 
-impl Stored {
+impl StoredObject {
     pub fn new(object: Value, revision: Revision) -> Self {
         Self { object, revision, bytes: None }
     }
@@ -44,9 +43,9 @@ impl Collection {
 
     /// Prunes a custom object by its schema, if admission, an apply or defaults have put in what the schema forbids.
     /// Before a conversion, this is left to the schema of the storage version, and malformed metadata is an error.
-    pub(crate) fn prune_admitted(&self, context: &Context, object: &mut Value) -> Result<(), Status> {
+    pub(crate) fn prune_admitted(&self, unpruned: bool, object: &mut Value) -> Result<(), Status> {
         let Some(custom) = &self.kind.custom else { return Ok(()) };
-        if !context.notes.is_unpruned() && !custom.prunes_defaults() {
+        if !unpruned && !custom.prunes_defaults() {
             return Ok(());
         }
         let failed = |why: String| Status::unknown(500, &why);
@@ -170,13 +169,13 @@ impl Collection {
     }
 
     /// Returns an object that was stored as `value`.
-    pub(crate) fn written(&self, object: Value, revision: Revision, value: Bytes) -> Stored {
+    pub(crate) fn written(&self, object: Value, revision: Revision, value: Bytes) -> StoredObject {
         let kind = &self.kind;
         let is_read_as_stored = kind.custom.is_none()
             && kind.written.is_none()
             && self.media_type == MediaType::Protobuf
             && !kind.strategy.completes_stored();
-        Stored { object, revision, bytes: Some(value).filter(|_| is_read_as_stored) }
+        StoredObject { object, revision, bytes: Some(value).filter(|_| is_read_as_stored) }
     }
 
     /// Returns true if `object`, which is stored as `value`, is equal to `old`.
@@ -193,7 +192,7 @@ impl Collection {
         }
     }
 
-    pub(crate) fn decode_kv(&self, kv: &KeyValue) -> Result<Stored, Status> {
+    pub(crate) fn decode_kv(&self, kv: &KeyValue) -> Result<StoredObject, Status> {
         self.open(kv).map_err(|error| self.change_failure(error))
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::context::Context;
 use crate::delete::IGNORE_READ_ERROR;
 use crate::resource::{Collection, Resource};
-use crate::stored::{Stored, store_failure};
+use crate::stored::{StoredObject, store_failure};
 
 /// The most objects in the error of a list.
 const MAX_NAMED: usize = 100;
@@ -19,18 +19,18 @@ const CODE: u8 = 7;
 
 impl Collection {
     /// Decodes the object of a stored value.
-    pub(crate) fn open(&self, kv: &KeyValue) -> Result<Stored, StoreError> {
+    pub(crate) fn open(&self, kv: &KeyValue) -> Result<StoredObject, StoreError> {
         self.opened(kv, self.codec().read(&self.stored_kind(), &kv.value))
     }
 
     /// Decodes the object of a stored value to delete it: one that is too large to be read is taken as it is stored.
-    pub(crate) fn open_to_delete(&self, kv: &KeyValue) -> Result<Stored, StoreError> {
+    pub(crate) fn open_to_delete(&self, kv: &KeyValue) -> Result<StoredObject, StoreError> {
         self.opened(kv, self.codec().read_to_delete(&self.stored_kind(), &kv.value))
     }
 
-    fn opened(&self, kv: &KeyValue, read: Result<Value, String>) -> Result<Stored, StoreError> {
+    fn opened(&self, kv: &KeyValue, read: Result<Value, String>) -> Result<StoredObject, StoreError> {
         match read {
-            Ok(object) => Ok(Stored::new(self.with_version(object, kv.mod_revision), kv.mod_revision)),
+            Ok(object) => Ok(StoredObject::new(self.with_version(object, kv.mod_revision), kv.mod_revision)),
             Err(why) => {
                 let error = StoreError::no_object(kv, why);
                 if matches!(error, StoreError::Undecodable { .. }) {

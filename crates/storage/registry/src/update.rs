@@ -20,13 +20,13 @@ use crate::metrics;
 use crate::object;
 use crate::permission::CreateGate;
 use crate::resource::Resource;
-use crate::sent::Sent;
-use crate::stored::{Stored, store_failure};
+use crate::stored::{StoredObject, store_failure};
 use crate::write_failure::WriteFailure;
+use crate::write_object::WriteObject;
 
 /// Makes the new object from the live one (`None` if there is none and it may be created), both in the storage version.
 /// Called again after a conflict.
-pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Sent, Status> + Send + 'a;
+pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<WriteObject, Status> + Send + 'a;
 
 /// The options of an update.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ pub struct UpdateOptions {
 /// The outcome of an update.
 #[derive(Debug)]
 pub struct Updated {
-    pub stored: Stored,
+    pub stored: StoredObject,
     pub created: bool,
 }
 
@@ -75,7 +75,7 @@ impl Resource {
         name: &str,
         options: &UpdateOptions,
         change: &mut Change<'_>,
-        (known, value): (&Stored, &Bytes),
+        (known, value): (&StoredObject, &Bytes),
     ) -> Result<Updated, Status> {
         let key = self.collection.key(&context.namespace, name)?;
         match self.update_once(context, name, options, change, &key, known, value).await? {
@@ -140,7 +140,7 @@ impl Resource {
         options: &UpdateOptions,
         change: &mut Change<'_>,
         key: &Bytes,
-        old: &Stored,
+        old: &StoredObject,
         old_value: &Bytes,
     ) -> Result<Outcome, Status> {
         let collection = &self.collection;
@@ -164,7 +164,7 @@ impl Resource {
         hooks.begin_update(context, &mut object, &old.object).await?;
         let result = match self.validate_update(context, &options.subresource, &object, &old.object).await {
             Ok(()) => self.finish_update(context, &attributes, object, key, old, old_value).await,
-            Err(status) => Err((object.into_object(), status.into())),
+            Err(status) => Err((object.into_value(), status.into())),
         };
         match result {
             Ok(Ok(stored)) => {
@@ -223,7 +223,7 @@ impl Resource {
     }
 
     /// Checks the resourceVersion. Without one the newest object is updated, if the kind allows that.
-    fn check_version(&self, name: &str, object: &mut Value, old: &Stored) -> Result<(), Status> {
+    fn check_version(&self, name: &str, object: &mut Value, old: &StoredObject) -> Result<(), Status> {
         let given = match object::resource_version(object) {
             "" => 0,
             given => object::version_number(given)?,
@@ -249,7 +249,7 @@ impl Resource {
         &self,
         context: &Context,
         subresource: &str,
-        object: &mut Sent,
+        object: &mut WriteObject,
         old: &Value,
     ) -> Result<(), Status> {
         let collection = &self.collection;
@@ -285,10 +285,10 @@ impl Resource {
         &self,
         context: &Context,
         subresource: &str,
-        object: &Sent,
+        object: &WriteObject,
         old: &Value,
     ) -> Result<(), Status> {
-        let object = &*as_accessed(object.as_judged(), context);
+        let object = &*as_accessed(object);
         let collection = &self.collection;
         let (strategy, situation) =
             (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
@@ -368,27 +368,29 @@ impl Resource {
         &self,
         context: &Context,
         attributes: &crate::admission::Attributes,
-        object: Sent,
+        mut object: WriteObject,
         key: &Bytes,
-        old: &Stored,
+        old: &StoredObject,
         old_value: &Bytes,
-    ) -> Result<Result<Stored, (Value, Option<KeyValue>)>, (Value, WriteFailure)> {
+    ) -> Result<Result<StoredObject, (Value, Option<KeyValue>)>, (Value, WriteFailure)> {
         let collection = &self.collection;
-        let mut object = object.into_object();
+        object.withdraw_empties();
         let begun = Instant::now();
         metrics::compared(keep_unchanged_times(&old.object, &mut object), begun.elapsed());
         if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &context.notes).await
         {
-            return Err((object, status.into()));
+            return Err((object.into_value(), status.into()));
         }
-        if let Err(status) = collection.prune_admitted(context, &mut object) {
+        let unpruned = object.is_unpruned();
+        let mut object = object.into_value();
+        if let Err(status) = collection.prune_admitted(unpruned, &mut object) {
             return Err((object, status.into()));
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {
             let deleted = self.delete_finalized(context, key, &object, old).await;
             collection.kind.canonicalize(&mut object);
             return match deleted {
-                Ok(None) => Ok(Ok(Stored::new(object, old.revision))),
+                Ok(None) => Ok(Ok(StoredObject::new(object, old.revision))),
                 Ok(newer) => Ok(Err((object, newer))),
                 // The object is not written, so its allocations are unused in any case.
                 Err(status) => Err((object, status.into())),
@@ -411,7 +413,7 @@ impl Resource {
             };
         if same && !stale || context.dry_run {
             collection.stamp(&mut object, old.revision);
-            return Ok(Ok(Stored::new(object, old.revision)));
+            return Ok(Ok(StoredObject::new(object, old.revision)));
         }
         let lease = match &collection.ttl {
             Some(leases) => match leases.get().await {
@@ -450,7 +452,7 @@ impl Resource {
         context: &Context,
         key: &Bytes,
         object: &Value,
-        old: &Stored,
+        old: &StoredObject,
     ) -> Result<Option<KeyValue>, Status> {
         if context.dry_run {
             return Ok(None);
@@ -468,7 +470,7 @@ impl Resource {
 }
 
 enum Outcome {
-    Updated(Stored),
+    Updated(StoredObject),
     /// Another write came first, and left this object.
     Raced(Option<KeyValue>),
 }

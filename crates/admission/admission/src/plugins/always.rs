@@ -1,9 +1,9 @@
 //! AlwaysAdmit admits every request, AlwaysDeny refuses every request. Both are deprecated.
 
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::Attributes;
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
 
 use crate::plugin::{Plugin, Request, Stage, forbidden};
 
@@ -32,12 +32,12 @@ impl Plugin for AlwaysDeny {
         true
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let refused = forbidden(request.attributes, object, DENIED);
         Box::pin(async { Err(refused) })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let refused = forbidden(request.attributes, object, DENIED);
         Box::pin(async { Err(refused) })
     }

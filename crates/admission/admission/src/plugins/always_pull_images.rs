@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use binnacle_meta::{FieldError, FieldPath, Status};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -25,7 +26,7 @@ impl Plugin for AlwaysPullImages {
         matches!(attributes.operation, Operation::Create | Operation::Update) && is_resource(attributes, "", "pods")
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         if !has_no_new_images(request, object) {
             for list in CONTAINERS {
                 for container in items(object, list) {
@@ -40,7 +41,7 @@ impl Plugin for AlwaysPullImages {
         Box::pin(async { Ok(()) })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let outcome = if has_no_new_images(request, object) { Ok(()) } else { check(request.attributes, object) };
         Box::pin(async { outcome })
     }

@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_authz::{Authorizer, is_allowed_for_signer};
 use binnacle_meta::{Status, go_quote};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::object::only_for_the_garbage_collector;
 use binnacle_request::{BoxFuture, User};
@@ -55,7 +56,7 @@ impl Plugin for SignerPermission {
             && is_any_of(attributes, GROUP, REQUESTS)
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             // The signer of the old object counts, since the caller may have changed it in the new one.
             let Some(old) = request.old else { return Ok(()) };
@@ -99,7 +100,7 @@ impl Plugin for TrustBundleAttest {
             && self.on
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             // The new object counts: validation keeps the signer unchanged.
             let signer = object.str_at(&["spec", "signerName"]);
@@ -130,7 +131,7 @@ impl Plugin for SubjectRestriction {
             && is_any_of(attributes, GROUP, REQUESTS)
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let outcome = restrict(object).map_err(|why| forbidden(request.attributes, object, why));
         Box::pin(async { outcome })
     }
@@ -199,7 +200,7 @@ mod tests {
             user: User::new("me", &[]),
             ..crate::testing::pods(Operation::Update)
         };
-        let outcome = chain.validate(&attributes, object, old, &RequestNotes::default()).await;
+        let outcome = chain.validate(&attributes, &object.clone().into(), old, &RequestNotes::default()).await;
         outcome.map_err(|status| status.message().to_owned())
     }
 
@@ -245,8 +246,9 @@ mod tests {
             let bundles = [GROUP, "v1beta1", "clustertrustbundles"];
             let attributes =
                 Attributes { name: "b".into(), ..attributes(operation, bundles, "ClusterTrustBundle", "") };
-            let outcome =
-                plugin.validate(Request::new(&attributes, old.as_ref(), &RequestNotes::default()), &new).await;
+            let outcome = plugin
+                .validate(Request::new(&attributes, old.as_ref(), &RequestNotes::default()), &new.clone().into())
+                .await;
             let told = outcome.err().map(|status| status.message().to_owned());
             assert_eq!(told, (!want).then(|| refused.to_owned()), "{allows} {new:?}");
         }

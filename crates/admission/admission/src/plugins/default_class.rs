@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Status, Text};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -69,7 +70,7 @@ impl Plugin for DefaultClass {
             && is_resource(attributes, self.rule.group, self.rule.plural)
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let rule = self.rule;
             let named = |path: &[&str]| object.at(path).is_some_and(|value| !value.is_null());

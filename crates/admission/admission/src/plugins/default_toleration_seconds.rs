@@ -1,6 +1,7 @@
 //! DefaultTolerationSeconds: the time that pods stay on nodes that are not ready or unreachable.
 
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
@@ -37,7 +38,7 @@ impl Plugin for DefaultTolerationSeconds {
             && is_resource(attributes, "", "pods")
     }
 
-    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let given = object.list_at(&["spec", "tolerations"]);
         let missing: Vec<Value> = self
             .defaults

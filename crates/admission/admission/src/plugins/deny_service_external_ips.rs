@@ -1,9 +1,9 @@
 //! DenyServiceExternalIPs: services cannot add external IPs (CVE-2020-8554). Existing ones may stay.
 
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
 
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
@@ -22,7 +22,7 @@ impl Plugin for DenyServiceExternalIps {
             && is_resource(attributes, "", "services")
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let had = request.old.map_or(&[][..], |old| old.list_at(PATH));
         let outcome = if object.list_at(PATH).iter().all(|address| had.contains(address)) {
             Ok(())

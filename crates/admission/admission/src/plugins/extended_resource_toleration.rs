@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value, value};
@@ -23,7 +24,7 @@ impl Plugin for ExtendedResourceToleration {
             && is_resource(attributes, "", "pods")
     }
 
-    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let containers = ["containers", "initContainers"].map(|list| object.list_at(&["spec", list]));
         let requests = containers.into_iter().flatten().filter_map(|c| c.object_at(&["resources", "requests"]));
         let names = requests.flat_map(Object::iter).map(|(name, _)| name.as_str());

@@ -1,9 +1,9 @@
 //! LimitPodHardAntiAffinityTopology: required anti-affinity may keep pods from a node, but not from a whole zone.
 
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
 
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
@@ -22,7 +22,7 @@ impl Plugin for LimitPodHardAntiAffinityTopology {
             && is_resource(attributes, "", "pods")
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         let terms = object.list_at(&["spec", "affinity", "podAntiAffinity", required]);
         let wide = terms.iter().map(|term| term.str_at(&["topologyKey"])).find(|key| *key != HOSTNAME);

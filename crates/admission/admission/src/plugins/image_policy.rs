@@ -8,6 +8,7 @@ mod tests;
 use std::sync::Arc;
 
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -95,7 +96,7 @@ impl Plugin for ImagePolicyWebhook {
             && matches!(attributes.subresource.as_str(), "" | EPHEMERAL)
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(self.judge(request, object))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Status, go_quote};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -50,7 +51,7 @@ impl Plugin for JobValidation {
             && self.on
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return Ok(()) };
             let parallelism = |job: &Value| job.int_at(&["spec", "parallelism"]);
@@ -111,8 +112,10 @@ mod tests {
             };
             let attributes = attributes(Operation::Update, ["batch", "v1", "jobs"], "Job", "");
             let (old, new) = (job(1), job(parallelism));
-            let refused =
-                plugin.validate(Request::new(&attributes, Some(&old), &RequestNotes::default()), &new).await.err();
+            let refused = plugin
+                .validate(Request::new(&attributes, Some(&old), &RequestNotes::default()), &new.into())
+                .await
+                .err();
             let want = want.map(|name| format!("jobs.batch \"x\" is forbidden: cannot change parallelism for a Job referencing gang-scheduled PodGroup \"{name}\""));
             assert_eq!(refused.map(|status| status.message().to_owned()), want, "{uid} {named} {parallelism}");
         }

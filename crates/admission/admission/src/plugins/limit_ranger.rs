@@ -5,6 +5,7 @@ mod constraints;
 use std::sync::Arc;
 
 use binnacle_meta::{Quantity, Status, aggregate};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
@@ -66,7 +67,7 @@ impl Plugin for LimitRanger {
             && matches!(operation, Operation::Create | Operation::Update)
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             for range in self.ranges(request, object).await? {
                 fill_in(object, &range);
@@ -75,7 +76,7 @@ impl Plugin for LimitRanger {
         })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let pods = is_any_of(request.attributes, "", "pods");
             for range in self.ranges(request, object).await? {

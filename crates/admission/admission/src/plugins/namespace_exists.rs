@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use binnacle_meta::{GroupResource, Status, StatusReason};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
 
 use crate::lookup::{Freshness, Lookup, NamespaceState};
 use crate::plugin::{Plugin, Request, Stage, forbidden};
@@ -30,7 +30,7 @@ impl Plugin for NamespaceExists {
         stage == Stage::Validate && attributes.operation != Operation::Connect && is_inside(attributes)
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, _: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, _: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let name = &request.attributes.namespace;
             for freshness in [Freshness::Cached, Freshness::Consistent] {
@@ -66,7 +66,7 @@ impl Plugin for NamespaceAutoProvision {
             && is_inside(attributes)
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let name = &request.attributes.namespace;
             let refused = |status: Status| forbidden(request.attributes, object, status.message());

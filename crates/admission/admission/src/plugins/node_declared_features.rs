@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Status, go_quote};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -70,7 +71,7 @@ impl Plugin for NodeDeclaredFeatures {
             && self.on
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return Ok(()) };
             let outcome = self.check(object, old).await;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use binnacle_authz::{Authorizer, Node};
 use binnacle_features::Features;
 use binnacle_meta::{GroupResource, Status, go_quote};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -192,7 +193,7 @@ impl Plugin for NodeRestriction {
             && Node::identity(&attributes.user).is_some()
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let attributes = request.attributes;
             let Some(node) = Node::identity(&attributes.user) else { return Ok(()) };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use binnacle_authz::{Attributes as Access, Authorizer};
 use binnacle_meta::{GroupVersion, Status, go_quote};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::{BoxFuture, Decision};
 use binnacle_schema::Value;
@@ -108,7 +109,7 @@ impl Plugin for OwnerReferences {
         stage == Stage::Validate && matches!(attributes.operation, Operation::Create | Operation::Update) && !pod_status
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             if owners(object) == request.old.map_or(&[][..], owners) {
                 return Ok(());

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Status, go_quote};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -38,7 +39,7 @@ impl Plugin for PodGroupProtection {
         stage == Stage::Mutate && is_new_group(attributes) && self.on
     }
 
-    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let finalizers = object.list_at(&["metadata", "finalizers"]);
         if !finalizers.iter().any(|there| there.as_str() == Some(FINALIZER)) {
             let all = [finalizers, &[FINALIZER.into()]].concat();
@@ -93,7 +94,7 @@ impl Plugin for PodGroupWorkloadExists {
         stage == Stage::Validate && is_new_group(attributes) && self.on
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let outcome = self.check(&request.attributes.namespace, object).await?;
             outcome.map_err(|why| forbidden(request.attributes, object, why))
@@ -118,7 +119,7 @@ mod tests {
     async fn a_finalizer_is_added_once() {
         let attributes = request();
         assert!(!PodGroupProtection::new(false).handles(Stage::Mutate, &attributes), "the gate is off by default");
-        let mut group = value!({"metadata": {"name": "x", "finalizers": ["a.test/b"]}});
+        let mut group = WriteObject::from(value!({"metadata": {"name": "x", "finalizers": ["a.test/b"]}}));
         for _ in 0..2 {
             PodGroupProtection::new(true)
                 .mutate(Request::new(&attributes, None, &RequestNotes::default()), &mut group)
@@ -147,13 +148,16 @@ mod tests {
             let group = value!({"metadata": {"name": "x"}, "spec": {"podGroupTemplateRef": {"workload": reference}}});
             let attributes = request();
             let refused =
-                plugin.validate(Request::new(&attributes, None, &RequestNotes::default()), &group).await.err();
+                plugin.validate(Request::new(&attributes, None, &RequestNotes::default()), &group.into()).await.err();
             let want =
                 want.map(|why| format!("podgroups.scheduling.k8s.io \"x\" is forbidden: PodGroup rejected: {why}"));
             assert_eq!(refused.map(|status| status.message().to_owned()), want);
         }
         let free = value!({"metadata": {"name": "x"}, "spec": {"podGroupTemplateRef": null}});
         let attributes = request();
-        plugin.validate(Request::new(&attributes, None, &RequestNotes::default()), &free).await.expect("admitted");
+        plugin
+            .validate(Request::new(&attributes, None, &RequestNotes::default()), &free.into())
+            .await
+            .expect("admitted");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use binnacle_meta::{FieldError, FieldPath, GroupResource, Status};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
@@ -79,7 +80,7 @@ impl Plugin for PodNodeSelector {
         attributes.operation == Operation::Create && is_resource(attributes, "", "pods")
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let wanted = self.of_namespace(&request.attributes.namespace).await?;
             self.compare(&wanted, object)?;
@@ -92,7 +93,7 @@ impl Plugin for PodNodeSelector {
         })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let wanted = self.of_namespace(&request.attributes.namespace).await?;
             self.check(request.attributes, &wanted, object)

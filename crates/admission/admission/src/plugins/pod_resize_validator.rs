@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Format, Quantity, Status, go_quote};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -33,7 +34,7 @@ impl Plugin for PodResizeValidator {
             && is_any_of(attributes, "", "pods")
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let name = object.str_at(&["spec", "nodeName"]);
             let generation = |pod: &Value| pod.int_at(&["metadata", "generation"]);

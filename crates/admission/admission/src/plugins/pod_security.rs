@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_features::Version;
 use binnacle_meta::{FieldErrors, GroupResource, Status, Text, aggregate};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -278,7 +279,7 @@ impl Plugin for PodSecurity {
             }
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             match request.attributes.resource.resource.as_str() {
                 "namespaces" => self.check_namespace(request, object).await,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{GroupResource, Status};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Object, Value, json, value};
@@ -85,7 +86,7 @@ impl Plugin for PodTolerationRestriction {
         matches!(attributes.operation, Operation::Create | Operation::Update) && is_resource(attributes, "", "pods")
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let mut extra = Vec::new();
             if request.is_create() {
@@ -103,7 +104,7 @@ impl Plugin for PodTolerationRestriction {
         })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(self.check(request.attributes, object))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Status, Text};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -37,7 +38,7 @@ impl Plugin for PodTopologyLabels {
             && ["", "binding"].contains(&attributes.subresource.as_str())
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let node = if request.attributes.subresource.is_empty() {
                 object.str_at(&["spec", "nodeName"])

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Status, Text};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -106,7 +107,7 @@ impl Plugin for Priority {
             }
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return self.create_pod(request.attributes, object).await };
             // Clients that do not know the computed members omit them.
@@ -123,7 +124,7 @@ impl Plugin for Priority {
         })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             if !object.bool_at(&["globalDefault"]) {
                 return Ok(());

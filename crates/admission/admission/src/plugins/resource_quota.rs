@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use binnacle_meta::{Status, Text};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -124,7 +125,7 @@ impl Plugin for ResourceQuota {
             && !IGNORED.contains(&resource)
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(self.charge(request, object))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use binnacle_meta::{Quantity, Status};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
@@ -49,7 +50,7 @@ impl Plugin for RuntimeClass {
         attributes.operation == Operation::Create && is_resource(attributes, "", "pods")
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(class) = self.class_of(request.attributes, object).await? else { return Ok(()) };
             set_overhead(request.attributes, object, &class)?;
@@ -57,7 +58,7 @@ impl Plugin for RuntimeClass {
         })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let class = self.class_of(request.attributes, object).await?;
             let fixed = class.as_ref().filter(|class| has(class, &["overhead"]));
@@ -65,7 +66,7 @@ impl Plugin for RuntimeClass {
                 Some(class) if quantities(class, FIXED) != quantities(object, OVERHEAD) => {
                     Err(forbidden(request.attributes, object, OVERHEAD_DIFFERS))
                 }
-                None if has(object, OVERHEAD) || request.was_sent_empty(OVERHEAD) => {
+                None if has(object, OVERHEAD) || object.has_empty_map(OVERHEAD) => {
                     let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
                     Err(forbidden(request.attributes, object, why))
                 }

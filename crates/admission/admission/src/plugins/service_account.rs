@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_meta::{GroupResource, Status, go_quote};
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::generate_name;
 use binnacle_request::BoxFuture;
@@ -99,7 +100,7 @@ impl Plugin for ServiceAccount {
             }
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             if is_mirror(object) {
                 return self.check(request.attributes, object).await;
@@ -123,7 +124,7 @@ impl Plugin for ServiceAccount {
         })
     }
 
-    fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn validate<'a>(&'a self, request: Request<'a>, object: &'a WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(self.check(request.attributes, object))
     }
 }

@@ -1,9 +1,9 @@
 //! StorageObjectInUseProtection: volumes, claims and volume attributes classes are not deleted while in use.
 
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
-use binnacle_schema::Value;
 
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
@@ -25,7 +25,7 @@ impl Plugin for StorageObjectInUseProtection {
         stage == Stage::Mutate && attributes.operation == Operation::Create && finalizer(attributes).is_some()
     }
 
-    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         let finalizers = object.list_at(&["metadata", "finalizers"]);
         if let Some(finalizer) = finalizer(request.attributes)
             && !finalizers.iter().any(|there| there.as_str() == Some(finalizer))

@@ -1,9 +1,10 @@
 //! TaintNodesByCondition: taints a new node, so that no pods are scheduled to it before it is ready.
 
 use binnacle_meta::Status;
+use binnacle_registry::WriteObject;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
-use binnacle_schema::{Value, value};
+use binnacle_schema::value;
 
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
@@ -18,7 +19,7 @@ impl Plugin for TaintNodesByCondition {
         stage == Stage::Mutate && attributes.operation == Operation::Create && is_resource(attributes, "", "nodes")
     }
 
-    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+    fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut WriteObject) -> BoxFuture<'a, Result<(), Status>> {
         const KEY: &str = "node.kubernetes.io/not-ready";
         const EFFECT: &str = "NoSchedule";
         let taints = object.list_at(&["spec", "taints"]);

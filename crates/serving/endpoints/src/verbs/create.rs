@@ -28,7 +28,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     managed::created(&context, &resource, &call.manager(&params), &mut object);
     let is_other = |name: &&str| !call.name().is_empty() && *name != call.name();
     let other_name = Some(object::name(&object)).filter(is_other).map(str::to_owned);
-    let object = resource.sent(object);
+    let object = resource.to_write_object(object);
     // A request that was not authorized as a create is refused.
     let permit = call.request.permit.for_create();
     let permit = permit.ok_or_else(|| Status::internal("the request was not authorized as a create"))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::Status;
-use binnacle_registry::{Match, Stored};
+use binnacle_registry::{Match, StoredObject};
 use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Pieces};
 use bytes::Bytes;
@@ -42,7 +42,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
         }
     }
     let object = resource.collection.decode_entry(&entry)?;
-    respond::object(&resource, output, include, 200, Stored::new(object, entry.revision()))
+    respond::object(&resource, output, include, 200, StoredObject::new(object, entry.revision()))
 }
 
 fn version(text: &str) -> Result<Match, String> {

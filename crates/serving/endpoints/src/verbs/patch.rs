@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
 use binnacle_patch::apply;
-use binnacle_registry::{Context, Received, Resource, UpdateOptions, object};
+use binnacle_registry::{Context, RequestObject, Resource, UpdateOptions, object};
 use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, cbor, decode, json, yaml};
 
@@ -48,7 +48,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         };
         check_name(&object, &name, &resource, &context)?;
         // Unlike those of other writes, duplicate owners are only taken out after admission.
-        Ok(resource.sent(object))
+        Ok(resource.to_write_object(object))
     };
     let updated = match kind {
         // An apply is never without managed fields.
@@ -80,7 +80,7 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// Returns the new object, with its managed fields. `live` is in the stored version.
-    fn patch(&self, patch: &Patch, live: &Value) -> Result<Received, Status> {
+    fn patch(&self, patch: &Patch, live: &Value) -> Result<RequestObject, Status> {
         let resource = self.resource;
         let described = &resource.description;
         let expected = Expected {
@@ -164,7 +164,7 @@ impl Configuration {
     }
 
     /// Applies the configuration: the manager owns its fields. Omitted fields, including the name, stay as they are.
-    fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<Received, Status> {
+    fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<RequestObject, Status> {
         let (resource, config) = (target.resource, &self.value);
         self.check(&resource.kind())?;
         let versioned = live.map(|live| managed::versioned(resource, live));
@@ -175,6 +175,7 @@ impl Configuration {
         };
         let applied = apply::apply(&request, versioned.as_deref(), config).map_err(|error| refused(&error))?;
         let failed = |why: String| Status::unknown(500, &why);
+        let mut unpruned = false;
         let decoded = match &resource.collection.kind.custom {
             Some(schema) => {
                 let mut value = applied.object;
@@ -183,9 +184,7 @@ impl Configuration {
                     self.judge_duplicates(target.context)?;
                     return Ok(value.into());
                 }
-                if schema.read_applied(&mut value).map_err(failed)? {
-                    target.context.notes.note_unpruned();
-                }
+                unpruned = schema.read_applied(&mut value).map_err(failed)?;
                 Decoded { value, findings: Findings::default(), empties: Empties::default() }
             }
             None => {
@@ -204,7 +203,7 @@ impl Configuration {
         };
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
         self.judge_duplicates(target.context)?;
-        let object = resource.complete(decoded.value, decoded.empties);
+        let object = resource.complete(decoded.value, decoded.empties).unpruned(unpruned);
         let uid = object::uid(&object);
         if live.is_none() && !uid.is_empty() {
             let why =

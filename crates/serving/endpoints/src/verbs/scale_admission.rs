@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_patch::apply;
 use binnacle_registry::admission::{Admission, Attributes};
-use binnacle_registry::{RequestNotes, Resource, object};
+use binnacle_registry::{RequestNotes, Resource, WriteObject, object};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_scheme::ScaleFields;
@@ -50,13 +50,13 @@ impl Admission for AsScale {
     fn mutate<'a>(
         &'a self,
         attributes: &'a Attributes,
-        object: &'a mut Value,
+        object: &'a mut WriteObject,
         old: Option<&'a Value>,
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let old = old.map(|old| self.scale(old)).transpose()?;
-            let mut scale = self.scale(object)?;
+            let mut scale = WriteObject::from(self.scale(object)?);
             let before = scale.int_at(&["spec", "replicas"]);
             self.inner.mutate(&attributes_of_scale(attributes), &mut scale, old.as_ref(), notes).await?;
             // Only the replicas are written.
@@ -72,7 +72,7 @@ impl Admission for AsScale {
     fn validate<'a>(
         &'a self,
         attributes: &'a Attributes,
-        object: &'a Value,
+        object: &'a WriteObject,
         old: Option<&'a Value>,
         notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
@@ -80,7 +80,7 @@ impl Admission for AsScale {
             // kube-apiserver makes both scales from the workloads, without managers.
             let fields = self.fields.as_ref();
             let old = old.map(|old| scale_of(fields, old)).transpose()?;
-            let scale = scale_of(fields, object)?;
+            let scale = WriteObject::from(scale_of(fields, object)?);
             self.inner.validate(&attributes_of_scale(attributes), &scale, old.as_ref(), notes).await
         })
     }

@@ -34,7 +34,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let mut change = |live: Option<&Value>| {
         let mut object = received.clone();
         managed::updated(&context, &resource, &manager, &call.subresource, live, &mut object);
-        Ok(resource.sent(object))
+        Ok(resource.to_write_object(object))
     };
     let updated = managed::update(&context, &resource, call.name(), &options, &mut change).await?;
     let code = if updated.created { 201 } else { 200 };

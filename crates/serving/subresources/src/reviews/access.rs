@@ -69,7 +69,7 @@ impl AccessReview {
             Subject::Named | Subject::NamedIn => user::named(spec),
         };
         let status = self.status(spec, &subject).await;
-        let mut review = std::mem::take(&mut posted.object);
+        let mut review = std::mem::take(&mut *posted.object);
         review.make_object().insert("status", status);
         posted.respond(review)
     }

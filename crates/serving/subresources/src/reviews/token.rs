@@ -44,7 +44,7 @@ impl TokenReview {
         if wanted.is_empty() {
             wanted.clone_from(&self.audiences);
         }
-        let mut review = posted.object.clone();
+        let mut review = Value::clone(&posted.object);
         review.make_object().insert("status", self.status(token, &wanted).await?);
         posted.respond(review)
     }

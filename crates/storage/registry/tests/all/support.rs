@@ -39,7 +39,7 @@ impl Cluster {
         let mut object = resource.complete(decoded.value, decoded.empties);
         object.make_object().insert("kind", resource.description.kind.clone());
         object.make_object().insert("apiVersion", resource.api_version());
-        let object = resource.sent(object);
+        let object = resource.to_write_object(object);
         #[expect(clippy::disallowed_methods, reason = "what may be created is not what is tested")]
         let permit = CreatePermit::system();
         resource.create(context, &permit, object).await.map(|stored| stored.object)

@@ -71,7 +71,7 @@ impl Rig {
         let record = Record::open(http::Method::POST, "/".into(), None, None);
         record.begin_audit().decide(AuditLevel::Metadata, false);
         let notes = RequestNotes::new(Warnings::default(), record.clone());
-        let verdict = self.plugin.validate(Request::new(&attributes, None, &notes), &pod).await;
+        let verdict = self.plugin.validate(Request::new(&attributes, None, &notes), &pod.clone().into()).await;
         let annotations = record.begin_audit().noted().annotations;
         let told = annotations.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let prefix = "pods \"x\" is forbidden: ";
@@ -121,7 +121,7 @@ async fn who_may_not_ask_is_told_so() {
         let rig = Rig::answering(&[(code, body)], Duration::ZERO, false).await;
         let attributes = pods(Operation::Create);
         let notes = RequestNotes::default();
-        let verdict = rig.plugin.validate(Request::new(&attributes, None, &notes), &value!({})).await;
+        let verdict = rig.plugin.validate(Request::new(&attributes, None, &notes), &value!({}).into()).await;
         let status = verdict.expect_err("it is a refusal");
         let found = status.details().map_or(0, |details| details.causes.len());
         assert_eq!((status.code(), status.message(), found), (403, message, causes), "{code} {body}");

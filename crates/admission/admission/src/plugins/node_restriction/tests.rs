@@ -135,7 +135,7 @@ async fn ask_as(user: &User, case: &Case<'_>) -> Result<(), (u16, String)> {
         user: user.clone(),
         ..crate::testing::pods(case.operation)
     };
-    let mut object = case.object.clone();
+    let mut object = case.object.clone().into();
     let outcome = chain.mutate(&attributes, &mut object, case.old.as_ref(), &RequestNotes::default()).await;
     outcome.map_err(|status| (status.code(), status.message().to_owned()))
 }

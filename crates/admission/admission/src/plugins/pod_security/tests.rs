@@ -36,7 +36,7 @@ async fn ask(labels: Value, attributes: Attributes, object: &Value, old: Option<
     record.begin_audit().decide(AuditLevel::Metadata, false);
     let warnings = Warnings::default();
     let notes = RequestNotes::new(warnings.clone(), record.clone());
-    let verdict = plugin.validate(Request::new(&attributes, old, &notes), object).await;
+    let verdict = plugin.validate(Request::new(&attributes, old, &notes), &object.clone().into()).await;
     let annotations = record.begin_audit().noted().annotations;
     let told = annotations.iter().map(|(key, value)| {
         let key = key.strip_prefix("pod-security.kubernetes.io/").expect("the plugin's own prefix");

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::resource::Resource;
-use crate::sent::Sent;
 use crate::stored::conversion_failure;
 use crate::update::Change;
+use crate::write_object::WriteObject;
 
 /// Returns the approximate memory of a tree, without its texts.
 fn tree_bytes(value: &Value) -> usize {
@@ -27,7 +27,7 @@ const MAX_ROUNDS: usize = 64;
 
 /// The conversions of one request.
 #[derive(Debug, Default)]
-pub(crate) struct Elsewhere(Mutex<Found>);
+pub(crate) struct PendingConversions(Mutex<Found>);
 
 #[derive(Debug, Default)]
 struct Found {
@@ -58,7 +58,7 @@ impl Resource {
         context: &Context,
         change: &mut Change<'_>,
         live: Option<&Value>,
-    ) -> Result<Sent, Status> {
+    ) -> Result<WriteObject, Status> {
         for _ in 0..MAX_ROUNDS {
             let changed = change(live);
             let missing = std::mem::take(&mut context.elsewhere.0.lock().missing);

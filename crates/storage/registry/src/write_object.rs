@@ -1,0 +1,141 @@
+//! Objects to be written: as a request has them, in its version, and as they go to the store, in the storage version.
+
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+
+use binnacle_schema::Value;
+use binnacle_schema::decode::Empties;
+
+/// An object of a request, in the request's version, with that version's defaults. Only
+/// [`Resource::to_write_object`](crate::Resource::to_write_object) converts it for a write. See [`WriteObject`] for the
+/// parts beside the value.
+#[derive(Clone, Debug)]
+pub struct RequestObject {
+    value: Value,
+    /// In the request's version.
+    explicitly_empty: Empties,
+    unpruned: bool,
+}
+
+impl RequestObject {
+    pub(crate) fn new(value: Value, explicitly_empty: Empties) -> Self {
+        Self { value, explicitly_empty, unpruned: false }
+    }
+
+    /// Marks the object as unpruned: see [`WriteObject::mark_unpruned`].
+    #[must_use]
+    pub fn unpruned(self, unpruned: bool) -> Self {
+        Self { unpruned, ..self }
+    }
+
+    pub(crate) fn into_parts(self) -> (Value, Empties, bool) {
+        (self.value, self.explicitly_empty, self.unpruned)
+    }
+}
+
+/// An object without empty lists and maps, with its defaults.
+impl From<Value> for RequestObject {
+    fn from(value: Value) -> Self {
+        Self { value, explicitly_empty: Empties::default(), unpruned: false }
+    }
+}
+
+impl Deref for RequestObject {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.value
+    }
+}
+
+impl DerefMut for RequestObject {
+    fn deref_mut(&mut self) -> &mut Value {
+        &mut self.value
+    }
+}
+
+/// An object on its way to the store, in the storage version. A [`StoredObject`](crate::StoredObject) is one that has
+/// arrived. An object that the server made has no explicitly empty fields.
+#[derive(Clone, Debug, Default)]
+pub struct WriteObject {
+    value: Value,
+    /// The lists and maps that the request has, but empty. They are not part of the object: Go distinguishes them from
+    /// absent ones until the object is written.
+    explicitly_empty: Empties,
+    unpruned: bool,
+}
+
+impl WriteObject {
+    /// Returns an object with its explicitly empty fields, in the storage version.
+    pub(crate) fn new(value: Value, mut explicitly_empty: Empties) -> Self {
+        explicitly_empty.mark_items(&value);
+        Self { value, explicitly_empty, unpruned: false }
+    }
+
+    pub(crate) fn unpruned(self, unpruned: bool) -> Self {
+        Self { unpruned, ..self }
+    }
+
+    /// Marks a custom object that admission or an apply has changed without pruning: until it is stored, it has fields
+    /// that its schema does not know, and metadata of any type.
+    pub fn mark_unpruned(&mut self) {
+        self.unpruned = true;
+    }
+
+    /// Returns true after [`WriteObject::mark_unpruned`].
+    pub(crate) fn is_unpruned(&self) -> bool {
+        self.unpruned
+    }
+
+    /// Returns true if the request had an empty map at this path.
+    pub fn has_empty_map(&self, path: &[&str]) -> bool {
+        self.explicitly_empty.holds_map(path)
+    }
+
+    /// Restores the empty lists, which matter to the kind's strategy when it prepares the object. Maps are restored
+    /// only for validation, since an existing struct looks like an empty map.
+    pub(crate) fn restore_lists(&mut self) {
+        self.explicitly_empty.restore_lists(&mut self.value);
+    }
+
+    /// Returns the object for validation, with its empty maps.
+    pub(crate) fn for_validation(&self) -> Cow<'_, Value> {
+        if !self.explicitly_empty.has_maps() {
+            return Cow::Borrowed(&self.value);
+        }
+        let mut value = self.value.clone();
+        self.explicitly_empty.restore_maps(&mut value);
+        Cow::Owned(value)
+    }
+
+    /// Returns the object without empty lists and maps.
+    pub fn into_value(mut self) -> Value {
+        self.withdraw_empties();
+        self.value
+    }
+
+    /// Removes the empty lists and maps, which are not part of the object.
+    pub(crate) fn withdraw_empties(&mut self) {
+        self.explicitly_empty.withdraw(&mut self.value);
+    }
+}
+
+impl From<Value> for WriteObject {
+    fn from(value: Value) -> Self {
+        Self { value, explicitly_empty: Empties::default(), unpruned: false }
+    }
+}
+
+impl Deref for WriteObject {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.value
+    }
+}
+
+impl DerefMut for WriteObject {
+    fn deref_mut(&mut self) -> &mut Value {
+        &mut self.value
+    }
+}
