@@ -1,6 +1,7 @@
 //! The handler of built-in resources: routes parsed paths to the handlers of verbs, and serves discovery.
 
 mod custom;
+mod route;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use binnacle_features::Features;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
 use binnacle_request::{BoxFuture, Compressible, Link, Record, Request, RequestInfo, Response, User};
-use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, SubresourceRole, Verb, Verbs};
-use http::Method;
+use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, Verb};
 use http::header::ACCEPT;
 
+use self::route::{Asked, Route, Target};
 use crate::negotiate::{self, Encodings, Forms, Offer, Output};
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
@@ -168,108 +169,34 @@ impl Api {
         let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
         let is_custom = resource.as_ref().is_some_and(|resource| resource.collection.kind.custom.is_some());
         request.record.note(|facts| (facts.served, facts.routed) = (true, !is_custom));
-        // `/watch/` in the path makes any GET a watch.
-        let old_watch = info.verb == "watch" && (!info.name.is_empty() || !request.query.flag("watch"));
-        // A custom resource may be named namespaces, and be namespaced.
-        let has_namespace =
-            !info.namespace.is_empty() && (info.resource != "namespaces" || is_namespace_in_another(info));
-        let depth = info.parts.len();
-        if has_namespace && !description.namespaced {
-            return Err(Status::path_not_found());
-        }
-        // A resource without watches has no such paths.
-        if info.verb == "watch" && request.method != Method::GET && !description.verbs.contains(Verb::Watch) {
-            return Err(Status::path_not_found());
-        }
-        // `/namespaces//pods` is routed like pods of a namespace, and refused where the namespace is needed.
-        let whole_cluster = description.namespaced && !has_namespace && !has_namespace_segment(info);
-        if let Some(resource) = resource.as_ref().filter(|_| is_custom)
-            && info.verb != "watch"
-        {
-            if whole_cluster && info.verb != "list" {
-                return Err(Status::path_not_found());
+        let asked = Asked { info, method: &request.method, watches: request.query.flag("watch") };
+        let target = Target { description, is_stored: resource.is_some(), is_custom };
+        let route =
+            Route::of(asked, target, &|subresource| self.unstored.contains_key(&unstored_key(info, subresource)))?;
+        match (route, resource) {
+            (Route::Custom, Some(resource)) => {
+                let call = self.call(request, resource, info.subresource.clone(), warnings);
+                custom::custom(call, info).await
             }
-            let call = self.call(request, Arc::clone(resource), info.subresource.clone(), warnings);
-            return custom::custom(call, info).await;
-        }
-        match depth {
-            1 => {
-                let allowed =
-                    |verb: &Verb| description.verbs.contains(*verb) && (!whole_cluster || ACROSS.contains(*verb));
-                // What cannot be listed has no path across namespaces.
-                if whole_cluster && !description.verbs.contains(Verb::List) {
-                    return Err(Status::path_not_found());
-                }
-                let verb = collection_verb(&request.method).filter(allowed);
-                // A list without watches has its own error.
-                let Some(verb) = verb.filter(|verb| is_allowed_as(info, *verb)) else {
-                    return Err(Status::method_not_allowed());
-                };
-                match resource {
-                    Some(resource) => {
-                        collection(self.call(request, resource, Text::default(), warnings), verb, old_watch).await
-                    }
-                    None if verb == Verb::List && (old_watch || request.query.flag("watch")) => {
-                        announce(description, self.catalog.features(), &request.record, warnings);
-                        Err(Status::method_not_supported(&description.group_resource(), "watch"))
-                    }
-                    None => self.unstored(request, None, (info, description), "", warnings).await,
-                }
+            (Route::Collection { verb, watch_path }, Some(resource)) => {
+                collection(self.call(request, resource, Text::default(), warnings), verb, watch_path).await
             }
-            _ if whole_cluster => Err(Status::path_not_found()),
-            2 => {
-                let Some(verb) = item_verb(&request.method).filter(|verb| description.verbs.contains(*verb)) else {
-                    let any = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
-                    let known = any.iter().any(|verb| description.verbs.contains(*verb));
-                    return Err(if known { Status::method_not_allowed() } else { Status::path_not_found() });
-                };
-                if !is_allowed_as(info, verb) {
-                    return Err(Status::method_not_allowed());
-                }
-                match resource {
-                    Some(resource) if old_watch => {
-                        collection(self.call(request, resource, Text::default(), warnings), Verb::List, true).await
-                    }
-                    Some(resource) => item(self.call(request, resource, Text::default(), warnings), verb).await,
-                    None => self.unstored(request, None, (info, description), "", warnings).await,
-                }
+            (Route::Item { verb, subresource }, Some(resource)) => {
+                item(self.call(request, resource, subresource, warnings), verb).await
             }
-            _ => {
-                let subresource = description.subresource(&info.subresource).ok_or_else(Status::path_not_found)?;
-                let connects = subresource.role == SubresourceRole::Connect;
-                // Subresources have no watches, and a request that was authorized as a watch is nothing else.
-                let has_paths = connects && subresource.name == "proxy";
-                if depth > 3 && !has_paths || info.verb == "watch" {
-                    return Err(Status::path_not_found());
-                }
-                let verb = match request.method {
-                    Method::POST => Some(Verb::Create),
-                    // A proxy accepts every method, also those without a verb.
-                    Method::HEAD | Method::OPTIONS if connects && subresource.verbs.contains(Verb::Update) => {
-                        Some(Verb::Get)
-                    }
-                    ref method => item_verb(method),
-                };
-                if !verb.is_some_and(|verb| subresource.verbs.contains(verb)) {
-                    return Err(Status::method_not_allowed());
-                }
-                let verb = verb.unwrap_or(Verb::Get);
-                match (resource, subresource.role) {
-                    (Some(resource), SubresourceRole::Scale) => {
-                        let call = self.call(request, resource, subresource.name.clone(), warnings);
-                        routed(&call, verb, Offer::Object)?;
-                        Box::pin(verbs::scale::handle(call, verb)).await
-                    }
-                    (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
-                        if !self.unstored.contains_key(&unstored_key(info, &subresource.name)) =>
-                    {
-                        item(self.call(request, resource, subresource.name.clone(), warnings), verb).await
-                    }
-                    (resource, _) => {
-                        self.unstored(request, resource, (info, description), &subresource.name, warnings).await
-                    }
-                }
+            (Route::Scale { verb, subresource }, Some(resource)) => {
+                let call = self.call(request, resource, subresource, warnings);
+                routed(&call, verb, Offer::Object)?;
+                Box::pin(verbs::scale::handle(call, verb)).await
             }
+            (Route::WatchNotSupported, _) => {
+                announce(description, self.catalog.features(), &request.record, warnings);
+                Err(Status::method_not_supported(&description.group_resource(), "watch"))
+            }
+            (Route::Unstored { subresource }, resource) => {
+                self.unstored(request, resource, (info, description), &subresource, warnings).await
+            }
+            (_, None) => Err(Status::path_not_found()),
         }
     }
 
@@ -370,59 +297,8 @@ fn is_built_in(snapshot: &Snapshot, info: &RequestInfo) -> bool {
     info.api_group.is_empty() || snapshot.served().group(&info.api_group).is_none_or(ServedGroup::is_built_in)
 }
 
-/// The collection verbs that are allowed across all namespaces.
-const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
-
 fn unstored_key(info: &RequestInfo, subresource: &str) -> UnstoredKey {
     (info.api_group.clone(), info.api_version.clone(), info.resource.clone(), subresource.into())
-}
-
-fn collection_verb(method: &Method) -> Option<Verb> {
-    match method.as_str() {
-        "GET" => Some(Verb::List),
-        "POST" => Some(Verb::Create),
-        "DELETE" => Some(Verb::DeleteCollection),
-        _ => None,
-    }
-}
-
-fn item_verb(method: &Method) -> Option<Verb> {
-    match method.as_str() {
-        "GET" => Some(Verb::Get),
-        "PUT" => Some(Verb::Update),
-        "PATCH" => Some(Verb::Patch),
-        "DELETE" => Some(Verb::Delete),
-        _ => None,
-    }
-}
-
-/// Returns true for `/api/v1/namespaces/a/namespaces/b`, which would be authorized in the namespace `a` and change `b`.
-fn is_namespace_in_another(info: &RequestInfo) -> bool {
-    info.resource == "namespaces" && has_namespace_segment(info)
-}
-
-/// Returns true if the path has a namespace, perhaps empty, before the resource.
-fn has_namespace_segment(info: &RequestInfo) -> bool {
-    let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
-    let before = segments.len().saturating_sub(info.parts.len());
-    segments[..before].contains(&"namespaces")
-}
-
-/// Returns true if the request was authorized for `verb`. For authorization, `/watch/` in the path makes a request of
-/// any method a watch, which must not reach a handler that writes.
-fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
-    match info.verb.as_str() {
-        "create" => verb == Verb::Create,
-        "update" => verb == Verb::Update,
-        "patch" => verb == Verb::Patch,
-        "delete" => verb == Verb::Delete,
-        "deletecollection" => verb == Verb::DeleteCollection,
-        "get" => verb == Verb::Get,
-        "list" => verb == Verb::List,
-        // A watch of a single object is routed like a `get`.
-        "watch" => matches!(verb, Verb::List | Verb::Get),
-        _ => false,
-    }
 }
 
 /// Handles a request for a collection. Large futures are boxed, as a request's future is as large as its largest verb.
@@ -488,57 +364,5 @@ fn announce(description: &ResourceDescription, features: &Features, record: &Rec
     }
     if let Some(text) = &description.deprecation {
         warnings.add(text.to_string());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use binnacle_request::Query;
-
-    use super::*;
-
-    fn info(method: &Method, path: &str) -> RequestInfo {
-        RequestInfo::parse(method, path, &Query::default(), path).unwrap()
-    }
-
-    #[test]
-    fn namespaces_in_namespaces() {
-        for (path, nested) in [
-            ("/api/v1/namespaces", false),
-            ("/api/v1/namespaces/a", false),
-            ("/api/v1/namespaces/namespaces", false),
-            ("/api/v1/namespaces/namespaces/status", false),
-            ("/api/v1/namespaces/a/finalize", false),
-            ("/api/v1/watch/namespaces/a", false),
-            ("/api/v1/namespaces/a/pods/namespaces", false),
-            ("/api/v1/namespaces/a/namespaces", true),
-            ("/api/v1/namespaces/a/namespaces/", true),
-            ("/api/v1/namespaces/a/namespaces/a", true),
-            ("/api/v1/namespaces/a/namespaces/b", true),
-            ("/api/v1/namespaces/a/namespaces/b/finalize", true),
-            ("/api/v1/watch/namespaces/a/namespaces/b", true),
-        ] {
-            assert_eq!(is_namespace_in_another(&info(&Method::GET, path)), nested, "{path}");
-        }
-    }
-
-    #[test]
-    fn a_watch_is_no_other_verb() {
-        let all =
-            [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection, Verb::List, Verb::Get];
-        for (method, path, want) in [
-            (Method::POST, "/api/v1/watch/namespaces/a/pods", &[Verb::List, Verb::Get][..]),
-            (Method::DELETE, "/api/v1/watch/namespaces/a/pods", &[Verb::List, Verb::Get]),
-            (Method::POST, "/api/v1/namespaces/a/pods", &[Verb::Create]),
-            (Method::DELETE, "/api/v1/namespaces/a/pods", &[Verb::DeleteCollection]),
-            (Method::DELETE, "/api/v1/namespaces/a/pods/p", &[Verb::Delete]),
-            (Method::PUT, "/api/v1/namespaces/a/pods/p", &[Verb::Update]),
-            (Method::GET, "/api/v1/namespaces/a/pods/p", &[Verb::Get]),
-            (Method::GET, "/api/v1/namespaces/a/pods", &[Verb::List]),
-        ] {
-            let info = info(&method, path);
-            let allowed: Vec<Verb> = all.into_iter().filter(|verb| is_allowed_as(&info, *verb)).collect();
-            assert_eq!(allowed, want, "{method} {path}");
-        }
     }
 }

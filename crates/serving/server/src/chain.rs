@@ -9,24 +9,25 @@ use binnacle_authz::Authorizer;
 use binnacle_features::Features;
 use binnacle_flowcontrol::FlowControl;
 use binnacle_request::latency;
-use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Request, Response, Shutdown, Upgrade};
+use binnacle_request::{Body, ConnectionInfo, Preferences, Query, Record, Response, Shutdown, Upgrade};
 use binnacle_work::{PieceTurn, WorkBudget, WorkLimits};
 use http::{HeaderValue, StatusCode};
 
 use crate::answer::{Refusal, SendBy, Unaudited};
 use crate::compress;
+use crate::exchange::Exchange;
 use crate::filters::authenticate::Authentication;
 use crate::filters::cors::Cors;
 use crate::filters::fairness::Belongs;
 use crate::filters::inflight::InFlightLimits;
-use crate::filters::timings::{Filter, FilterTimings};
+use crate::filters::timings::FilterTimings;
 use crate::filters::traces::Tracer;
 use crate::health::HasBeenReady;
 use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, Making};
 use crate::seats::HeldSeat;
 use crate::tracked::Tracked;
-use crate::{FailureWriter, Links, Metrics, filters, health};
+use crate::{FailureWriter, Links, Metrics, filters};
 
 /// The configuration of a chain.
 pub struct ChainConfig {
@@ -184,7 +185,7 @@ impl Chain {
         budget: &WorkBudget,
     ) -> Response {
         let config = &self.config;
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         // Refusals depend on the Accept headers; handlers get the headers without credentials.
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let preferences = Preferences::of(&parts.headers, &query);
@@ -213,89 +214,12 @@ impl Chain {
         if let Some(preflight) = preflight {
             return unaudited(preflight);
         }
+        let timings = FilterTimings::begin(config.metrics.filters(), record);
+        let exchange =
+            Exchange { config, parts, query, info: info.clone(), connection, record, trail, budget, deadline, timings };
         let mut belongs = Belongs::default();
         let granted = {
-            let granted = pin!(async {
-                let mut timings = FilterTimings::begin(config.metrics.filters(), record);
-                let caller = filters::authenticate::caller(
-                    &config.authentication,
-                    &mut parts.headers,
-                    &connection,
-                    &info.path,
-                    record,
-                    &config.metrics,
-                );
-                let caller = caller.await;
-                timings.passed(Filter::Authentication);
-                let user = caller?;
-                // Turns are shared among callers, whoever they impersonate.
-                budget.set_caller(filters::work::caller(&user));
-                let tracer = config.options.tracer.as_deref();
-                filters::traces::begin(tracer, record, &parts, &info, &user, &connection);
-                let leaves = filters::authenticate::must_leave(&user, &connection);
-                filters::audit::received(trail, &info, &user, record).await?;
-                timings.passed(Filter::Audit);
-                // From here on, the caller is the impersonated user.
-                let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
-                let user = actor.await?;
-                timings.passed(self.impersonation.filter());
-                filters::not_ready::check(config.options.has_been_ready.as_ref(), &info, &user, record)?;
-                filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
-                let fairness = config.options.fairness.as_ref();
-                let longest = config.request_timeout;
-                let caller = budget.caller();
-                let seat =
-                    filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, caller, &mut belongs);
-                let seat = seat.await;
-                belongs.note(record);
-                let seat = seat?;
-                if let Some(seat) = &seat {
-                    record.seat_with(seat.shared());
-                }
-                if fairness.is_some() {
-                    timings.passed(Filter::PriorityAndFairness);
-                }
-                // A watch holds the seat until it has started, other requests until the whole answer has been made.
-                let _begins = match seat {
-                    Some(seat) if info.is_long_running() => Some(seat),
-                    seat => {
-                        work.seat = seat;
-                        None
-                    }
-                };
-                let permit = filters::authorize::permit(
-                    config.authorizer.as_ref(),
-                    &info,
-                    &user,
-                    &parts,
-                    record,
-                    &config.metrics,
-                );
-                let permit = permit.await?;
-                timings.passed(Filter::Authorization);
-                filters::traces::handling(record, &info, &parts);
-                let request = Request {
-                    method: parts.method,
-                    uri: parts.uri,
-                    headers: parts.headers,
-                    body,
-                    upgrade,
-                    info: info.clone(),
-                    query,
-                    user,
-                    permit,
-                    connection,
-                    record: record.clone(),
-                    deadline,
-                    shutdown: config.shutdown.clone(),
-                };
-                if !health::is_path(&info.path) {
-                    binnacle_work::wait_behind_own_work().await;
-                }
-                let answer = config.links.dispatch(request, config.failure).await;
-                let answer = filters::work::judge(budget, &info, answer)?;
-                Ok(filters::authenticate::leave(leaves, answer))
-            });
+            let granted = pin!(self.pass(exchange, body, upgrade, work, &mut belongs));
             filters::deadline::within(deadline, latency::working_for(record, granted)).await
         };
         config.metrics.work().record(budget);
@@ -314,6 +238,38 @@ impl Chain {
         };
         filters::fairness::tell(&belongs, &mut response);
         response
+    }
+
+    /// The filters that need the caller, in their order, and then the handler.
+    async fn pass(
+        &self,
+        mut exchange: Exchange<'_>,
+        body: Body,
+        upgrade: Option<Upgrade>,
+        work: &mut Work,
+        belongs: &mut Belongs,
+    ) -> Result<Response, Refusal> {
+        let options = &self.config.options;
+        let info = exchange.info.clone();
+        let caller = exchange.authenticate().await?;
+        let leaves = filters::authenticate::must_leave(&caller, &exchange.connection);
+        exchange.audit(&caller).await?;
+        // From here on, the caller is the impersonated user.
+        let user = exchange.impersonate(&self.impersonation, caller).await?;
+        filters::not_ready::check(options.has_been_ready.as_ref(), &info, &user, exchange.record)?;
+        filters::inflight::check(options.limits, &self.inflight, &info, &user)?;
+        let seat = exchange.take_seat(&user, belongs).await?;
+        // A watch holds the seat until it has started, other requests until the whole answer has been made.
+        let _begins = match seat {
+            Some(seat) if info.is_long_running() => Some(seat),
+            seat => {
+                work.seat = seat;
+                None
+            }
+        };
+        let permit = exchange.authorize(&user).await?;
+        let answer = exchange.handle(user, permit, body, upgrade).await?;
+        Ok(filters::authenticate::leave(leaves, answer))
     }
 }
 
@@ -351,7 +307,7 @@ mod tests {
     use binnacle_authz::{PrivilegedGroups, Union as Authorizers};
     use binnacle_flowcontrol::RequestLimits;
     use binnacle_metrics::Registry;
-    use binnacle_request::{BoxError, BoxFuture, Link, Pieces, RequestInfo, ShutdownTrigger};
+    use binnacle_request::{BoxError, BoxFuture, Link, Pieces, Request, RequestInfo, ShutdownTrigger};
     use http::Request as HttpRequest;
 
     use super::*;

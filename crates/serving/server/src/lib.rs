@@ -10,6 +10,7 @@ mod cork;
 mod date;
 mod debug;
 mod duration;
+mod exchange;
 mod exposition;
 mod filters;
 mod flow_dump;

@@ -1,0 +1,265 @@
+//! Where a request goes: to which handler, as which verb.
+
+use binnacle_meta::{Status, Text};
+use binnacle_request::RequestInfo;
+use binnacle_scheme::{ResourceDescription, SubresourceDescription, SubresourceRole, Verb, Verbs};
+use http::Method;
+
+/// The collection verbs that are allowed across all namespaces.
+const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
+
+/// A request for a resource.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) info: &'a RequestInfo,
+    pub(super) method: &'a Method,
+    /// True if the query asks for a watch.
+    pub(super) watches: bool,
+}
+
+/// The resource of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) description: &'a ResourceDescription,
+    pub(super) is_stored: bool,
+    pub(super) is_custom: bool,
+}
+
+/// The handler of a request. All but the last two need a stored resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// A custom resource, whose handler has rules of its own.
+    Custom,
+    /// `watch_path` is true for a watch by `/watch/` in the path, also of one object.
+    Collection {
+        verb: Verb,
+        watch_path: bool,
+    },
+    /// An object, or a part of it that is written like an object.
+    Item {
+        verb: Verb,
+        subresource: Text,
+    },
+    Scale {
+        verb: Verb,
+        subresource: Text,
+    },
+    /// A subresource or review with a handler of its own; empty for the resource itself.
+    Unstored {
+        subresource: Text,
+    },
+    /// A list without watches has its own error.
+    WatchNotSupported,
+}
+
+impl Route {
+    /// `has_handler` tells whether a subresource has a handler of its own.
+    ///
+    /// Errors: 404 for paths that no handler has, 405 for methods.
+    pub(super) fn of(asked: Asked<'_>, target: Target<'_>, has_handler: &dyn Fn(&str) -> bool) -> Result<Self, Status> {
+        let (info, description) = (asked.info, target.description);
+        // A custom resource may be named namespaces, and be namespaced.
+        let has_namespace =
+            !info.namespace.is_empty() && (info.resource != "namespaces" || is_namespace_in_another(info));
+        if has_namespace && !description.namespaced {
+            return Err(Status::path_not_found());
+        }
+        // A resource without watches has no such paths.
+        if info.verb == "watch" && asked.method != Method::GET && !description.verbs.contains(Verb::Watch) {
+            return Err(Status::path_not_found());
+        }
+        // `/namespaces//pods` is routed like pods of a namespace, and refused where the namespace is needed.
+        let whole_cluster = description.namespaced && !has_namespace && !has_namespace_segment(info);
+        if target.is_custom && info.verb != "watch" {
+            return match whole_cluster && info.verb != "list" {
+                true => Err(Status::path_not_found()),
+                false => Ok(Self::Custom),
+            };
+        }
+        match info.parts.len() {
+            1 => Self::of_collection(asked, target, whole_cluster),
+            _ if whole_cluster => Err(Status::path_not_found()),
+            2 => Self::of_item(asked, target),
+            depth => Self::of_subresource(asked, target, depth, has_handler),
+        }
+    }
+
+    fn of_collection(asked: Asked<'_>, target: Target<'_>, whole_cluster: bool) -> Result<Self, Status> {
+        let (info, verbs) = (asked.info, target.description.verbs);
+        // What cannot be listed has no path across namespaces.
+        if whole_cluster && !verbs.contains(Verb::List) {
+            return Err(Status::path_not_found());
+        }
+        let is_allowed = |verb: &Verb| verbs.contains(*verb) && (!whole_cluster || ACROSS.contains(*verb));
+        let verb = collection_verb(asked.method).filter(is_allowed);
+        let verb = verb.filter(|verb| is_allowed_as(info, *verb)).ok_or_else(Status::method_not_allowed)?;
+        let watch_path = asked.has_watch_path();
+        if target.is_stored {
+            return Ok(Self::Collection { verb, watch_path });
+        }
+        match verb == Verb::List && (watch_path || asked.watches) {
+            true => Ok(Self::WatchNotSupported),
+            false => Ok(Self::Unstored { subresource: Text::default() }),
+        }
+    }
+
+    fn of_item(asked: Asked<'_>, target: Target<'_>) -> Result<Self, Status> {
+        let verbs = target.description.verbs;
+        let Some(verb) = item_verb(asked.method).filter(|verb| verbs.contains(*verb)) else {
+            let any = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
+            let known = any.iter().any(|verb| verbs.contains(*verb));
+            return Err(if known { Status::method_not_allowed() } else { Status::path_not_found() });
+        };
+        if !is_allowed_as(asked.info, verb) {
+            return Err(Status::method_not_allowed());
+        }
+        let subresource = Text::default();
+        Ok(match target.is_stored {
+            true if asked.has_watch_path() => Self::Collection { verb: Verb::List, watch_path: true },
+            true => Self::Item { verb, subresource },
+            false => Self::Unstored { subresource },
+        })
+    }
+
+    fn of_subresource(
+        asked: Asked<'_>,
+        target: Target<'_>,
+        depth: usize,
+        has_handler: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, Status> {
+        let described = target.description.subresource(&asked.info.subresource).ok_or_else(Status::path_not_found)?;
+        // Subresources have no watches, and a request that was authorized as a watch is nothing else.
+        let has_paths = connects(described) && described.name == "proxy";
+        if depth > 3 && !has_paths || asked.info.verb == "watch" {
+            return Err(Status::path_not_found());
+        }
+        let verb = match *asked.method {
+            Method::POST => Some(Verb::Create),
+            // A proxy accepts every method, also those without a verb.
+            Method::HEAD | Method::OPTIONS if connects(described) && described.verbs.contains(Verb::Update) => {
+                Some(Verb::Get)
+            }
+            ref method => item_verb(method),
+        };
+        let verb = verb.filter(|verb| described.verbs.contains(*verb)).ok_or_else(Status::method_not_allowed)?;
+        let subresource = described.name.clone();
+        Ok(match described.role {
+            SubresourceRole::Scale if target.is_stored => Self::Scale { verb, subresource },
+            SubresourceRole::Status | SubresourceRole::Update if target.is_stored && !has_handler(&described.name) => {
+                Self::Item { verb, subresource }
+            }
+            _ => Self::Unstored { subresource },
+        })
+    }
+}
+
+impl Asked<'_> {
+    /// `/watch/` in the path makes any GET a watch.
+    fn has_watch_path(&self) -> bool {
+        self.info.verb == "watch" && (!self.info.name.is_empty() || !self.watches)
+    }
+}
+
+fn connects(described: &SubresourceDescription) -> bool {
+    described.role == SubresourceRole::Connect
+}
+
+fn collection_verb(method: &Method) -> Option<Verb> {
+    match method.as_str() {
+        "GET" => Some(Verb::List),
+        "POST" => Some(Verb::Create),
+        "DELETE" => Some(Verb::DeleteCollection),
+        _ => None,
+    }
+}
+
+fn item_verb(method: &Method) -> Option<Verb> {
+    match method.as_str() {
+        "GET" => Some(Verb::Get),
+        "PUT" => Some(Verb::Update),
+        "PATCH" => Some(Verb::Patch),
+        "DELETE" => Some(Verb::Delete),
+        _ => None,
+    }
+}
+
+/// Returns true for `/api/v1/namespaces/a/namespaces/b`, which would be authorized in the namespace `a` and change `b`.
+fn is_namespace_in_another(info: &RequestInfo) -> bool {
+    info.resource == "namespaces" && has_namespace_segment(info)
+}
+
+/// Returns true if the path has a namespace, perhaps empty, before the resource.
+fn has_namespace_segment(info: &RequestInfo) -> bool {
+    let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
+    let before = segments.len().saturating_sub(info.parts.len());
+    segments[..before].contains(&"namespaces")
+}
+
+/// Returns true if the request was authorized for `verb`. For authorization, `/watch/` in the path makes a request of
+/// any method a watch, which must not reach a handler that writes.
+fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
+    match info.verb.as_str() {
+        "create" => verb == Verb::Create,
+        "update" => verb == Verb::Update,
+        "patch" => verb == Verb::Patch,
+        "delete" => verb == Verb::Delete,
+        "deletecollection" => verb == Verb::DeleteCollection,
+        "get" => verb == Verb::Get,
+        "list" => verb == Verb::List,
+        // A watch of a single object is routed like a `get`.
+        "watch" => matches!(verb, Verb::List | Verb::Get),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_request::Query;
+
+    use super::*;
+
+    fn info(method: &Method, path: &str) -> RequestInfo {
+        RequestInfo::parse(method, path, &Query::default(), path).unwrap()
+    }
+
+    #[test]
+    fn namespaces_in_namespaces() {
+        for (path, nested) in [
+            ("/api/v1/namespaces", false),
+            ("/api/v1/namespaces/a", false),
+            ("/api/v1/namespaces/namespaces", false),
+            ("/api/v1/namespaces/namespaces/status", false),
+            ("/api/v1/namespaces/a/finalize", false),
+            ("/api/v1/watch/namespaces/a", false),
+            ("/api/v1/namespaces/a/pods/namespaces", false),
+            ("/api/v1/namespaces/a/namespaces", true),
+            ("/api/v1/namespaces/a/namespaces/", true),
+            ("/api/v1/namespaces/a/namespaces/a", true),
+            ("/api/v1/namespaces/a/namespaces/b", true),
+            ("/api/v1/namespaces/a/namespaces/b/finalize", true),
+            ("/api/v1/watch/namespaces/a/namespaces/b", true),
+        ] {
+            assert_eq!(is_namespace_in_another(&info(&Method::GET, path)), nested, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_watch_is_no_other_verb() {
+        let all =
+            [Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection, Verb::List, Verb::Get];
+        for (method, path, want) in [
+            (Method::POST, "/api/v1/watch/namespaces/a/pods", &[Verb::List, Verb::Get][..]),
+            (Method::DELETE, "/api/v1/watch/namespaces/a/pods", &[Verb::List, Verb::Get]),
+            (Method::POST, "/api/v1/namespaces/a/pods", &[Verb::Create]),
+            (Method::DELETE, "/api/v1/namespaces/a/pods", &[Verb::DeleteCollection]),
+            (Method::DELETE, "/api/v1/namespaces/a/pods/p", &[Verb::Delete]),
+            (Method::PUT, "/api/v1/namespaces/a/pods/p", &[Verb::Update]),
+            (Method::GET, "/api/v1/namespaces/a/pods/p", &[Verb::Get]),
+            (Method::GET, "/api/v1/namespaces/a/pods", &[Verb::List]),
+        ] {
+            let info = info(&method, path);
+            let allowed: Vec<Verb> = all.into_iter().filter(|verb| is_allowed_as(&info, *verb)).collect();
+            assert_eq!(allowed, want, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A request on its way through the filters. [`Chain::pass`](crate::Chain) has their order.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use binnacle_audit::Trail;
+use binnacle_request::{Body, ConnectionInfo, Permit, Query, Record, Request, RequestInfo, Response, Upgrade, User};
+use binnacle_work::WorkBudget;
+use http::request::Parts;
+
+use crate::answer::Refusal;
+use crate::chain::ChainConfig;
+use crate::filters::fairness::Belongs;
+use crate::filters::timings::{Filter, FilterTimings};
+use crate::impersonation::Impersonation;
+use crate::seats::HeldSeat;
+use crate::{filters, health};
+
+/// A request without its body, and what the filters have found out. Each filter that may wait is one method.
+pub(crate) struct Exchange<'a> {
+    pub(crate) config: &'a ChainConfig,
+    pub(crate) parts: Parts,
+    pub(crate) query: Query,
+    pub(crate) info: Arc<RequestInfo>,
+    pub(crate) connection: Arc<ConnectionInfo>,
+    pub(crate) record: &'a Arc<Record>,
+    pub(crate) trail: Option<&'a Arc<Trail>>,
+    pub(crate) budget: &'a WorkBudget,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) timings: FilterTimings<'a>,
+}
+
+impl Exchange<'_> {
+    /// Returns the caller, and removes the credentials.
+    pub(crate) async fn authenticate(&mut self) -> Result<Arc<User>, Refusal> {
+        let caller = filters::authenticate::caller(
+            &self.config.authentication,
+            &mut self.parts.headers,
+            &self.connection,
+            &self.info.path,
+            self.record,
+            &self.config.metrics,
+        );
+        let caller = caller.await;
+        self.timings.passed(Filter::Authentication);
+        let caller = caller?;
+        // Turns are shared among callers, whoever they impersonate.
+        self.budget.set_caller(filters::work::caller(&caller));
+        let tracer = self.config.options.tracer.as_deref();
+        filters::traces::begin(tracer, self.record, &self.parts, &self.info, &caller, &self.connection);
+        Ok(caller)
+    }
+
+    /// Records the request as received.
+    pub(crate) async fn audit(&mut self, caller: &Arc<User>) -> Result<(), Refusal> {
+        filters::audit::received(self.trail, &self.info, caller, self.record).await?;
+        self.timings.passed(Filter::Audit);
+        Ok(())
+    }
+
+    /// Returns the impersonated user, or the caller.
+    pub(crate) async fn impersonate(
+        &mut self,
+        impersonation: &Impersonation,
+        caller: Arc<User>,
+    ) -> Result<Arc<User>, Refusal> {
+        let headers = &mut self.parts.headers;
+        let user = filters::impersonate::actor(impersonation, headers, &self.info, caller, self.record).await?;
+        self.timings.passed(impersonation.filter());
+        Ok(user)
+    }
+
+    /// Waits for a seat, if priority and fairness is on and the request needs one.
+    pub(crate) async fn take_seat(&mut self, user: &User, belongs: &mut Belongs) -> Result<Option<HeldSeat>, Refusal> {
+        let (control, longest) = (self.config.options.fairness.as_ref(), self.config.request_timeout);
+        let caller = self.budget.caller();
+        let seat =
+            filters::fairness::seat(control, &self.info, &self.query, user, self.deadline, longest, caller, belongs);
+        let seat = seat.await;
+        belongs.note(self.record);
+        let seat = seat?;
+        if let Some(seat) = &seat {
+            self.record.seat_with(seat.shared());
+        }
+        if control.is_some() {
+            self.timings.passed(Filter::PriorityAndFairness);
+        }
+        Ok(seat)
+    }
+
+    pub(crate) async fn authorize(&mut self, user: &User) -> Result<Permit, Refusal> {
+        let (authorizer, metrics) = (self.config.authorizer.as_ref(), &self.config.metrics);
+        let permit = filters::authorize::permit(authorizer, &self.info, user, &self.parts, self.record, metrics);
+        let permit = permit.await?;
+        self.timings.passed(Filter::Authorization);
+        Ok(permit)
+    }
+
+    /// Gives the request to the first handler that matches.
+    pub(crate) async fn handle(
+        self,
+        user: Arc<User>,
+        permit: Permit,
+        body: Body,
+        upgrade: Option<Upgrade>,
+    ) -> Result<Response, Refusal> {
+        filters::traces::handling(self.record, &self.info, &self.parts);
+        let (config, budget, info) = (self.config, self.budget, self.info.clone());
+        let request = Request {
+            method: self.parts.method,
+            uri: self.parts.uri,
+            headers: self.parts.headers,
+            body,
+            upgrade,
+            info: self.info,
+            query: self.query,
+            user,
+            permit,
+            connection: self.connection,
+            record: self.record.clone(),
+            deadline: self.deadline,
+            shutdown: config.shutdown.clone(),
+        };
+        if !health::is_path(&info.path) {
+            binnacle_work::wait_behind_own_work().await;
+        }
+        let answer = config.links.dispatch(request, config.failure).await;
+        filters::work::judge(budget, &info, answer)
+    }
+}
