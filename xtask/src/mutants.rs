@@ -125,7 +125,9 @@ fn try_tests(workspace: &Path, target: &Path, limit: Option<Duration>) -> Result
     if !built.success() {
         return Err("it does not compile".to_owned());
     }
-    run_within(cargo(&["--lib", "--test", "crash", "--test", "bounds", "--test", "disk", "--test", "power"]), limit)
+    let programs = ["interleavings", "tail", "salvage", "crash", "bounds", "disk", "power"].into_iter();
+    let arguments: Vec<_> = std::iter::once("--lib").chain(programs.flat_map(|test| ["--test", test])).collect();
+    run_within(cargo(&arguments), limit)
 }
 
 /// Runs a program; on a timeout, kills it and all processes that it started.

@@ -10,6 +10,7 @@ use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use support::model::Model;
 use support::sim_files::{ENOSPC, Fault, SimFiles, Survives};
+use support::turnstile::Operation;
 use support::work::{Rng, Work};
 
 const SEGMENT: u64 = 64 << 10;
@@ -257,30 +258,52 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     }
 }
 
+/// The zeros over an unfinished frame cannot be made durable: nothing is written there, and the store waits for room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_to_wipe_an_unfinished_write_passes() {
+    let (files, mut model) = torn().await;
+    files.limit_space(Some(files.used()));
+    let store = open(&files);
+    files.refuse(Some(Operation::Sync));
+    let refused = delete("/a/0".to_owned()).run(&store, &mut model).await;
+    assert!(matches!(refused, Err(StoreError::NoSpace(_))), "{refused:?}");
+    files.refuse(None);
+    store.health().await.expect("it serves");
+    let again = delete("/a/0".to_owned()).run(&store, &mut model).await;
+    assert!(matches!(again, Err(StoreError::NoSpace(_))), "it is wiped once: {again:?}");
+    files.limit_space(None);
+    delete("/a/0".to_owned()).run(&store, &mut model).await.expect("there is room");
+    model.check(&store, "with room").await;
+    drop(store);
+    model.check(&open(&files.restarted(Survives::Synced)), "started again").await;
+}
+
 /// Rewriting fails for a while: it is retried, and the store is ready when no segment needs it any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_of_rewriting_passes() {
-    let files = SimFiles::default();
-    let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: true };
-    let store = EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
-        .expect("it opens");
-    let mut model = Model::default();
-    for n in 0..200 {
-        put(format!("/a/{}", n % 10), 4000).run(&store, &mut model).await.expect("a put");
-    }
-    files.refuse_renames(true);
-    Work::Compact(model.revision()).run(&store, &mut model).await.expect("a compaction");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    let wait = async |ready: bool| {
-        while store.readiness().await.is_ok() != ready {
-            assert!(std::time::Instant::now() < deadline, "ready: {ready} is awaited");
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    for refused in [Operation::Rename, Operation::SyncDir] {
+        let files = SimFiles::default();
+        let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: true };
+        let options = EmbeddedOptions { log, ..EmbeddedOptions::new("") };
+        let store = EmbeddedStore::open_in(Arc::new(files.clone()), &options).expect("it opens");
+        let mut model = Model::default();
+        for n in 0..200 {
+            put(format!("/a/{}", n % 10), 4000).run(&store, &mut model).await.expect("a put");
         }
-    };
-    wait(false).await;
-    let moves = store.stats().moves;
-    files.refuse_renames(false);
-    wait(true).await;
-    assert!(store.stats().moves > moves, "segments are rewritten");
-    model.check(&store, "rewritten").await;
+        files.refuse(Some(refused));
+        Work::Compact(model.revision()).run(&store, &mut model).await.expect("a compaction");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let wait = async |ready: bool| {
+            while store.readiness().await.is_ok() != ready {
+                assert!(std::time::Instant::now() < deadline, "{refused:?}, ready: {ready} is awaited");
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        wait(false).await;
+        let moves = store.stats().moves;
+        files.refuse(None);
+        wait(true).await;
+        assert!(store.stats().moves > moves, "{refused:?}: segments are rewritten");
+        model.check(&store, &format!("{refused:?}, rewritten")).await;
+    }
 }

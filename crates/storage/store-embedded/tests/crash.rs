@@ -25,29 +25,13 @@ fn open(files: &SimFiles) -> Result<EmbeddedStore, OpenError> {
 
 const STEPS: usize = 90;
 
-/// Returns the work of a step: mostly random, with enough compactions for segments to be rewritten.
-fn work(rng: &mut Rng, model: &Model, step: usize) -> Work {
-    match step % 9 {
-        8 if model.revision() > model.compacted + 1 => Work::Compact(model.revision() - rng.below(2)),
-        _ => match rng.work(model) {
-            Work::Txn(mut txn) => {
-                if let Op::Put { value, .. } = &mut txn.op {
-                    *value = Bytes::from([&value[..], &[b'-'; 600]].concat());
-                }
-                Work::Txn(txn)
-            }
-            work => work,
-        },
-    }
-}
-
 /// Works until an error. Returns the model of acknowledged work, and the work that was in progress.
 async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<Work>, Option<EmbeddedStore>) {
     let mut model = Model::default();
     let Ok(store) = open(files) else { return (model, None, None) };
     let mut rng = Rng::new(seed);
     for step in 0..STEPS {
-        let work = work(&mut rng, &model, step);
+        let work = rng.bulky_work(&model, step);
         if work.run(&store, &mut model).await.is_err() {
             return (model, Some(work), Some(store));
         }
@@ -100,11 +84,24 @@ async fn check_restart(
     }
     expected.check(&store, context).await;
     drop(store);
+    only_needed_files(files, context);
     // The state that was read by then is durable.
     let again = files.restarted(Survives::Synced);
     let store = open(&again).unwrap_or_else(|error| panic!("{context}, once more: {error}"));
     expected.check(&store, &format!("{context}, once more")).await;
     again
+}
+
+/// What an earlier process left is gone: each number of a segment is in one file, and nothing else is there.
+fn only_needed_files(files: &SimFiles, context: &str) {
+    let names = files.names();
+    let mut next = 0;
+    for name in names.iter().filter(|name| *name != "head") {
+        let numbers = name.strip_prefix("log-").into_iter().flat_map(|rest| rest.split('-'));
+        let numbers: Vec<u64> = numbers.map(|number| number.parse().expect("a number")).collect();
+        assert!(numbers.first() == Some(&next), "{context}: {names:?}");
+        next = numbers[1] + 1;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,7 +172,7 @@ async fn fail_and_go_on(at: u64, fault: Fault, survives: Survives) {
     };
     let mut rng = Rng::new(1);
     for step in 0..STEPS {
-        let work = work(&mut rng, &model, step);
+        let work = rng.bulky_work(&model, step);
         if let Err(error) = work.run(&store, &mut model).await {
             assert!(matches!(error, StoreError::NoSpace(_) | StoreError::Unavailable(_)), "{context}: {error:?}");
             model.check(&store, &format!("{context}, refused")).await;

@@ -69,3 +69,24 @@ fn the_power_fails_at_any_call() {
     }
     assert!(acknowledged > cuts, "writes were acknowledged before the cuts");
 }
+
+/// Directories that the store creates are durable in theirs before the store is used.
+#[test]
+fn the_names_of_new_directories_are_durable() {
+    if victim::is_running() || !Recording::available() {
+        return;
+    }
+    for parent in ["", "outer", "outer/inner"] {
+        let place = tempfile::tempdir().expect("a directory");
+        let (dir, record) = (place.path().join("outer/inner/store"), tempfile::NamedTempFile::new().expect("a file"));
+        let parent = place.path().join(parent);
+        let parent = parent.components().collect::<std::path::PathBuf>();
+        let mut child = Recording::around(&victim::command(&dir), record.path(), &parent).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        assert!(lines.any(|line| line.is_ok_and(|line| line == "open")), "it opens");
+        child.kill().expect("the victim is killed");
+        child.wait().expect("the victim is gone");
+        let syncs = Recording::read(record.path()).directory_syncs_before("open");
+        assert!(syncs > 0, "{} is not synced", parent.display());
+    }
+}

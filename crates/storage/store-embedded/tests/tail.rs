@@ -146,3 +146,51 @@ async fn the_end_of_a_store_of_an_earlier_version() {
     let refused = open(dir.path()).map(drop).expect_err("an acknowledged write is damaged");
     assert!(matches!(&refused, OpenError::Damaged { detail, .. } if detail.contains("the log goes on")), "{refused}");
 }
+
+/// Two stores that went on from one copy: each has the same positions and numbers, but other contents.
+async fn two_histories(until: usize) -> [SimFiles; 2] {
+    let log = LogOptions { min_segment: 16 << 10, max_segment: 16 << 10, background: false };
+    let open = |files: &SimFiles| {
+        EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+            .expect("it opens")
+    };
+    let first = SimFiles::default();
+    put(&open(&first), "/a/0", vec![b'0'; 100]).await;
+    let histories = [first.restarted(Survives::Everything), first.restarted(Survives::Everything)];
+    for (files, value) in histories.iter().zip([b'1', b'2']) {
+        let store = open(files);
+        for n in 0..until {
+            put(&store, "/a/0", vec![value + (n % 2) as u8; 400]).await;
+        }
+    }
+    histories.map(|files| files.restarted(Survives::Everything))
+}
+
+fn refusal(files: &SimFiles) -> String {
+    let opened = EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions::new(""));
+    opened.map(drop).expect_err("it has writes of another history").to_string()
+}
+
+/// A disk, or a person, mixes files of two copies of a store. Each frame names the one before it, also across segments.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_of_another_history_are_not_taken_for_ones_of_this() {
+    // A frame of the other history behind the last one that both have in the same place.
+    let (mut begin, mut bytes) = (0, Vec::new());
+    let [shorter, _] = two_histories(1).await;
+    let segment = newest(&shorter);
+    shorter.show(&segment, |all| begin = all.iter().rposition(|byte| *byte != 0).expect("a frame") + 1);
+    let begin = begin.next_multiple_of(8);
+    let [this, other] = two_histories(2).await;
+    other.show(&segment, |all| bytes = all.to_vec());
+    this.tamper(&segment, |all| all[begin..].copy_from_slice(&bytes[begin..]));
+    let refused = refusal(&this);
+    assert!(refused.contains("does not follow the one before it"), "{refused}");
+
+    // A whole segment of the other history, between others of this.
+    let [this, other] = two_histories(100).await;
+    let segment = this.names().into_iter().find(|name| name.starts_with("log-")).expect("a segment");
+    other.show(&segment, |all| bytes = all.to_vec());
+    this.tamper(&segment, |all| *all = bytes);
+    let refused = refusal(&this);
+    assert!(refused.contains("is not the one that was written there"), "{refused}");
+}

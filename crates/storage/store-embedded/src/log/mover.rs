@@ -59,7 +59,9 @@ pub(crate) fn step(inner: &Inner) -> bool {
     if inner.options.background && inner.trouble.waits() {
         return false;
     }
-    if let Some(rewritten) = inner.unsettled.lock().take() {
+    // Not within the `if let`, which would hold the lock that `settle` takes when it fails again.
+    let unsettled = inner.unsettled.lock().take();
+    if let Some(rewritten) = unsettled {
         return rewritten.settle(inner);
     }
     let full = inner.counters.full.load(Ordering::Relaxed);

@@ -8,5 +8,6 @@ pub(crate) mod recording;
 pub(crate) mod seccomp;
 pub(crate) mod sim_files;
 pub(crate) mod small_disk;
+pub(crate) mod turnstile;
 pub(crate) mod victim;
 pub(crate) mod work;

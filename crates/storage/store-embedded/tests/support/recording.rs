@@ -104,6 +104,13 @@ impl Recording {
         })
     }
 
+    /// Returns the number of syncs of the directory itself that were complete before the process printed a line.
+    pub(crate) fn directory_syncs_before(&self, line: &str) -> usize {
+        let says = |call: &Call| matches!(&call.what, What::Say(text) if text.lines().any(|said| said == line));
+        let before = self.calls.iter().take_while(|call| !says(call));
+        before.filter(|call| matches!(call.what, What::SyncDir)).count()
+    }
+
     /// Fills an empty directory with files that a power cut before a call could have left: all synced changes, and a
     /// random part of the others.
     pub(crate) fn cut(&self, before: usize, rng: &mut Rng, dir: &Path) {

@@ -1,5 +1,6 @@
 //! Files in memory that outlive their users. Unsynced changes are lost, page by page and name by name, when the power
-//! fails; and any single operation can be made to fail.
+//! fails; any single operation can be made to fail; and the thread that rewrites segments can be held at each of its
+//! operations.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -8,11 +9,14 @@ use std::sync::Arc;
 use binnacle_store_embedded::files::{Files, LogFile};
 use parking_lot::Mutex;
 
+use super::turnstile::{Operation, Turnstile};
 use super::work::Rng;
 
 #[derive(Clone, Default)]
 pub(crate) struct SimFiles {
     inner: Arc<Mutex<Inner>>,
+    /// Passed by the thread that rewrites segments before each operation that changes something.
+    pub(crate) mover: Arc<Turnstile>,
 }
 
 #[derive(Clone, Default)]
@@ -30,8 +34,8 @@ struct Inner {
     dead: bool,
     /// The maximum bytes of all files.
     space: Option<u64>,
-    /// True when renames of files fail.
-    renames_fail: bool,
+    /// Renames, syncs of files or syncs of the directory that fail.
+    refused: Option<Operation>,
     /// Files with a failed operation, and the name of a segment that was written to after its failure.
     failed: BTreeSet<u64>,
     written_after_failure: Option<String>,
@@ -116,8 +120,9 @@ impl SimFiles {
         self.inner.lock().written_after_failure.clone()
     }
 
-    pub(crate) fn refuse_renames(&self, refused: bool) {
-        self.inner.lock().renames_fail = refused;
+    /// Lets all renames fail, or all syncs of files or of the directory, or none.
+    pub(crate) fn refuse(&self, refused: Option<Operation>) {
+        self.inner.lock().refused = refused;
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -151,7 +156,7 @@ impl SimFiles {
                 inner.file(id).lose_power(&mut coin);
             }
         }
-        Self { inner: Arc::new(Mutex::new(inner)) }
+        Self { inner: Arc::new(Mutex::new(inner)), mover: Arc::default() }
     }
 
     /// Changes a file without the store, durably.
@@ -169,13 +174,26 @@ impl SimFiles {
         show(&inner.files[&inner.names[name]].now);
     }
 
+    /// Shows a file that another thread may have removed.
+    pub(crate) fn try_show(&self, name: &str, show: impl FnOnce(&[u8])) {
+        let inner = self.inner.lock();
+        if let Some(id) = inner.names.get(name) {
+            show(&inner.files[id].now);
+        }
+    }
+
     pub(crate) fn lose(&self, name: &str) {
         let mut inner = self.inner.lock();
         inner.names.remove(name);
         inner.durable_names.remove(name);
     }
 
-    fn change_names(&self, change: impl FnOnce(&mut Inner) -> io::Result<Change>) -> io::Result<()> {
+    fn change_names(
+        &self,
+        operation: Operation,
+        change: impl FnOnce(&mut Inner) -> io::Result<Change>,
+    ) -> io::Result<()> {
+        self.mover.pass(operation);
         let mut inner = self.inner.lock();
         let fault = inner.begin()?;
         let change = change(&mut inner)?;
@@ -188,7 +206,7 @@ impl SimFiles {
 impl Files for SimFiles {
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>> {
         let mut made = 0;
-        self.change_names(|inner| {
+        self.change_names(Operation::Create, |inner| {
             if inner.names.contains_key(name) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
@@ -215,17 +233,15 @@ impl Files for SimFiles {
     }
 
     fn replace(&self, from: &str, to: &str) -> io::Result<()> {
-        self.change_names(|inner| {
+        self.change_names(Operation::Rename, |inner| {
             let id = *inner.names.get(from).ok_or(io::ErrorKind::NotFound)?;
-            if inner.renames_fail {
-                return Err(io::Error::from_raw_os_error(EIO));
-            }
+            inner.refuse(Operation::Rename)?;
             Ok(Change::Rename(from.to_owned(), to.to_owned(), id))
         })
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.change_names(|inner| {
+        self.change_names(Operation::Remove, |inner| {
             inner.names.get(name).ok_or(io::ErrorKind::NotFound)?;
             Ok(Change::Remove(name.to_owned()))
         })
@@ -237,8 +253,10 @@ impl Files for SimFiles {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
+        self.mover.pass(Operation::SyncDir);
         let mut inner = self.inner.lock();
         let fault = inner.begin()?;
+        inner.refuse(Operation::SyncDir)?;
         // File systems keep names in a journal, which does not lose changes that it failed to write.
         if fault != Some(Fault::Dropped) {
             for change in std::mem::take(&mut inner.changes) {
@@ -257,7 +275,12 @@ impl Files for SimFiles {
 // === impl Handle ===
 
 impl Handle {
-    fn change<T>(&self, change: impl FnOnce(&mut Inner, Option<Fault>) -> io::Result<T>) -> io::Result<T> {
+    fn change<T>(
+        &self,
+        operation: Operation,
+        change: impl FnOnce(&mut Inner, Option<Fault>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.files.mover.pass(operation);
         let mut inner = self.files.inner.lock();
         let done = inner.begin().and_then(|fault| {
             let changed = change(&mut inner, fault)?;
@@ -282,7 +305,7 @@ impl LogFile for Handle {
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        self.change(|inner, fault| {
+        self.change(Operation::Write, |inner, fault| {
             let bytes = if fault == Some(Fault::Short) { &bytes[..bytes.len() / 2] } else { bytes };
             let (at, end) = (at as usize, at as usize + bytes.len());
             if inner.failed.contains(&self.id) {
@@ -298,7 +321,8 @@ impl LogFile for Handle {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.change(|inner, fault| {
+        self.change(Operation::Sync, |inner, fault| {
+            inner.refuse(Operation::Sync)?;
             let file = inner.file(self.id);
             if fault != Some(Fault::Dropped) {
                 let len = file.now.len();
@@ -314,11 +338,11 @@ impl LogFile for Handle {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.change(|inner, _| inner.grow(self.id, len as usize))
+        self.change(Operation::Resize, |inner, _| inner.grow(self.id, len as usize))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.change(|inner, _| {
+        self.change(Operation::Resize, |inner, _| {
             let file = inner.file(self.id);
             file.now.resize(len as usize, 0);
             Ok(())
@@ -362,6 +386,10 @@ impl Inner {
             Some(_) => Err(io::Error::from_raw_os_error(EIO)),
             None => Ok(()),
         }
+    }
+
+    fn refuse(&self, operation: Operation) -> io::Result<()> {
+        if self.refused == Some(operation) { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
     }
 
     fn alive(&self) -> io::Result<()> {

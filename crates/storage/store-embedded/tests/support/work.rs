@@ -47,6 +47,23 @@ impl Rng {
         }
     }
 
+    /// Returns the work of a step: mostly random, with values that fill small segments soon, and with enough compactions
+    /// for segments to be rewritten.
+    pub(crate) fn bulky_work(&mut self, model: &Model, step: usize) -> Work {
+        match step % 9 {
+            8 if model.revision() > model.compacted + 1 => Work::Compact(model.revision() - self.below(2)),
+            _ => match self.work(model) {
+                Work::Txn(mut txn) => {
+                    if let Op::Put { value, .. } = &mut txn.op {
+                        *value = Bytes::from([&value[..], &[b'-'; 600]].concat());
+                    }
+                    Work::Txn(txn)
+                }
+                work => work,
+            },
+        }
+    }
+
     pub(crate) fn txn(&mut self, model: &Model) -> Txn {
         let key = self.key();
         let expect = match (self.below(4), model.live().get(&key)) {
