@@ -90,24 +90,26 @@ async fn the_power_fails_while_segments_are_rewritten_beside_writes() {
 /// An object dies while its segment is rewritten: its deletion stays in the log as long as the object does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_is_deleted_during_a_rewrite_stays_deleted() {
+    const SEGMENT: u64 = 32 << 10;
     let filler = |n: usize| put(&format!("/a/{}", n % 4), 600);
-    for at in [Operation::Write, Operation::Sync, Operation::Rename, Operation::SyncDir] {
+    for at in [Operation::Write, Operation::Resize, Operation::Rename, Operation::SyncDir] {
         let files = SimFiles::default();
-        let store = open(&files, SMALL, true);
+        let store = open(&files, SEGMENT, true);
         let mut model = Model::default();
         run([put("/gone", 600)], &store, &mut model).await;
-        run((0..40).map(filler), &store, &mut model).await;
+        run((0..100).map(filler), &store, &mut model).await;
+        // The first write of the mover is one of a rewrite; spare files are only created.
         let held = files.mover.hold(Some(Operation::Write));
         run([Work::Compact(model.revision())], &store, &mut model).await;
         held.wait();
-        drop(held);
-        let held = files.mover.hold(Some(at));
-        // What it was doing may have been the last operation of this kind.
-        run((0..40).map(filler), &store, &mut model).await;
-        run([Work::Compact(model.revision())], &store, &mut model).await;
-        held.wait();
+        if at != Operation::Write {
+            held.go_on_to(at);
+        }
         run([delete("/gone"), put("/b", 10)], &store, &mut model).await;
         run([Work::Compact(model.revision())], &store, &mut model).await;
+        held.go_on_to(Operation::Remove);
+        let rewritten = |name: &String| name.starts_with("log-0000000000-") && !name.ends_with("-0000000000");
+        assert!(files.names().iter().any(rewritten), "{at:?}: the object was not in {:?}", files.names());
         drop(held);
         // Until both records have been dropped.
         let deadline = Instant::now() + Duration::from_secs(60);

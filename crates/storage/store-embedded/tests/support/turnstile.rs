@@ -87,6 +87,15 @@ impl Hold {
         true
     }
 
+    /// Lets the thread go on, and waits until it is held before an operation of another kind.
+    pub(crate) fn go_on_to(&self, at: Operation) {
+        let mut state = self.0.state.lock();
+        (state.at, state.holds) = (Some(at), false);
+        self.0.changed.notify_all();
+        drop(state);
+        self.wait();
+    }
+
     /// Waits until the thread is held. The caller has given it something to do.
     pub(crate) fn wait(&self) {
         let mut state = self.0.state.lock();
