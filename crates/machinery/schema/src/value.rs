@@ -1,8 +1,10 @@
 //! The decoded form of an object: a tree that keeps the order of members and finds them by name.
 
-use std::collections::HashMap;
+mod index;
 
 use binnacle_meta::Text;
+
+use self::index::Index;
 
 /// A value of an object. Strings up to 23 bytes are stored inline.
 #[derive(Clone, Debug, Default)]
@@ -24,11 +26,11 @@ pub enum Value {
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     entries: Vec<(Text, Value)>,
-    #[expect(clippy::box_collection, reason = "objects are many and indexed ones few: this keeps a value small")]
-    index: Option<Box<HashMap<Text, usize>>>,
+    /// Boxed, because objects are many and indexed ones few: this keeps a value small.
+    index: Option<Box<Index>>,
 }
 
-/// The number of members from which an index is kept.
+/// The largest number of members without an index.
 const INDEXED: usize = 48;
 
 impl Object {
@@ -95,12 +97,11 @@ impl Object {
 
     /// Appends a member that the caller knows to be absent, for decoders that have checked the names.
     pub fn push(&mut self, name: Text, value: Value) {
-        if let Some(index) = &mut self.index {
-            index.insert(name.clone(), self.entries.len());
-        }
         self.entries.push((name, value));
-        if self.index.is_none() && self.entries.len() > INDEXED {
-            self.reindex();
+        match &mut self.index {
+            Some(index) => index.push(&self.entries),
+            None if self.entries.len() > INDEXED => self.reindex(),
+            None => {}
         }
     }
 
@@ -158,12 +159,8 @@ impl Object {
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let i = self.position(name)?;
         let Some(index) = &mut self.index else { return Some(self.entries.remove(i).1) };
-        index.remove(name);
-        let (_, value) = self.entries.swap_remove(i);
-        if let Some((moved, _)) = self.entries.get(i) {
-            index.insert(moved.clone(), i);
-        }
-        Some(value)
+        index.swap_remove(&self.entries, i);
+        Some(self.entries.swap_remove(i).1)
     }
 
     pub fn retain(&mut self, mut keep: impl FnMut(&Text, &mut Value) -> bool) {
@@ -203,14 +200,13 @@ impl Object {
 
     fn position(&self, name: &str) -> Option<usize> {
         match &self.index {
-            Some(index) => index.get(name).copied(),
+            Some(index) => index.find(&self.entries, name),
             None => scan(&self.entries, name.as_bytes()),
         }
     }
 
     fn reindex(&mut self) {
-        self.index = (self.entries.len() > INDEXED)
-            .then(|| Box::new(self.entries.iter().enumerate().map(|(i, (name, _))| (name.clone(), i)).collect()));
+        self.index = (self.entries.len() > INDEXED).then(|| Box::new(Index::of(&self.entries)));
     }
 }
 
