@@ -263,6 +263,24 @@ def later_defaults(server):
     return [again("GET", path, None), again("GET", path + "/t1", None)]
 
 
+def large_trees(server):
+    """Bodies of short values, which take many times as much memory as bytes, and are too large to be stored."""
+    group = "trees.example.com"
+    path = server.define(group, {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    server.make(path, thing(group, "t", {}))
+    version = json.loads(server.root.ask("GET", path + "/t")[1])["metadata"]["resourceVersion"]
+    def write(spec, **metadata):
+        object = thing(group, "t", spec)
+        object["metadata"].update(metadata)
+        return json.dumps(object, separators=(",", ":"))
+    numbers = write({"l": [1] * 900_000}, resourceVersion=version)
+    members = write({"m": {"%x" % n: 1 for n in range(240_000)}}, resourceVersion=version)
+    created = write({"l": [1] * 1_500_000})
+    apply = path + "/t?fieldManager=m&force=true"
+    return [again("PATCH", path + "/t", numbers, "application/merge-patch+json"), again("PATCH", apply, members, "application/apply-patch+yaml"),
+            again("PUT", path + "/t", numbers), again("PUT", path + "/t", members), again("POST", path, created)]
+
+
 def any_of(server):
     group = "anyof.example.com"
     leaf = {"anyOf": [{"required": ["a%d" % n]} for n in range(40)]}
@@ -299,7 +317,7 @@ def many_sets(server):
 
 
 ATTACKS = [role_product, subjects, rules_review, claim_patterns, yaml_aliases, applies, index_of, shared_parts, cel_patterns,
-           equal_lists, wide_defaults, later_defaults, any_of, many_patterns, future_reads, many_sets]
+           equal_lists, wide_defaults, later_defaults, large_trees, any_of, many_patterns, future_reads, many_sets]
 
 
 def probe(port, name, stop, results):

@@ -33,6 +33,8 @@ pub enum Exceeded {
     Steps(u64),
     #[error("the request needs more memory than the server uses for one request: the limit is {0} bytes")]
     Memory(usize),
+    #[error("with its defaults, the object is too large to be stored: the limit is {0} bytes of defaults")]
+    Defaults(usize),
     #[error("request did not complete within the allotted timeout")]
     Deadline,
     #[error(
@@ -44,11 +46,12 @@ pub enum Exceeded {
 }
 
 impl From<Exceeded> for Status {
-    /// Returns 422 for too many steps, 413 for too much memory, 504 after the deadline and 429 for what passes.
+    /// Returns 422 for too many steps, 413 for too much memory or too large an object, 504 after the deadline and 429
+    /// for what passes.
     fn from(exceeded: Exceeded) -> Self {
         match exceeded {
             Exceeded::Steps(_) => Self::too_much_work(exceeded),
-            Exceeded::Memory(_) => Self::request_entity_too_large(exceeded),
+            Exceeded::Memory(_) | Exceeded::Defaults(_) => Self::request_entity_too_large(exceeded),
             Exceeded::Deadline => Self::timeout(exceeded, 0),
             Exceeded::Busy(_) | Exceeded::Queue => Self::too_many_requests(exceeded.to_string(), 1),
         }
@@ -210,7 +213,7 @@ impl WorkBudget {
             return Err(self.exceed(Exceeded::Memory(self.0.limits.memory)));
         }
         // Background work reads what is stored already: its memory is not a matter of requests.
-        if self.0.parent.is_none() && self.0.limits != WorkLimits::NONE && total > FREE {
+        if self.0.parent.is_none() && !self.is_endless() && total > FREE {
             let more = (total - FREE).saturating_sub(self.0.pooled.load(Ordering::Relaxed));
             if more == 0 {
                 return self.check();
@@ -228,6 +231,11 @@ impl WorkBudget {
         if let Some(parent) = &self.0.parent {
             parent.give_back(bytes);
         }
+    }
+
+    /// Returns true for work without limits, which goes on for as long as the server.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.0.limits == WorkLimits::NONE
     }
 
     pub(crate) fn is_whole(&self) -> bool {
@@ -254,7 +262,7 @@ impl WorkBudget {
 
     /// Work without limits goes on for as long as the server, so one long step says nothing about the next.
     pub(crate) fn polled_in_turn(&self) {
-        if self.0.limits == WorkLimits::NONE {
+        if self.is_endless() {
             self.0.is_heavy.store(false, Ordering::Relaxed);
         }
     }

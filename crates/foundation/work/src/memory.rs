@@ -1,37 +1,33 @@
 //! The memory that all requests may use together for values that they make.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use binnacle_meta::Text;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::budget::{Caller, Exceeded};
 
 /// The bytes for all requests.
-const TOTAL: usize = 192 << 20;
+const TOTAL: usize = 176 << 20;
 /// The part that only callers of the system may use.
 const RESERVED: usize = 48 << 20;
 /// The part that one caller may use, unless it is of the system.
-const SHARE: usize = 96 << 20;
+const SHARE: usize = 88 << 20;
 
 /// The bytes that are worth the time of giving free memory back to the system.
 const WORTHWHILE: usize = 16 << 20;
+/// The longest wait for memory that is being given back. It takes some tens of milliseconds.
+const LONGEST_WAIT: Duration = Duration::from_millis(200);
 
-pub(crate) static POOL: Pool = Pool(Mutex::new(None));
-
-/// The bytes released since the last time that [`memory_released`] returned.
-static RELEASED: AtomicUsize = AtomicUsize::new(0);
-static MUCH_RELEASED: Notify = Notify::const_new();
+pub(crate) static POOL: Pool = Pool::new();
 
 /// Waits until requests have released so much memory that the allocator should give it back to the system: it keeps what
-/// each thread freed for a while, and a request of much work runs on many threads.
+/// each thread freed for a while, and a request of much work runs on many threads. To be called again once it has.
+/// From the first call on, released memory counts as used until then.
 pub async fn memory_released() {
-    while RELEASED.load(Ordering::Relaxed) < WORTHWHILE {
-        MUCH_RELEASED.notified().await;
-    }
-    RELEASED.store(0, Ordering::Relaxed);
+    POOL.released().await;
 }
 
 /// The bytes in use, in total and by caller.
@@ -39,41 +35,132 @@ pub async fn memory_released() {
 struct Used {
     total: usize,
     by_caller: HashMap<Text, usize>,
+    /// The bytes that the allocator keeps of what requests have released.
+    kept: usize,
+    /// The part of them that is being given back.
+    returning: usize,
+    /// True if somebody gives memory back.
+    returns: bool,
+    /// The number of requests that wait for memory that is given back.
+    waiting: usize,
 }
 
-pub(crate) struct Pool(Mutex<Option<Used>>);
+pub(crate) struct Pool {
+    used: Mutex<Option<Used>>,
+    /// Tells those that wait for memory that some was given back.
+    returned: Condvar,
+    /// Tells whoever gives memory back that there is something to do.
+    much_released: Notify,
+}
+
+/// The answer to a request for memory.
+enum Answer {
+    Granted,
+    Refused(Exceeded),
+    /// There will be enough when the allocator has given back what it keeps.
+    Later(Exceeded),
+}
 
 impl Pool {
-    /// Takes bytes from the pool.
+    const fn new() -> Self {
+        Self { used: Mutex::new(None), returned: Condvar::new(), much_released: Notify::const_new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Used>> {
+        self.used.lock()
+    }
+
+    /// Takes bytes from the pool. Blocks the thread while the allocator gives back what the caller needs.
     ///
     /// # Errors
     /// [`Exceeded::Busy`] if too much is in use.
     pub(crate) fn reserve(&self, caller: &Caller, bytes: usize) -> Result<(), Exceeded> {
-        let mut used = self.0.lock();
-        let used = used.get_or_insert_default();
-        let own = used.by_caller.get(&caller.name).copied().unwrap_or(0);
-        let (share, limit) = if caller.is_system { (TOTAL, TOTAL) } else { (SHARE, TOTAL - RESERVED) };
-        if own + bytes > share || used.total + bytes > limit {
-            return Err(Exceeded::Busy(share));
+        let mut locked = self.lock();
+        match locked.get_or_insert_default().take(caller, bytes) {
+            Answer::Granted => return Ok(()),
+            Answer::Refused(busy) => return Err(busy),
+            Answer::Later(_) => drop(locked),
         }
-        used.total += bytes;
-        *used.by_caller.entry(caller.name.clone()).or_default() += bytes;
-        Ok(())
+        crate::scope::away(|| self.reserve_later(caller, bytes))
+    }
+
+    fn reserve_later(&self, caller: &Caller, bytes: usize) -> Result<(), Exceeded> {
+        let until = Instant::now() + LONGEST_WAIT;
+        let mut locked = self.lock();
+        loop {
+            let used = locked.get_or_insert_default();
+            let busy = match used.take(caller, bytes) {
+                Answer::Granted => return Ok(()),
+                Answer::Refused(busy) => return Err(busy),
+                Answer::Later(busy) => busy,
+            };
+            used.waiting += 1;
+            self.much_released.notify_one();
+            let is_late = self.returned.wait_until(&mut locked, until).timed_out();
+            locked.get_or_insert_default().waiting -= 1;
+            if is_late {
+                return Err(busy);
+            }
+        }
     }
 
     pub(crate) fn release(&self, caller: &Caller, bytes: usize) {
-        if RELEASED.fetch_add(bytes, Ordering::Relaxed) + bytes >= WORTHWHILE {
-            MUCH_RELEASED.notify_one();
-        }
-        let mut used = self.0.lock();
-        let Some(used) = used.as_mut() else { return };
+        let mut locked = self.lock();
+        let Some(used) = locked.as_mut() else { return };
         used.total = used.total.saturating_sub(bytes);
+        if used.returns {
+            used.kept += bytes;
+        }
         if let Some(own) = used.by_caller.get_mut(&caller.name) {
             *own = own.saturating_sub(bytes);
             if *own == 0 {
                 used.by_caller.remove(&caller.name);
             }
         }
+        if used.is_worth_returning() {
+            self.much_released.notify_one();
+        }
+    }
+
+    async fn released(&self) {
+        {
+            let mut locked = self.lock();
+            let used = locked.get_or_insert_default();
+            used.returns = true;
+            used.kept -= std::mem::take(&mut used.returning);
+            self.returned.notify_all();
+        }
+        loop {
+            {
+                let mut locked = self.lock();
+                let used = locked.get_or_insert_default();
+                if used.is_worth_returning() {
+                    used.returning = used.kept;
+                    return;
+                }
+            }
+            self.much_released.notified().await;
+        }
+    }
+}
+
+impl Used {
+    fn is_worth_returning(&self) -> bool {
+        self.kept >= WORTHWHILE || (self.kept > 0 && self.waiting > 0)
+    }
+
+    fn take(&mut self, caller: &Caller, bytes: usize) -> Answer {
+        let own = self.by_caller.get(&caller.name).copied().unwrap_or(0);
+        let (share, limit) = if caller.is_system { (TOTAL, TOTAL) } else { (SHARE, TOTAL - RESERVED) };
+        if own + bytes > share || self.total + bytes > limit {
+            return Answer::Refused(Exceeded::Busy(share));
+        }
+        if self.total + self.kept + bytes > limit {
+            return Answer::Later(Exceeded::Busy(share));
+        }
+        self.total += bytes;
+        *self.by_caller.entry(caller.name.clone()).or_default() += bytes;
+        Answer::Granted
     }
 }
 
@@ -81,10 +168,13 @@ impl Pool {
 mod tests {
     use super::*;
 
+    fn caller(name: &str, is_system: bool) -> Caller {
+        Caller { name: name.into(), is_system }
+    }
+
     #[test]
     fn keeps_memory_for_others_and_for_the_system() {
-        let pool = Pool(Mutex::new(None));
-        let caller = |name: &str, is_system| Caller { name: name.into(), is_system };
+        let pool = Pool::new();
         let (a, b, c, root) = (caller("a", false), caller("b", false), caller("c", false), caller("root", true));
         assert_eq!(pool.reserve(&a, SHARE), Ok(()));
         assert_eq!(pool.reserve(&a, 1), Err(Exceeded::Busy(SHARE)));
@@ -96,6 +186,43 @@ mod tests {
         for (caller, bytes) in [(&b, TOTAL - RESERVED - SHARE), (&c, 1), (&root, RESERVED)] {
             pool.release(caller, bytes);
         }
-        assert!(pool.0.lock().as_ref().is_some_and(|used| used.total == 0 && used.by_caller.is_empty()));
+        assert!(pool.lock().as_ref().is_some_and(|used| used.total == 0 && used.by_caller.is_empty()));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn released_memory_is_used_again_once_it_is_given_back() {
+        let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+        let (a, b) = (caller("a", false), caller("b", false));
+        let (begin, mut begins) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            loop {
+                pool.released().await;
+                let _ = begin.send(());
+            }
+        });
+        // The allocator gives memory back from now on.
+        while !pool.lock().as_ref().is_some_and(|used| used.returns) {
+            tokio::task::yield_now().await;
+        }
+        pool.reserve(&a, SHARE).expect("nothing is used");
+        pool.release(&a, SHARE);
+        assert_eq!(begins.recv().await, Some(()));
+        for _ in 0..100 {
+            // More than there is beside what was released.
+            pool.reserve(&b, SHARE).expect("what was released is given back");
+            pool.release(&b, SHARE);
+        }
+        while begins.try_recv().is_ok() {}
+    }
+
+    #[test]
+    fn memory_that_nobody_gives_back_is_waited_for_and_refused() {
+        let pool = Pool::new();
+        let (a, b) = (caller("a", false), caller("b", false));
+        pool.lock().get_or_insert_default().returns = true;
+        pool.reserve(&a, SHARE).expect("nothing is used");
+        pool.release(&a, SHARE);
+        assert_eq!(pool.reserve(&b, SHARE), Err(Exceeded::Busy(SHARE)));
+        assert_eq!(pool.reserve(&b, 1), Ok(()), "there is some beside what was released");
     }
 }

@@ -93,6 +93,18 @@ pub fn allocate(bytes: usize) -> Result<(), Exceeded> {
     })
 }
 
+/// Exhausts the current budget, for a limit that the caller counts itself. Work without limits goes on.
+pub fn exceed(exceeded: Exceeded) {
+    LOCAL.with(|local| {
+        if let Some(current) = local.current.borrow_mut().as_mut()
+            && !current.budget.is_endless()
+        {
+            current.budget.exceed(exceeded);
+            local.stop(current);
+        }
+    });
+}
+
 /// Charges steps of work that is bounded otherwise and must be finished, such as encoding what was stored.
 #[inline]
 pub fn pace(steps: u64) {
@@ -188,8 +200,8 @@ impl Local {
 
     #[cold]
     fn refill_bytes(&self, bytes: usize) -> Result<(), Exceeded> {
-        let mut current = self.current.borrow_mut();
-        let Some(current) = current.as_mut() else {
+        // Taken, because the thread may have to leave its worker and wait.
+        let Some(mut current) = self.current.take() else {
             self.bytes.set(usize::MAX);
             return Ok(());
         };
@@ -198,13 +210,20 @@ impl Local {
         current.bytes = if allowed.is_ok() { BYTES } else { 0 };
         self.bytes.set(current.bytes);
         if allowed.is_err() {
-            // Steps fail from here on, too.
-            let used = current.steps - self.steps.get();
-            let _ = current.budget.spend_steps(used);
-            current.steps = 0;
-            self.steps.set(0);
+            self.stop(&mut current);
         }
+        *self.current.borrow_mut() = Some(current);
         allowed
+    }
+
+    /// Lets further charges fail, of steps and of memory.
+    fn stop(&self, current: &mut Current) {
+        // What is exceeded stays in the budget.
+        let _ = current.budget.spend_steps(current.steps - self.steps.get());
+        let _ = current.budget.spend_memory(current.bytes - self.bytes.get());
+        (current.steps, current.bytes) = (0, 0);
+        self.steps.set(0);
+        self.bytes.set(0);
     }
 
     /// Makes a budget the current one. Returns the previous one, with what is left for its use.

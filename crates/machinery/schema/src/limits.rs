@@ -54,9 +54,9 @@ pub(crate) struct Budget {
 /// The bytes that are charged at once.
 const PORTION: usize = 4 << 10;
 
-/// The cost of a list element.
-const ELEMENT: usize = size_of::<Value>();
-/// The cost of a map member: name and value, and its share of the index.
+/// The cost of an element of a list, which doubles its room as it grows.
+const ELEMENT: usize = 2 * size_of::<Value>();
+/// The cost of a map member: name and value, its share of the index, and of the room that a growing map keeps.
 const MEMBER: usize = size_of::<(Text, Value)>() + 48;
 /// The cost of a struct or map, with its defaults.
 const OBJECT: usize = 512;

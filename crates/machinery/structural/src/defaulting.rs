@@ -1,76 +1,113 @@
 //! Defaulting: sets a schema's defaults for absent values.
 
-use binnacle_schema::Value;
-use binnacle_work::{allocate, charge};
+use binnacle_meta::Text;
+use binnacle_schema::{Object, Value};
+use binnacle_work::{Exceeded, charge, exceed};
 
 use crate::structural::Structural;
-use crate::weight::pace_lookup;
+use crate::weight::{Weight, pace_lookup};
 
-/// The bytes of a new member besides its value, with the room that the object keeps for more.
-const MEMBER: usize = 64;
+/// The bytes of a new member, whose value is counted apart, of an object that doubles its room.
+const MEMBER: usize = 2 * size_of::<(Text, Value)>();
+/// The bytes of a member in JSON besides its name and value: quotes, a colon, and a comma.
+const PUNCTUATION: usize = 4;
+
+/// The bytes that defaults may add to the JSON of an object: with more it could not be stored.
+pub const MAX_ADDED: usize = 1536 << 10;
 
 /// Sets the defaults of the schema in an object, sent by a client or read from the store. A forbidden null counts as
-/// absent. Returns true if anything changed. Stops when the work budget is exhausted.
+/// absent. Returns true if anything changed. Stops when the work budget is exhausted, and exhausts it when the defaults
+/// add more than [`MAX_ADDED`].
 pub fn set_defaults(value: &mut Value, schema: &Structural) -> bool {
-    let mut changed = false;
-    match value {
-        Value::Object(object) => {
-            // Each property and each member is looked up.
-            if charge(1 + schema.properties().len() as u64 + 2 * object.len() as u64).is_err() {
-                return changed;
-            }
-            for (name, property) in schema.properties().filter(|(_, property)| property.default.is_some()) {
-                pace_lookup(object, name);
-                match object.get_mut(name) {
-                    None => {
-                        let Some(default) = property.copied_default() else { return changed };
-                        if allocate(MEMBER).is_err() {
-                            return changed;
-                        }
-                        object.push(name.clone(), default);
-                    }
-                    Some(value @ Value::Null) if !property.nullable => {
-                        let Some(default) = property.copied_default() else { return changed };
-                        *value = default;
-                    }
-                    Some(_) => continue,
-                }
-                changed = true;
-            }
-            let additional = schema.additional_schema();
-            for (name, value) in object.iter_mut() {
-                if let Some(property) = schema.property(name) {
-                    changed |= set_defaults(value, property);
-                } else if let Some(additional) = additional {
-                    changed |= replace_null(value, additional);
-                    changed |= set_defaults(value, additional);
-                }
-            }
-        }
-        Value::List(items) => {
-            let Some(schema) = schema.items.as_deref() else { return false };
-            if charge(items.len() as u64).is_err() {
-                return false;
-            }
-            for item in items {
-                changed |= replace_null(item, schema);
-                changed |= set_defaults(item, schema);
-            }
-        }
-        _ => {}
-    }
-    changed
+    Filler { room: MAX_ADDED }.fill(value, schema)
 }
 
-fn replace_null(value: &mut Value, schema: &Structural) -> bool {
-    if value.is_null()
-        && !schema.nullable
-        && let Some(default) = schema.copied_default()
-    {
-        *value = default;
-        return true;
+/// Sets the defaults in one object.
+struct Filler {
+    /// The bytes of JSON that may still be added.
+    room: usize,
+}
+
+impl Filler {
+    fn fill(&mut self, value: &mut Value, schema: &Structural) -> bool {
+        match value {
+            Value::Object(object) => self.fill_object(object, schema),
+            Value::List(items) => {
+                let Some(schema) = schema.items.as_deref() else { return false };
+                if charge(items.len() as u64).is_err() {
+                    return false;
+                }
+                let mut changed = false;
+                for item in items {
+                    changed |= self.replace_null(item, schema);
+                    changed |= self.fill(item, schema);
+                }
+                changed
+            }
+            _ => false,
+        }
     }
-    false
+
+    fn fill_object(&mut self, object: &mut Object, schema: &Structural) -> bool {
+        // Each property and each member is looked up.
+        if charge(1 + schema.properties().len() as u64 + 2 * object.len() as u64).is_err() {
+            return false;
+        }
+        let mut changed = false;
+        for (name, property) in schema.properties() {
+            let Some(default) = property.default.as_deref() else { continue };
+            pace_lookup(object, name);
+            match object.get_mut(name) {
+                None => {
+                    // The first member makes room for four.
+                    let bytes = if object.is_empty() { 2 * MEMBER } else { MEMBER };
+                    let own = Weight { nodes: 0, bytes, text: name.len() + PUNCTUATION };
+                    let Some(default) = self.copy(default, property, own) else { return changed };
+                    object.push(name.clone(), default);
+                }
+                Some(value @ Value::Null) if !property.nullable => {
+                    let Some(default) = self.copy(default, property, Weight::default()) else { return changed };
+                    *value = default;
+                }
+                Some(_) => continue,
+            }
+            changed = true;
+        }
+        let additional = schema.additional_schema();
+        for (name, value) in object.iter_mut() {
+            if let Some(property) = schema.property(name) {
+                changed |= self.fill(value, property);
+            } else if let Some(additional) = additional {
+                changed |= self.replace_null(value, additional);
+                changed |= self.fill(value, additional);
+            }
+        }
+        changed
+    }
+
+    fn replace_null(&mut self, value: &mut Value, schema: &Structural) -> bool {
+        if value.is_null()
+            && !schema.nullable
+            && let Some(default) = schema.default.as_deref()
+            && let Some(default) = self.copy(default, schema, Weight::default())
+        {
+            *value = default;
+            return true;
+        }
+        false
+    }
+
+    /// Returns a copy of the default of a schema; `None` if there is no budget for it and the member that gets it.
+    fn copy(&mut self, default: &Value, schema: &Structural, member: Weight) -> Option<Value> {
+        let weight = schema.default_weight();
+        let Some(room) = self.room.checked_sub(weight.text.saturating_add(member.text)) else {
+            exceed(Exceeded::Defaults(MAX_ADDED));
+            return None;
+        };
+        self.room = room;
+        Weight { bytes: weight.bytes.saturating_add(member.bytes), ..weight }.charge().ok()?;
+        Some(default.clone())
+    }
 }
 
 /// Removes members that are null although their schema forbids it, unless they have a default.
@@ -154,16 +191,17 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_many_items_end_with_the_memory() {
+    fn defaults_end_at_the_size_of_what_can_be_stored() {
         let (schema, mut object) = wide(300, 40_000);
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.enter(|| set_defaults(&mut object, &schema));
-        assert_eq!(budget.check(), Err(Exceeded::Memory(WorkLimits::REQUEST.memory)));
+        assert_eq!(budget.check(), Err(Exceeded::Defaults(MAX_ADDED)));
         let filled = object.list_at(&["l"]).iter().filter(|item| item.get("d").is_some()).count();
-        assert!((1000..10_000).contains(&filled), "{filled} items were made");
+        assert!((500..1000).contains(&filled), "{filled} items were made");
+        assert!(budget.memory() < WorkLimits::REQUEST.memory / 4, "{}", budget.memory());
     }
 
-    /// Copies of a long text are small, but what is written for the store is not.
+    /// Copies of a long text are small in memory, but what is written for the store is not.
     #[test]
     fn defaults_of_long_texts_are_charged() {
         let schema = value!({"type": "object", "properties": {"l": {"type": "array", "items": {
@@ -173,7 +211,15 @@ mod tests {
         let mut object = value!({"l": (Value::List(vec![value!({}); 40_000]))});
         let budget = WorkBudget::new(WorkLimits::REQUEST);
         budget.enter(|| set_defaults(&mut object, &schema));
-        assert!(matches!(budget.check(), Err(Exceeded::Memory(_))));
+        assert_eq!(budget.check(), Err(Exceeded::Defaults(MAX_ADDED)));
+    }
+
+    #[test]
+    fn added_defaults_end_with_the_memory_of_a_budget() {
+        let (schema, mut object) = wide(100, 1000);
+        let budget = WorkBudget::new(WorkLimits { memory: 1 << 20, ..WorkLimits::REQUEST });
+        budget.enter(|| set_defaults(&mut object, &schema));
+        assert_eq!(budget.check(), Err(Exceeded::Memory(1 << 20)));
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Structural {
             additional,
             items,
             default: None,
-            default_weight: [0; 2],
+            default_weight: [0; 3],
             list_map_keys: texts(schema, "x-kubernetes-list-map-keys"),
             values: values.map(Box::new),
             rules: schema.list_at(&["x-kubernetes-validations"]).iter().map(rule).collect(),

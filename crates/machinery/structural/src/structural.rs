@@ -33,8 +33,8 @@ pub struct Structural {
     pub items: Option<Arc<Structural>>,
     /// Never null.
     pub default: Option<Box<Value>>,
-    /// The nodes and bytes of a copy of the default.
-    pub(crate) default_weight: [u32; 2],
+    /// The nodes, bytes and text of a copy of the default.
+    pub(crate) default_weight: [u32; 3],
     /// `x-kubernetes-list-map-keys`.
     pub list_map_keys: Box<[Text]>,
     pub values: Option<Box<Values>>,
@@ -175,17 +175,16 @@ impl Structural {
     }
 
     pub(crate) fn set_default(&mut self, default: Option<Value>) {
-        let Weight { nodes, bytes } = default.as_ref().map(Weight::of).unwrap_or_default();
-        self.default_weight = [u32::try_from(nodes).unwrap_or(u32::MAX), u32::try_from(bytes).unwrap_or(u32::MAX)];
+        let Weight { nodes, bytes, text } = default.as_ref().map(Weight::of).unwrap_or_default();
+        let narrow = |size| u32::try_from(size).unwrap_or(u32::MAX);
+        self.default_weight = [u32::try_from(nodes).unwrap_or(u32::MAX), narrow(bytes), narrow(text)];
         self.default = default.map(Box::new);
     }
 
-    /// Returns a copy of the default; `None` if there is none, or no budget for it.
-    pub(crate) fn copied_default(&self) -> Option<Value> {
-        let default = self.default.as_deref()?;
-        let [nodes, bytes] = self.default_weight;
-        Weight { nodes: nodes.into(), bytes: bytes as usize }.charge().ok()?;
-        Some(default.clone())
+    /// Returns the cost of a copy of the default.
+    pub(crate) fn default_weight(&self) -> Weight {
+        let [nodes, bytes, text] = self.default_weight;
+        Weight { nodes: nodes.into(), bytes: bytes as usize, text: text as usize }
     }
 
     /// Returns true if the schema has this type.

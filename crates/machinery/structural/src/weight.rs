@@ -4,25 +4,28 @@ use binnacle_meta::Text;
 use binnacle_schema::{Object, Value};
 use binnacle_work::{Exceeded, allocate, charge, charge_bytes};
 
-/// The cost of a copy of a value: its nodes, and the bytes that they take.
+/// The cost of a copy of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
     pub nodes: u64,
+    /// The bytes that its nodes and texts take in memory.
     pub bytes: usize,
+    /// The least bytes of its JSON.
+    pub text: usize,
 }
 
 /// The steps of copying a node, with its allocation.
 const COPY: u64 = 4;
 /// The number of members from which an object has an index, and the bytes of a member in it.
 const INDEXED: usize = 48;
-const INDEX: usize = 56;
+const INDEX: usize = 12;
 /// The additional bytes of an escaped byte in JSON.
 const ESCAPE: usize = 5;
 
 impl Weight {
     /// Weighs a value. Copies share texts, but these are written for the store and for answers, so they count.
     pub fn of(value: &Value) -> Self {
-        let mut weight = Self { nodes: 1, bytes: size_of::<Value>() };
+        let mut weight = Self { nodes: 1, bytes: size_of::<Value>(), text: 0 };
         weight.add(value);
         weight
     }
@@ -32,11 +35,15 @@ impl Weight {
             Value::List(items) => {
                 self.nodes += items.len() as u64;
                 self.bytes += size_of_val(&**items);
+                // Two brackets, and commas.
+                self.text += 1 + items.len().max(1);
                 items.iter().for_each(|item| self.add(item));
             }
             Value::Object(object) => {
                 self.nodes += object.len() as u64;
                 self.bytes += object.len() * size_of::<(Text, Value)>();
+                // Colons, too.
+                self.text += 1 + object.len().max(1) + object.len();
                 if object.len() > INDEXED {
                     self.bytes += object.len() * INDEX;
                 }
@@ -46,12 +53,14 @@ impl Weight {
                 }
             }
             Value::Str(text) | Value::Raw(text) => self.add_text(text),
-            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => {}
+            Value::Null | Value::Bool(_) => self.text += 4,
+            Value::Int(_) | Value::Float(_) => self.text += 1,
         }
     }
 
     fn add_text(&mut self, text: &str) {
         let escaped = |byte: &u8| *byte < b' ' || !byte.is_ascii() || matches!(byte, b'<' | b'>' | b'&');
+        self.text += 2 + text.len();
         self.bytes += text.len() + ESCAPE * text.as_bytes().iter().filter(|byte| escaped(byte)).count();
     }
 

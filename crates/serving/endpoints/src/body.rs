@@ -45,7 +45,7 @@ pub(crate) fn object(
         return custom::object(context, resource, &**custom, encoding, body, validation).map(RequestObject::from);
     }
     let (value, empties) = typed(context, &Expected::of(resource), &resource.message, encoding, body, validation)?;
-    Ok(resource.complete(value, empties))
+    Ok(resource.complete(value, empties)?)
 }
 
 /// The expected type of a body.

@@ -81,6 +81,8 @@ pub(crate) fn object(
         )));
     }
     resource.set_defaults(&mut value);
+    // What follows copies the object, which the work budget does not count.
+    binnacle_work::check()?;
     Ok(value)
 }
 

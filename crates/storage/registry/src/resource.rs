@@ -10,6 +10,7 @@ use binnacle_schema::decode::{self, Empties};
 use binnacle_schema::{MessageRef, Value};
 use binnacle_scheme::{Codec, Conversion, Kinds, MediaType, ResourceDescription, ResourceType, StoredKind, StoredType};
 use binnacle_watchcache::{Cache, FormBudget};
+use binnacle_work::Exceeded;
 use bytes::Bytes;
 
 use crate::admission::{Admission, Attributes, Operation, OperationOptions};
@@ -158,11 +159,16 @@ impl Resource {
 
     /// Sets the defaults of a decoded object. Empty lists and maps are present for defaults and validation, but are not
     /// part of the object.
-    pub fn complete(&self, mut object: Value, empties: Empties) -> RequestObject {
+    ///
+    /// # Errors
+    /// The limit of the work budget that decoding or the defaults have exceeded. What follows copies the object, which
+    /// the budget does not count.
+    pub fn complete(&self, mut object: Value, empties: Empties) -> Result<RequestObject, Exceeded> {
         empties.restore(&mut object);
         self.set_defaults(&mut object);
         empties.withdraw(&mut object);
-        RequestObject::new(object, empties)
+        binnacle_work::check()?;
+        Ok(RequestObject::new(object, empties))
     }
 
     /// Converts a received object to the storage version, for the write.

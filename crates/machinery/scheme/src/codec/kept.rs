@@ -86,6 +86,13 @@ impl From<String> for ReadFailure {
 }
 
 impl ReadFailure {
+    fn larger() -> Self {
+        Self::TooLarge(format!(
+            "with its defaults and in this version, the object is larger than the server reads: the limit is \
+             {MAX_GROWTH} bytes more than it takes in the store"
+        ))
+    }
+
     pub fn into_text(self) -> String {
         match self {
             Self::TooLarge(why) | Self::Invalid(why) => why,
@@ -107,6 +114,7 @@ pub fn within_object_limits<T>(work: impl FnOnce() -> Result<T, String>) -> Resu
             Exceeded::Memory(limit) => {
                 ReadFailure::TooLarge(format!("{NEEDS} memory than the server uses for one object: {limit} bytes"))
             }
+            Exceeded::Defaults(_) => ReadFailure::larger(),
             passing => ReadFailure::Invalid(passing.to_string()),
         }),
     }
@@ -135,10 +143,7 @@ impl Growth {
                 let bytes = length.saturating_sub(stored);
                 Ok(Self { bytes, is_free: bytes <= FREE_GROWTH.max(FREE_FACTOR * stored) })
             }
-            None => Err(ReadFailure::TooLarge(format!(
-                "with its defaults and in this version, the object is larger than the server reads: the limit is \
-                 {MAX_GROWTH} bytes more than it takes in the store"
-            ))),
+            None => Err(ReadFailure::larger()),
         }
     }
 }

@@ -100,7 +100,7 @@ impl Target<'_> {
             versioned
         };
         let decoded = patch.apply(self.context, &expected, &present)?;
-        let mut object = resource.complete(decoded.value, decoded.empties);
+        let mut object = resource.complete(decoded.value, decoded.empties)?;
         managed::updated(self.context, resource, self.manager, self.subresource, Some(live), &mut object);
         Ok(object)
     }
@@ -203,7 +203,7 @@ impl Configuration {
         };
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
         self.judge_duplicates(target.context)?;
-        let object = resource.complete(decoded.value, decoded.empties).unpruned(unpruned);
+        let object = resource.complete(decoded.value, decoded.empties)?.unpruned(unpruned);
         let uid = object::uid(&object);
         if live.is_none() && !uid.is_empty() {
             let why =

@@ -40,6 +40,7 @@ impl WorkMetrics {
             let limit = match exceeded {
                 Exceeded::Steps(_) => "steps",
                 Exceeded::Memory(_) => "memory",
+                Exceeded::Defaults(_) => "defaults",
                 Exceeded::Deadline => "deadline",
                 Exceeded::Busy(_) => "pool",
                 Exceeded::Queue => "queue",
