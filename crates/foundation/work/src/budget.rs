@@ -19,7 +19,7 @@ pub struct WorkLimits {
 
 impl WorkLimits {
     /// The limits of a request: about three seconds of one processor. The largest real objects need less than a tenth.
-    pub const REQUEST: Self = Self { steps: 300_000_000, memory: 80 << 20 };
+    pub const REQUEST: Self = Self { steps: 300_000_000, memory: 112 << 20 };
     /// The limits of work on one object that nobody waits for, such as its conversion when it is read.
     pub const OBJECT: Self = Self { steps: 100_000_000, memory: 64 << 20 };
     /// No limits. The work is still done in turns.

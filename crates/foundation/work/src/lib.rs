@@ -21,6 +21,7 @@ pub use budget::{Caller, Describe, Exceeded, WorkBudget, WorkLimits};
 pub use memory::memory_released;
 pub use polls::{Busy, busy, longest_poll, spawn, spawn_on};
 pub use scope::{
-    QUANTUM, allocate, charge, charge_bytes, check, current, exceed, large, limited, pace, wait_behind_own_work,
+    QUANTUM, allocate, charge, charge_bytes, check, current, exceed, large, limited, pace, temporary,
+    wait_behind_own_work,
 };
 pub use turns::{PieceTurn, SLICE};

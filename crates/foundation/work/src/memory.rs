@@ -7,14 +7,14 @@ use binnacle_meta::Text;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use crate::budget::{Caller, Exceeded};
+use crate::budget::{Caller, Exceeded, WorkLimits};
 
 /// The bytes for all requests.
 const TOTAL: usize = 176 << 20;
 /// The part that only callers of the system may use.
 const RESERVED: usize = 48 << 20;
-/// The part that one caller may use, unless it is of the system.
-const SHARE: usize = 88 << 20;
+/// The part that one caller may use, unless it is of the system: as much as one request.
+const SHARE: usize = WorkLimits::REQUEST.memory;
 
 /// The bytes that are worth the time of giving free memory back to the system.
 const WORTHWHILE: usize = 16 << 20;

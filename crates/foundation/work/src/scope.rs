@@ -176,7 +176,25 @@ pub fn limited<T>(limits: WorkLimits, work: impl FnOnce() -> T) -> Result<T, Exc
     part.check().map(|()| done)
 }
 
+/// Does work whose values are dropped at its end: what it allocates counts until then.
+pub fn temporary<T>(work: impl FnOnce() -> T) -> T {
+    let charged = || LOCAL.with(|local| local.charged_memory());
+    let before = charged();
+    let done = work();
+    if let (Some(budget), Some(before), Some(after)) = (current(), before, charged()) {
+        budget.give_back(after.saturating_sub(before));
+    }
+    done
+}
+
 impl Local {
+    /// Returns the memory that is charged to the current budget, after it is accounted; `None` without a budget, and if
+    /// it is exhausted.
+    fn charged_memory(&self) -> Option<usize> {
+        self.refill_bytes(0).ok()?;
+        Some(self.current.borrow().as_ref()?.budget.memory())
+    }
+
     #[cold]
     fn refill_steps(&self, steps: u64) -> Result<(), Exceeded> {
         let Some(mut current) = self.current.take() else {
@@ -466,6 +484,23 @@ mod tests {
             (0..10).for_each(|_| assert_eq!(limited(FEW, || allocate(FEW.memory / 2)), Ok(Ok(()))));
             assert_eq!(limited(FEW, || allocate(FEW.memory + 1).is_err()), Err(Exceeded::Memory(FEW.memory)));
         });
+    }
+
+    #[test]
+    fn temporary_values_count_until_they_are_dropped() {
+        let budget = WorkBudget::new(FEW);
+        budget.enter(|| {
+            assert_eq!(allocate(1000), Ok(()));
+            (0..10).for_each(|_| assert_eq!(temporary(|| allocate(FEW.memory / 2)), Ok(())));
+            assert_eq!(temporary(|| temporary(|| allocate(FEW.memory / 2))), Ok(()));
+        });
+        assert_eq!(budget.memory(), 1000);
+        assert_eq!(budget.most_memory(), 1000 + FEW.memory / 2);
+        budget.enter(|| {
+            assert_eq!(temporary(|| allocate(FEW.memory)), Err(Exceeded::Memory(FEW.memory)));
+            assert_eq!(allocate(1), Err(Exceeded::Memory(FEW.memory)));
+        });
+        assert_eq!(temporary(|| allocate(FEW.memory)), Ok(()), "without a budget");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use binnacle_meta::Text;
 use binnacle_work::{allocate, charge_bytes};
 
-use crate::Value;
+use crate::{Message, Value};
 
 /// The limits of a decoder. The defaults are for request bodies.
 #[derive(Clone, Debug)]
@@ -56,10 +56,19 @@ const PORTION: usize = 4 << 10;
 
 /// The cost of an element of a list, which doubles its room as it grows.
 const ELEMENT: usize = 2 * size_of::<Value>();
-/// The cost of a map member: name and value, its share of the index, and of the room that a growing map keeps.
-const MEMBER: usize = size_of::<(Text, Value)>() + 48;
-/// The cost of a struct or map, with its defaults.
-const OBJECT: usize = 512;
+/// The cost of the first member of a map or an object without schema, which makes room for four.
+const FIRST_MEMBERS: usize = 4 * size_of::<(Text, Value)>();
+/// The cost of a further member after these: the room doubles as the map grows, and has its share of an index.
+const FURTHER_MEMBER: usize = 2 * size_of::<(Text, Value)>() + 32;
+/// The cost of a map besides its members.
+const OBJECT: usize = 32;
+/// The cost of a struct, with its fields and with the defaults that it may get.
+pub(crate) const STRUCT: usize = 512;
+/// The cost of a struct that describes a schema: it gets no defaults, and most of its many fields are absent.
+pub(crate) const SCHEMA: usize = 192;
+/// The cost of a map of YAML, which finds repeated keys of any type, and of a member of it.
+const YAML_MAP: usize = 512;
+const YAML_MEMBER: usize = 104;
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Self {
@@ -77,14 +86,34 @@ impl Budget {
         self.take(ELEMENT)
     }
 
+    /// Counts a member of a map that has this number of members already.
     #[inline]
-    pub(crate) fn member(&mut self) -> Result<(), TooManyElements> {
-        self.take(MEMBER)
+    pub(crate) fn member(&mut self, before: usize) -> Result<(), TooManyElements> {
+        match before {
+            0 => self.take(FIRST_MEMBERS),
+            1..4 => Ok(()),
+            _ => self.take(FURTHER_MEMBER),
+        }
     }
 
     #[inline]
     pub(crate) fn object(&mut self) -> Result<(), TooManyElements> {
         self.take(OBJECT)
+    }
+
+    #[inline]
+    pub(crate) fn message(&mut self, message: &Message) -> Result<(), TooManyElements> {
+        self.take(message.lookup().cost)
+    }
+
+    #[inline]
+    pub(crate) fn yaml_map(&mut self) -> Result<(), TooManyElements> {
+        self.take(YAML_MAP)
+    }
+
+    #[inline]
+    pub(crate) fn yaml_member(&mut self) -> Result<(), TooManyElements> {
+        self.take(YAML_MEMBER)
     }
 
     /// Fails if the document has too many elements.

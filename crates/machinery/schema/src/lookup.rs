@@ -1,6 +1,6 @@
 //! Lookup of a message's fields by name: it scans eight bytes per field instead of the fields themselves.
 
-use crate::{Field, Presence, nil};
+use crate::{Field, Presence, Ty, limits, nil};
 
 /// The tables for finding and completing fields, built from a message at first use.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct Lookup {
     pub(crate) always: Box<[u32]>,
     /// The fields that [`crate::nil`] examines, by ascending index.
     pub(crate) nils: Box<[u32]>,
+    /// The memory that a decoded struct is counted with.
+    pub(crate) cost: usize,
 }
 
 impl Lookup {
@@ -21,6 +23,7 @@ impl Lookup {
             digests: fields.iter().map(|field| digest(field.name.as_bytes())).collect(),
             always: always.map(|(_, index)| index).collect(),
             nils: nil::fields(fields),
+            cost: if fields.iter().any(|field| is_schema(&field.ty)) { limits::SCHEMA } else { limits::STRUCT },
         }
     }
 
@@ -40,6 +43,11 @@ impl Lookup {
     }
 }
 
+/// Returns true for the types that only schemas of definitions have.
+fn is_schema(ty: &Ty) -> bool {
+    matches!(ty, Ty::SchemaOrBool(_) | Ty::SchemaOrArray(_) | Ty::SchemaOrStrings(_))
+}
+
 /// Mixes the first and the last eight bytes and the length: names of one message rarely agree in all of them.
 #[inline]
 fn digest(name: &[u8]) -> u64 {
@@ -57,7 +65,6 @@ fn digest(name: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ty;
 
     #[test]
     fn fields_are_found() {

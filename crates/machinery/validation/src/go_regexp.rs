@@ -20,7 +20,7 @@ const STEPS_PER_BYTE: u64 = 4;
 
 /// Checks a regular expression; the error is the text of Go's `regexp.Compile`.
 pub fn check(pattern: &str) -> Result<(), String> {
-    parse(pattern).map(drop)
+    binnacle_work::temporary(|| parse(pattern).map(drop))
 }
 
 /// Parses a regular expression; the error is the text of Go's `regexp.Compile`.

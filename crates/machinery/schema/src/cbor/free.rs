@@ -115,7 +115,7 @@ fn map(
     let mut index = 0;
     while entries.next(reader)? {
         let key = read_key(reader, later)?;
-        budget.member()?;
+        budget.member(object.len())?;
         let value = read_item(reader, later, budget)?;
         if object.contains(&key) {
             return Err(duplicate(&key, index));

@@ -147,6 +147,10 @@ impl MapBuilder {
         Self { entries: object.into_iter().collect(), ..Self::default() }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(super) fn contains(&mut self, key: &str) -> bool {
         if !self.unsorted && self.entries.last().is_none_or(|(last, _)| last.as_str() < key) {
             return false;

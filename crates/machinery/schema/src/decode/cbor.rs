@@ -129,7 +129,7 @@ impl Walk {
             Major::Array => return Err(CborError::mismatch(Major::Array, target(), NO_ARRAY)),
             _ => return reader.expect_null(head, target).map(|()| Value::Null.into()),
         }
-        self.budget.object()?;
+        self.budget.message(message)?;
         let (mut entries, mut keys) = (reader.entries(head), Keys::default());
         let (mut object, mut unknown, mut hint) = (Object::new(), None, 0);
         let mut below = None;
@@ -142,7 +142,7 @@ impl Walk {
                 continue;
             };
             hint = index + 1;
-            self.budget.member()?;
+            self.budget.member(object.len())?;
             let here = Path::field(path, message, field);
             if field.presence == Presence::Optional && reader.pass_nil() {
                 object.push(key, Value::Null);
@@ -244,7 +244,7 @@ impl Walk {
         let mut entries = reader.entries(head);
         while entries.next(reader)? {
             let key = read_text(reader, later, || "string".to_owned())?.unwrap_or_default();
-            self.budget.member()?;
+            self.budget.member(object.len())?;
             let read = self.value(reader, values, later, Some(&Path::key(path, &key)))?;
             unknown = unknown.or(read.unknown);
             if object.contains(&key) {

@@ -74,7 +74,7 @@ impl<'a> Decoder<'a> {
         depth: usize,
     ) -> Result<Object, Malformed> {
         let depth = depth.checked_sub(1).ok_or(Malformed)?;
-        self.cursor.budget.object()?;
+        self.cursor.budget.message(message)?;
         let base = self.slots.len();
         let mut seen = Seen::default();
         for (name, value) in before.into_iter().flatten() {
@@ -297,8 +297,8 @@ impl<'a> Decoder<'a> {
 
     /// Counts the empty struct that a `null` element becomes, if the type is a struct.
     fn zero_struct(&mut self, element: &Ty) -> Result<(), Malformed> {
-        if element.message().is_some() {
-            self.cursor.budget.object()?;
+        if let Some(message) = element.message() {
+            self.cursor.budget.message(message)?;
         }
         Ok(())
     }
@@ -318,7 +318,7 @@ impl<'a> Decoder<'a> {
         let mut more = self.cursor.open(b'}')?;
         while more {
             let name = self.cursor.name()?;
-            self.cursor.budget.member()?;
+            self.cursor.budget.member(builder.len())?;
             let repeated = if merges { own.contains(&name) } else { builder.contains(&name) };
             if repeated && self.watched() {
                 self.findings.push(Finding::DuplicateField(Path::member(path, &name)));

@@ -44,10 +44,12 @@ fn decoded(tree: Value, message: &Message, mut decoder: Decoder) -> Result<Decod
 
 /// Checks a value on its own: the error is the reason why its type rejects it.
 pub(super) fn alone(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
-    let mut decoder = Decoder::new(&Limits::default());
-    decoder.value(value.clone(), ty, None);
-    decoder.budget.check()?;
-    decoder.trouble.into_result()
+    binnacle_work::temporary(|| {
+        let mut decoder = Decoder::new(&Limits::default());
+        decoder.value(value.clone(), ty, None);
+        decoder.budget.check()?;
+        decoder.trouble.into_result()
+    })
 }
 
 struct Decoder {
@@ -83,7 +85,7 @@ impl Decoder {
     }
 
     fn message(&mut self, object: Object, message: &Message, path: Where<'_>) -> Object {
-        if self.budget.object().is_err() {
+        if self.budget.message(message).is_err() {
             return Object::new();
         }
         let base = self.slots.len();
@@ -191,7 +193,7 @@ impl Decoder {
     fn map(&mut self, object: Object, element: &Ty, path: Where<'_>) -> Object {
         let mut builder = MapBuilder::default();
         for (name, value) in object {
-            if self.budget.member().is_err() {
+            if self.budget.member(builder.len()).is_err() {
                 break;
             }
             let value = match value {
@@ -204,7 +206,7 @@ impl Decoder {
     }
 
     fn null_element(&mut self, element: &Ty) -> Value {
-        if element.message().is_some() && self.budget.object().is_err() {
+        if element.message().is_some_and(|message| self.budget.message(message).is_err()) {
             return Value::Null;
         }
         if matches!(element, Ty::Duration) {

@@ -274,7 +274,7 @@ pub(crate) fn free_form(
             let mut more = cursor.open(b'}')?;
             while more {
                 let name = cursor.name()?;
-                cursor.budget.member()?;
+                cursor.budget.member(object.len())?;
                 let duplicate = object.contains(&name);
                 if duplicate
                     && let Some(findings) = &mut report.findings

@@ -118,7 +118,7 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     fn message(&mut self, range: Range<usize>, message: &Message, out: &mut Value, depth: usize) -> Result<bool, Stop> {
-        self.budget.object()?;
+        self.budget.message(message)?;
         *out = Value::Object(Object::new());
         match out {
             Value::Object(object) => self.members(range, message, object, depth),
@@ -250,7 +250,7 @@ impl<'a> Decoder<'a> {
         let mut last: Option<&[u8]> = None;
         let mut records = self.reader(range);
         while records.key("map")?.is_some() {
-            self.budget.member()?;
+            self.budget.member(object.len())?;
             let (name, value) = self.index.entry(records.delimited_range()?, values)?;
             let name = &self.index.raw[name];
             if last.is_some_and(|last| last >= name) {

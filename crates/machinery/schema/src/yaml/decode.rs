@@ -93,7 +93,7 @@ impl Decoder<'_> {
                 Ok(Yaml::List(items))
             }
             NodeContent::Map(children) => {
-                self.budget.object()?;
+                self.budget.yaml_map()?;
                 let mut map = Map::default();
                 self.map(children, &mut map, depth)?;
                 Ok(Yaml::Map(map))
@@ -108,7 +108,7 @@ impl Decoder<'_> {
                 self.merge(value, map, depth)?;
                 continue;
             }
-            self.budget.member()?;
+            self.budget.yaml_member()?;
             let key = match self.node(key, depth + 1)? {
                 Yaml::Scalar(key) => key,
                 other => return Err(YamlError::document(format!("invalid map key: {}", go_syntax(&other)))),

@@ -62,6 +62,7 @@ impl Reader<'_> {
             }
             self.cursor.expect(b':').ok()?;
             self.nodes = self.nodes.checked_sub(1)?;
+            self.cursor.budget.member(members.len()).ok()?;
             members.push((name, self.value(depth)?));
             more = self.cursor.more(b'}').ok()?;
         }

@@ -36,7 +36,7 @@ impl Cluster {
     pub(crate) async fn create(&self, context: &Context, path: &str, manifest: &str) -> Result<Value, Status> {
         let resource = self.resource(path);
         let decoded = decode::yaml(manifest.as_bytes(), &resource.message, &Limits::default()).unwrap();
-        let mut object = resource.complete(decoded.value, decoded.empties);
+        let mut object = resource.complete(decoded.value, decoded.empties).unwrap();
         object.make_object().insert("kind", resource.description.kind.clone());
         object.make_object().insert("apiVersion", resource.api_version());
         let object = resource.to_write_object(object);
