@@ -81,6 +81,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
         maintainer: matches.get_one::<String>("maintainer").cloned().unwrap_or_default(),
         programs: read_programs(&programs)?,
         licence: read(&root.join("LICENSE"))?,
+        notice: read(&root.join("NOTICE"))?,
         readme: read(&root.join("README.md"))?,
         sysroot: path("sysroot").unwrap_or_else(|| PathBuf::from("/")),
         effort: Effort::Best,
@@ -103,6 +104,7 @@ struct Release {
     target: Target,
     programs: BTreeMap<&'static str, Vec<u8>>,
     licence: Vec<u8>,
+    notice: Vec<u8>,
     readme: Vec<u8>,
     sysroot: PathBuf,
     effort: Effort,
@@ -142,6 +144,7 @@ impl Release {
             files.file(&format!("completions/{folder}/{name}"), 0o644, text.as_bytes().to_vec());
         }
         files.file("LICENSE", 0o644, self.licence.clone());
+        files.file("NOTICE", 0o644, self.notice.clone());
         files.file("README.md", 0o644, self.readme.clone());
         files.file("sbom.cdx.json", 0o644, sbom.to_vec());
         let sums = sums(&files);

@@ -65,6 +65,7 @@ fn data(release: &Release) -> Result<Tree, String> {
     }
     let documents = "usr/share/doc/binnacle";
     data.file(&format!("{documents}/copyright"), 0o644, copyright(release));
+    data.file(&format!("{documents}/NOTICE"), 0o644, release.notice.clone());
     data.file(&format!("{documents}/README.md"), 0o644, release.readme.clone());
     data.file(&format!("{documents}/changelog.gz"), 0o644, pack(changelog(release)?.as_bytes(), Effort::Best)?);
     Ok(data)

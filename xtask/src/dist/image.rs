@@ -96,6 +96,7 @@ impl<'r> Image<'r> {
         // The path in upstream's image: kubeadm's manifests start the server by its name.
         layer.file(&format!("usr/local/bin/{SERVER}"), 0o755, self.release.program(SERVER)?.to_vec());
         layer.file("usr/share/doc/binnacle/LICENSE", 0o644, self.release.licence.clone());
+        layer.file("usr/share/doc/binnacle/NOTICE", 0o644, self.release.notice.clone());
         Ok(layer)
     }
 

@@ -20,6 +20,7 @@ fn release() -> Release {
         target: Target::named(None).unwrap(),
         programs: PROGRAMS.map(|name| (name, elf.clone())).into(),
         licence: b"licence".to_vec(),
+        notice: b"notice".to_vec(),
         readme: b"readme".to_vec(),
         sysroot: "/".into(),
         // Tests run unoptimized.
