@@ -70,6 +70,7 @@ impl Stores {
                     on_failure: Some(Arc::new(on_failure)),
                     reserve_prefixes: HEARTBEATS.map(|prefix| format!("{ROOT}{prefix}").into()).to_vec(),
                     on_reading: host.on_reading.as_ref().map(|OnReading(report)| report.clone()),
+                    ends_with_process: host.ends_with_server,
                     ..EmbeddedOptions::new(&directory)
                 };
                 let store = Arc::new(EmbeddedStore::open(options)?);

@@ -103,6 +103,7 @@ fn serve_logged(config: Config, logging: &Logging) -> Result<(), String> {
         on_reading: Some(OnReading::new(
             Progress::with_lines(|line| tracing::info!("{line}")).report("reading the store"),
         )),
+        ends_with_server: true,
     };
     // At least two: one long computation must not block all requests.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);

@@ -1,8 +1,8 @@
 //! The cost of opening and keeping a store: time and memory, with N objects in random order.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES [UPDATES]`, then, in a process
-//! of its own so that its memory can be measured, `... -- DIR`. After half of the updates all earlier history is
-//! compacted, so that the log has dead records and kept history.
+//! of its own so that its memory can be measured, `... -- DIR`, or `... -- DIR ends` to close it as a process that ends.
+//! After half of the updates all earlier history is compacted, so that the log has dead records and kept history.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,9 @@ async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let before = memory();
     let started = Instant::now();
-    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&args[0])).expect("the store opens"));
+    let ends_with_process = args.get(1).is_some_and(|arg| arg == "ends");
+    let options = EmbeddedOptions { ends_with_process, ..EmbeddedOptions::new(&args[0]) };
+    let store = Arc::new(EmbeddedStore::open(options).expect("the store opens"));
     let opened = started.elapsed();
     let after = memory();
     println!("open: {opened:?}; resident {} KiB, before {} KiB", after, before);

@@ -102,6 +102,14 @@ impl Index {
         }
     }
 
+    /// Drops the index. Its memory is not freed if the process ends soon, which frees all of it at once.
+    pub(crate) fn discard(self, process_ends: bool) {
+        match self {
+            Self::Memory(index) if process_ends => std::mem::forget(index),
+            index => drop(index),
+        }
+    }
+
     /// Removes the versions of one key that a compaction at `compacted` forgets.
     pub(crate) fn compact_key(&mut self, key: &Bytes, compacted: u64) -> io::Result<()> {
         match self {
@@ -382,6 +390,26 @@ mod tests {
             })
             .expect("a walk");
         told
+    }
+
+    #[test]
+    fn memory_is_left_to_the_system_only_when_the_process_ends() {
+        for process_ends in [false, true] {
+            let owner = std::sync::Arc::new([0_u8; 8]);
+            let value = Some(Bytes::from_owner(Shared(owner.clone())));
+            let mut index = Index::default();
+            index.put(&KEY, Live { value, modified: 2, created: 2, lease: 0 }).expect("a put");
+            index.discard(process_ends);
+            assert_eq!(std::sync::Arc::strong_count(&owner) == 2, process_ends);
+        }
+    }
+
+    struct Shared(std::sync::Arc<[u8; 8]>);
+
+    impl AsRef<[u8]> for Shared {
+        fn as_ref(&self) -> &[u8] {
+            &*self.0
+        }
     }
 
     #[test]

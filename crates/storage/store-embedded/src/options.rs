@@ -32,6 +32,9 @@ pub struct EmbeddedOptions {
     pub on_failure: Option<OnFailure>,
     /// Called while the log is read at the opening: with the bytes that have been read, and all of them.
     pub on_reading: Option<OnReading>,
+    /// True if the process ends soon after the store is closed. Closing then leaves the memory of the index to the
+    /// operating system: it takes a second to free a million keys one by one.
+    pub ends_with_process: bool,
 }
 
 /// The callback for a disk that has failed permanently.
@@ -64,6 +67,7 @@ impl EmbeddedOptions {
             watch: WatchOptions::default(),
             on_failure: None,
             on_reading: None,
+            ends_with_process: false,
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     /// The time at which the write in progress began.
     committing: Mutex<Option<Instant>>,
     pub(crate) on_failure: Option<OnFailure>,
+    /// True if closing does not free the index.
+    pub(crate) ends_with_process: bool,
     /// Groups of writes refused since the last accepted one.
     pub(crate) refused: AtomicU64,
     /// `None` once the store is closed.
@@ -66,6 +68,7 @@ impl Shared {
             reserve_prefixes: options.reserve_prefixes.clone(),
             compaction: Arc::default(),
             on_failure: options.on_failure.clone(),
+            ends_with_process: options.ends_with_process,
             refused: AtomicU64::new(0),
             disk: RwLock::new(Some(disk)),
         }

@@ -347,7 +347,7 @@ fn finish_close(shared: &Shared, committer: JoinHandle<()>) {
     state.hub.close(&mut wakers);
     let index = std::mem::take(&mut state.index);
     drop(state);
-    drop(index);
+    index.discard(shared.ends_with_process);
     wakers.wake();
     shared.drop_disk();
 }

@@ -21,6 +21,9 @@ pub struct Host {
     /// The page `/configz`, if the program has a configuration file.
     pub configz: Option<ConfigPage>,
     pub on_reading: Option<OnReading>,
+    /// True if the process ends soon after the server: the operating system then frees the memory of the embedded store,
+    /// which takes a second per million objects otherwise.
+    pub ends_with_server: bool,
 }
 
 /// Is called while the embedded store is read at the start: with the bytes that have been read, and all of them.
