@@ -1,14 +1,15 @@
-//! The recorded tables of kube-apiserver, from `../shared` (or `BINNACLE_SHARED`) if present.
+//! The recorded tables of kube-apiserver, from `../shared` (or `BINNACLE_SHARED`).
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use binnacle_columns::{Columns, Now, table_for};
 use binnacle_schema::{Object, Value, value};
+use binnacle_test_requirements::shared;
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn built_in_kinds() {
-    let Some(cases) = cases("builtin-table.json") else { return };
+    let cases = cases("builtin-table.json");
     let mut kinds = BTreeSet::new();
     for case in cases.list_at(&["cases"]) {
         for (body, table) in tables(case) {
@@ -25,10 +26,11 @@ fn built_in_kinds() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn config_maps_in_lists_and_watches() {
     let mut checked = 0;
     for name in ["lists.json", "watch.json"] {
-        let Some(cases) = cases(name) else { return };
+        let cases = cases(name);
         let mut found = Vec::new();
         collect_tables(&cases, &mut found);
         for table in found {
@@ -194,15 +196,9 @@ fn group_and_kind(body: &Value) -> (&str, &str) {
     (group, body.str_at(&["kind"]))
 }
 
-fn cases(name: &str) -> Option<Value> {
-    let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
-    let shared = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"));
-    let path = shared.join("conformance/cases").join(name);
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        println!("skipped: no recorded cases in {}", path.display());
-        return None;
-    };
-    Some(from_json(serde_json::from_str(&text).expect("recorded cases are JSON")))
+fn cases(name: &str) -> Value {
+    let text = std::fs::read_to_string(shared("conformance/cases").join(name)).expect("the area is recorded");
+    from_json(serde_json::from_str(&text).expect("recorded cases are JSON"))
 }
 
 fn from_json(json: serde_json::Value) -> Value {

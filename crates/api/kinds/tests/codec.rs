@@ -1,19 +1,12 @@
 //! Every fixture of kube-apiserver's round-trip data is decoded with its table and encoded again.
 
-use std::path::PathBuf;
-
 use binnacle_kinds::tables;
 use binnacle_schema::{Decoded, Limits, Message, Value, canonical, decode, json, yaml};
+use binnacle_test_requirements::shared;
 
-/// Returns the fixtures: name, JSON, YAML and table of each; `None` without the reference data.
-fn fixtures() -> Option<Vec<(String, String, String, &'static Message)>> {
-    let shared = std::env::var_os("BINNACLE_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"), PathBuf::from);
-    let directory = shared.join("reference/roundtrip");
-    let Ok(entries) = std::fs::read_dir(&directory) else {
-        println!("skipped: no {}", directory.display());
-        return None;
-    };
+/// Returns the fixtures: name, JSON, YAML and table of each.
+fn fixtures() -> Vec<(String, String, String, &'static Message)> {
+    let entries = std::fs::read_dir(shared("reference/roundtrip")).expect("the directory can be read");
     let mut fixtures = Vec::new();
     for entry in entries {
         let path = entry.expect("the directory can be read").path();
@@ -30,7 +23,7 @@ fn fixtures() -> Option<Vec<(String, String, String, &'static Message)>> {
         fixtures.push((stem.to_owned(), json, yaml, message));
     }
     assert!(fixtures.len() > 100, "only {} fixtures have a table", fixtures.len());
-    Some(fixtures)
+    fixtures
 }
 
 fn compact(text: &str) -> String {
@@ -47,7 +40,7 @@ fn same(name: &str, got: &str, want: &str) -> Result<(), String> {
 }
 
 fn check(step: impl Fn(&str, &str, &str, &'static Message) -> Result<(), String>) {
-    let Some(fixtures) = fixtures() else { return };
+    let fixtures = fixtures();
     let failures: Vec<String> =
         fixtures.iter().filter_map(|(name, json, yaml, message)| step(name, json, yaml, message).err()).collect();
     assert!(failures.is_empty(), "{} of {} fail:\n{}", failures.len(), fixtures.len(), failures.join("\n"));
@@ -62,6 +55,7 @@ fn decoded(name: &str, result: Result<Decoded, decode::DecodeError>) -> Result<V
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn json_comes_back_byte_for_byte() {
     check(|name, text, _, message| {
         let value = decoded(name, decode::json(text.as_bytes(), message, &Limits::default()))?;
@@ -70,6 +64,7 @@ fn json_comes_back_byte_for_byte() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn yaml_becomes_the_same_json() {
     check(|name, text, yaml, message| {
         let value = decoded(name, decode::yaml(yaml.as_bytes(), message, &Limits::default()))?;
@@ -78,6 +73,7 @@ fn yaml_becomes_the_same_json() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn yaml_comes_back_byte_for_byte() {
     check(|name, text, yaml, message| {
         let value = decoded(name, decode::json(text.as_bytes(), message, &Limits::default()))?;
@@ -86,6 +82,7 @@ fn yaml_comes_back_byte_for_byte() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn decoded_objects_are_canonical() {
     check(|name, text, _, message| {
         let value = decoded(name, decode::json(text.as_bytes(), message, &Limits::default()))?;

@@ -2,23 +2,10 @@
 //! must agree with them byte for byte.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, Message, Ty, Value, canonical, decode, json, proto};
-
-/// Returns the folder of the fixtures; `None` without the reference data.
-fn folder() -> Option<PathBuf> {
-    let folder = match std::env::var_os("BINNACLE_ROUNDTRIP_DIR") {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/reference/roundtrip"),
-    };
-    if !folder.is_dir() {
-        println!("skipped: no fixtures in {}", folder.display());
-        return None;
-    }
-    Some(folder)
-}
+use binnacle_test_requirements::shared;
 
 /// Compares one fixture; the error is the difference.
 fn check(name: &str, pb: &[u8], fixture: &[u8]) -> Result<(), String> {
@@ -95,8 +82,9 @@ fn name_kinds(value: &mut Value, message: &Message) {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn every_fixture() {
-    let Some(folder) = folder() else { return };
+    let folder = shared("reference/roundtrip");
     let mut kinds = BTreeSet::new();
     let mut problems = Vec::new();
     for entry in std::fs::read_dir(&folder).expect("the folder is there").flatten() {

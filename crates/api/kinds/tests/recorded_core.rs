@@ -4,7 +4,6 @@
 //! There is no storage, admission or allocation here: the parts of objects that these add are taken from the answers.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use binnacle_features::Features;
@@ -12,6 +11,7 @@ use binnacle_kinds::{strategy, tables};
 use binnacle_meta::{FieldPath, GroupKind, Status};
 use binnacle_schema::{Limits, Message, Object, Value, canonical, decode, defaults, json};
 use binnacle_scheme::{Strategy, StrategyContext};
+use binnacle_test_requirements::shared;
 use binnacle_validation::metadata;
 
 /// The groups whose kinds are complete.
@@ -71,10 +71,10 @@ fn situation(api_version: &str) -> StrategyContext<'_> {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn writes_are_answered_as_recorded() {
     let mut replay = Replay::default();
-    let Some(areas) = areas() else { return };
-    for (area, cases) in &areas {
+    for (area, cases) in &areas() {
         for case in cases.list_at(&["cases"]) {
             replay.case(area, case);
         }
@@ -84,15 +84,9 @@ fn writes_are_answered_as_recorded() {
     assert!(replay.failures.is_empty(), "{} differ:\n{}", replay.failures.len(), replay.failures.join("\n"));
 }
 
-/// Returns the recorded areas; `None` without the recordings.
-fn areas() -> Option<Vec<(String, Value)>> {
-    let shared = std::env::var_os("BINNACLE_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"), PathBuf::from);
-    let directory = shared.join("conformance/cases");
-    let Ok(entries) = std::fs::read_dir(&directory) else {
-        println!("skipped: no {}", directory.display());
-        return None;
-    };
+/// Returns the recorded areas.
+fn areas() -> Vec<(String, Value)> {
+    let entries = std::fs::read_dir(shared("conformance/cases")).expect("the directory can be read");
     let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
     let mut areas: Vec<(String, Value)> = entries
         .map(|entry| entry.expect("the directory can be read").path())
@@ -108,7 +102,7 @@ fn areas() -> Option<Vec<(String, Value)>> {
         .filter(|(name, _)| !FOREIGN_AREAS.contains(&name.as_str()))
         .collect();
     areas.sort_by(|a, b| a.0.cmp(&b.0));
-    Some(areas)
+    areas
 }
 
 #[derive(Default)]

@@ -1,20 +1,13 @@
 //! Requests that kube-apiserver could not decode result in the same messages here.
 
-use std::path::PathBuf;
-
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, decode, json, yaml};
+use binnacle_test_requirements::shared;
 use serde_json::Value;
 
-/// Returns all recorded request steps; `None` without the recordings.
-fn steps() -> Option<Vec<Value>> {
-    let shared = std::env::var_os("BINNACLE_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"), PathBuf::from);
-    let directory = shared.join("conformance/cases");
-    let Ok(entries) = std::fs::read_dir(&directory) else {
-        println!("skipped: no {}", directory.display());
-        return None;
-    };
+/// Returns all recorded request steps.
+fn steps() -> Vec<Value> {
+    let entries = std::fs::read_dir(shared("conformance/cases")).expect("the directory can be read");
     let mut steps = Vec::new();
     for entry in entries {
         let text = std::fs::read(entry.expect("the directory can be read").path()).expect("the file can be read");
@@ -23,7 +16,7 @@ fn steps() -> Option<Vec<Value>> {
             steps.extend(case["steps"].as_array().expect("a case has steps").iter().cloned());
         }
     }
-    Some(steps)
+    steps
 }
 
 /// Returns the body that the step sends.
@@ -40,10 +33,10 @@ fn is_yaml(step: &Value) -> bool {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn objects_that_cannot_be_handled() {
-    let Some(steps) = steps() else { return };
     let mut compared = 0;
-    for step in steps {
+    for step in steps() {
         let message = step["expect"]["body"]["message"].as_str().unwrap_or_default();
         let Some((head, want)) = message.split_once(" cannot be handled as a ") else { continue };
         let Some((kind, want)) = want.split_once(": ") else { continue };
@@ -72,10 +65,10 @@ fn objects_that_cannot_be_handled() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn documents_without_version_and_kind() {
-    let Some(steps) = steps() else { return };
     let mut compared = 0;
-    for step in steps {
+    for step in steps() {
         let message = step["expect"]["body"]["message"].as_str().unwrap_or_default();
         let Some(bytes) = body(&step) else { continue };
         let (want, got) = if let Some((head, want)) = message.split_once("json parse error: ")
@@ -99,10 +92,10 @@ fn documents_without_version_and_kind() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn warnings() {
-    let Some(steps) = steps() else { return };
     let mut compared = 0;
-    for step in steps {
+    for step in steps() {
         let path = step["path"].as_str().unwrap_or_default();
         let (true, Some(bytes)) = (step["do"] == "POST" && path.ends_with("/configmaps"), body(&step)) else {
             continue;

@@ -1,7 +1,6 @@
 //! The field tables, compared with the documents that kube-apiserver publishes and the objects that it writes.
 //!
-//! Recorded facts are in the folder `shared` beside the project or in `BINNACLE_SHARED`, round-trip fixtures in the
-//! same folder or in `BINNACLE_ROUNDTRIP_DIR`.
+//! Recorded facts are in the folder `shared` beside the project or in `BINNACLE_SHARED`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,17 +1,17 @@
 //! Compares the descriptions with the recorded OpenAPI documents of all versions: exactly the same paths and verbs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use binnacle_resources::{all, groups};
 use binnacle_scheme::{Release, ResourceDescription, SubresourceRole, Verb, Verbs};
+use binnacle_test_requirements::shared;
 use serde_json::Value;
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn every_path_of_every_version_is_described() {
-    let Some(folder) = reference("openapi/all-v3") else { return };
     let mut recorded = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in std::fs::read_dir(shared("reference/openapi/all-v3")).unwrap() {
         let document: Value = serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap();
         let Some(paths) = document["paths"].as_object() else { continue };
         for (path, item) in paths {
@@ -121,18 +121,4 @@ fn entries_are_in_order_and_consistent() {
 
 fn difference<V>(ours: &BTreeMap<String, V>, theirs: &BTreeMap<String, V>) -> Vec<String> {
     ours.keys().filter(|path| !theirs.contains_key(*path)).cloned().collect()
-}
-
-/// Returns a folder of recorded facts, which are outside of the repository; without them tests pass.
-fn reference(path: &str) -> Option<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/reference").join(path);
-    let folder = match std::env::var_os("BINNACLE_SHARED") {
-        Some(shared) => PathBuf::from(shared).join("reference").join(path),
-        None => folder,
-    };
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no {}", folder.display());
-    None
 }

@@ -1,7 +1,7 @@
 //! Compares the documents with the recorded ones, including the order of members and elements.
 #![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use binnacle_discovery::{AddressRule, Addresses, Answer, Ask, Discovery, Document};
@@ -10,16 +10,17 @@ use binnacle_resources::default_served;
 use binnacle_scheme::{
     CUSTOM_RESOURCE_PRIORITIES, Resources, Served, ServedVersion, SubresourceDescription, VerbOrder,
 };
+use binnacle_test_requirements::shared;
 use serde_json::{Value, json};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn recorded_documents() {
-    let Some(folder) = reference("discovery") else { return };
     let discovery = discovery();
     let mut compared = 0;
-    for entry in std::fs::read_dir(&folder).unwrap() {
+    for entry in std::fs::read_dir(shared("reference/discovery")).unwrap() {
         let file = entry.unwrap().path();
         let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
         let (path, accept) = match name.strip_suffix(".aggregated") {
@@ -224,18 +225,4 @@ fn widgets() -> ServedVersion {
         resources: Resources::Custom(Arc::new([Arc::new(widgets)])),
         stale: false,
     }
-}
-
-/// Returns a folder of recorded facts, which are outside of the repository; without them tests pass.
-fn reference(path: &str) -> Option<PathBuf> {
-    let shared = match std::env::var_os("BINNACLE_SHARED") {
-        Some(shared) => PathBuf::from(shared),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"),
-    };
-    let folder = shared.join("reference").join(path);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no {}", folder.display());
-    None
 }

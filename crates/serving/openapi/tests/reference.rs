@@ -1,17 +1,17 @@
 //! The documents compared with recorded ones: all differences are listed, except for descriptions.
 #![expect(clippy::unwrap_used, reason = "a test may panic in its helpers, too")]
 
-use std::path::{Path, PathBuf};
-
 use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{Answer, Ask, OpenApi};
 use binnacle_resources::{default_served, groups};
 use binnacle_scheme::{Release, Served, Shared};
+use binnacle_test_requirements::shared;
 use serde_json::Value;
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn documents_of_version_3() {
-    let Some(folder) = reference("openapi/v3") else { return };
+    let folder = shared("reference/openapi/v3");
     let documents = documents_of(default_served());
     let mut findings = Findings::default();
     let mut compared = 0;
@@ -32,8 +32,9 @@ fn documents_of_version_3() {
 
 /// All versions, alpha and beta too, as Kubernetes publishes them with its sources.
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn published_documents_of_all_versions() {
-    let Some(folder) = reference("openapi/all-v3") else { return };
+    let folder = shared("reference/openapi/all-v3");
     let documents = documents_of(everything());
     let mut findings = Findings::default();
     let mut compared = 0;
@@ -61,8 +62,9 @@ fn published_documents_of_all_versions() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn index_of_version_3() {
-    let Some(folder) = reference("openapi/v3") else { return };
+    let folder = shared("reference/openapi/v3");
     let documents = documents_of(default_served());
     let recorded = parse(&std::fs::read(folder.join("index.json")).unwrap());
     let ours = parse(&get(&documents, "/openapi/v3"));
@@ -71,8 +73,9 @@ fn index_of_version_3() {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn document_of_version_2() {
-    let Some(folder) = reference("openapi") else { return };
+    let folder = shared("reference/openapi");
     let documents = documents_of(default_served());
     let recorded = parse(&std::fs::read(folder.join("v2.json")).unwrap());
     let ours = parse(&get(&documents, "/openapi/v2"));
@@ -200,19 +203,6 @@ fn get(documents: &OpenApi, path: &str) -> Vec<u8> {
 
 fn parse(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap()
-}
-
-/// Returns a folder of recorded facts; without one, prints a message.
-fn reference(name: &str) -> Option<PathBuf> {
-    let shared = std::env::var_os("BINNACLE_SHARED")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"));
-    let folder = shared.join("reference").join(name);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    println!("skipped: no {}", folder.display());
-    None
 }
 
 /// Returns all resources.

@@ -1,6 +1,7 @@
-//! For build scripts of crates whose tests need programs or data that not every machine has.
+//! What tests need of the machine that runs them: programs, recorded data, rights.
 //!
-//! A test names what it needs, and the test runner counts it as ignored where that is missing:
+//! A build script declares what the tests of its crate need. A test names it, and the test runner counts the test as
+//! ignored where that was missing when it was built:
 //!
 //! ```ignore
 //! #[test]
@@ -8,102 +9,265 @@
 //! fn survives_a_leader_change() {}
 //! ```
 //!
-//! The environment variable `BINNACLE_REQUIRED` lists what must be there, separated by commas: the build fails without
-//! it, so that continuous integration ignores no test that it should run.
+//! What only a running test can find out is an [`Ability`]. The environment variable `BINNACLE_REQUIRED` lists what
+//! must be there, separated by commas: otherwise the build or the test fails, so that continuous integration leaves out
+//! no test that it should run.
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-/// Something that tests need.
+/// Something that tests need, which is looked for when they are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requirement {
+    Bash,
+    /// Chromium on the PATH, or what the environment variable `CHROMIUM` names.
+    Chromium,
     /// etcd and etcdctl on the PATH.
     Etcd,
-    /// kubectl on the PATH, or where the environment variable `KUBECTL` says.
+    Fish,
+    Go,
+    /// The package `kopf` of Python, and what Kubernetes clients need.
+    Kopf,
+    /// kubectl on the PATH, or what the environment variable `KUBECTL` names.
     Kubectl,
-    /// Recorded facts and answers of kube-apiserver beside the project, or in the folder of `BINNACLE_SHARED`.
+    Man,
+    Mandoc,
+    Node,
+    Prometheus,
+    Python,
+    /// The package `kubernetes` of Python; `BINNACLE_PYTHON` names another interpreter than the one on the PATH.
+    PythonClient,
+    /// Recorded facts and answers of kube-apiserver: see [`shared`].
     Shared,
+    Zsh,
+}
+
+/// Something that only a running test can find to be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ability {
+    /// Running programs with another wall clock.
+    Faketime,
+    /// Mounting small file systems.
+    Mounts,
+    /// Making network namespaces.
+    Namespaces,
+    /// Tracing and changing the system calls of programs.
+    Seccomp,
 }
 
 /// Where requirements are looked for.
 struct Places {
     /// The folders of the PATH.
     programs: Vec<PathBuf>,
-    /// The kubectl that tests use instead of that on the PATH.
-    kubectl: Option<PathBuf>,
+    /// Environment variables that name programs, as far as they are set.
+    named: Vec<(&'static str, PathBuf)>,
     shared: PathBuf,
 }
 
-impl Requirement {
-    /// Returns the name in `BINNACLE_REQUIRED`, and behind `has_` in `cfg`.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::Kubectl => "kubectl",
-            Self::Shared => "shared",
-        }
-    }
+/// What is needed for a requirement.
+struct Needs {
+    /// In `BINNACLE_REQUIRED`, and behind `has_` in `cfg`.
+    name: &'static str,
+    /// On the PATH.
+    programs: &'static [&'static str],
+    /// The environment variable that names another program.
+    variable: Option<&'static str>,
+    /// What Python must be able to import.
+    packages: &'static str,
+}
 
-    fn programs(self) -> &'static [&'static str] {
+const REQUIREMENTS: [Requirement; 15] = [
+    Requirement::Bash,
+    Requirement::Chromium,
+    Requirement::Etcd,
+    Requirement::Fish,
+    Requirement::Go,
+    Requirement::Kopf,
+    Requirement::Kubectl,
+    Requirement::Man,
+    Requirement::Mandoc,
+    Requirement::Node,
+    Requirement::Prometheus,
+    Requirement::Python,
+    Requirement::PythonClient,
+    Requirement::Shared,
+    Requirement::Zsh,
+];
+
+const ABILITIES: [Ability; 4] = [Ability::Faketime, Ability::Mounts, Ability::Namespaces, Ability::Seccomp];
+
+// === impl Requirement ===
+
+impl Requirement {
+    fn needs(self) -> Needs {
+        let programs = |name, programs| Needs { name, programs, variable: None, packages: "" };
+        let named = |name, programs, variable| Needs { name, programs, variable: Some(variable), packages: "" };
+        let python = |name, packages| Needs { packages, ..named(name, &["python3"], "BINNACLE_PYTHON") };
         match self {
-            Self::Etcd => &["etcd", "etcdctl"],
-            Self::Kubectl => &["kubectl"],
-            Self::Shared => &[],
+            Self::Bash => programs("bash", &["bash"]),
+            Self::Chromium => named("chromium", &["chromium"], "CHROMIUM"),
+            Self::Etcd => programs("etcd", &["etcd", "etcdctl"]),
+            Self::Fish => programs("fish", &["fish"]),
+            Self::Go => programs("go", &["go"]),
+            Self::Kopf => python("kopf", "kopf, kubernetes"),
+            Self::Kubectl => named("kubectl", &["kubectl"], "KUBECTL"),
+            Self::Man => programs("man", &["man"]),
+            Self::Mandoc => programs("mandoc", &["mandoc"]),
+            Self::Node => programs("node", &["node"]),
+            Self::Prometheus => programs("prometheus", &["prometheus"]),
+            Self::Python => programs("python", &["python3"]),
+            Self::PythonClient => python("python_client", "kubernetes"),
+            Self::Shared => programs("shared", &[]),
+            Self::Zsh => programs("zsh", &["zsh"]),
         }
     }
 
     fn is_met(self, places: &Places) -> bool {
-        match (self, &places.kubectl) {
-            (Self::Shared, _) => places.shared.join("reference").is_dir(),
-            (Self::Kubectl, Some(named)) => named.is_file(),
-            _ => {
-                let has = |program: &&str| places.programs.iter().any(|folder| folder.join(program).is_file());
-                self.programs().iter().all(has)
-            }
+        if self == Self::Shared {
+            return places.shared.join("reference").is_dir();
+        }
+        let needs = self.needs();
+        let found: Option<Vec<PathBuf>> = needs.programs.iter().map(|program| places.find(program, &needs)).collect();
+        match found.as_deref() {
+            Some([python]) if !needs.packages.is_empty() => imports(python, needs.packages),
+            found => found.is_some(),
         }
     }
 
     /// Returns where it was not found.
     fn searched(self, places: &Places) -> String {
-        match self {
-            Self::Shared => format!("there is no {}", places.shared.join("reference").display()),
-            _ => {
-                let folders: Vec<String> = places.programs.iter().map(|folder| folder.display().to_string()).collect();
-                format!("{} must be in one of {}", self.programs().join(" and "), folders.join(", "))
-            }
+        let needs = self.needs();
+        if self == Self::Shared {
+            return format!("there is no {}", places.shared.join("reference").display());
+        }
+        let folders: Vec<String> = places.programs.iter().map(|folder| folder.display().to_string()).collect();
+        let programs = format!("{} must be in one of {}", needs.programs.join(" and "), folders.join(", "));
+        if needs.packages.is_empty() { programs } else { format!("{programs}, and import {}", needs.packages) }
+    }
+}
+
+// === impl Places ===
+
+impl Places {
+    fn here() -> Self {
+        let variables = ["BINNACLE_PYTHON", "CHROMIUM", "KUBECTL"];
+        Self {
+            programs: env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect(),
+            named: variables.iter().filter_map(|name| Some((*name, env::var_os(name)?.into()))).collect(),
+            shared: shared_folder(),
         }
     }
+
+    fn find(&self, program: &str, needs: &Needs) -> Option<PathBuf> {
+        let named = self.named.iter().find(|(variable, _)| Some(*variable) == needs.variable);
+        let program = named.map_or(Path::new(program), |(_, named)| named);
+        if program.is_absolute() {
+            return program.is_file().then(|| program.to_owned());
+        }
+        self.programs.iter().map(|folder| folder.join(program)).find(|path| path.is_file())
+    }
+}
+
+// === impl Ability ===
+
+impl Ability {
+    /// Returns the name in `BINNACLE_REQUIRED`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Faketime => "faketime",
+            Self::Mounts => "mounts",
+            Self::Namespaces => "namespaces",
+            Self::Seccomp => "seccomp",
+        }
+    }
+
+    /// Prints that a test does without; fails if this is required.
+    ///
+    /// # Panics
+    ///
+    /// If `BINNACLE_REQUIRED` lists it.
+    pub fn is_missing(self, why: &str) {
+        let required = env::var("BINNACLE_REQUIRED").unwrap_or_default();
+        assert!(!lists(&required, self.name()), "{} is required: {why}", self.name());
+        eprintln!("left out: {why}");
+    }
+}
+
+/// Returns a file or folder of the recorded facts and answers of kube-apiserver, which lie in the folder `shared` beside
+/// the project, or where `BINNACLE_SHARED` says.
+///
+/// # Panics
+///
+/// If it is missing: tests that need it are ignored without the whole ([`Requirement::Shared`]).
+#[must_use]
+pub fn shared(path: &str) -> PathBuf {
+    let found = shared_folder().join(path);
+    assert!(found.exists(), "the recorded data of kube-apiserver is incomplete: there is no {}", found.display());
+    found
+}
+
+fn shared_folder() -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared");
+    env::var_os("BINNACLE_SHARED").map_or_else(beside, PathBuf::from)
 }
 
 /// Prints the instructions for Cargo: a `cfg` for each requirement that is met.
 pub fn declare(requirements: &[Requirement]) {
-    let shared = || env::var_os("CARGO_MANIFEST_DIR").map(|own| Path::new(&own).join("../../../../shared"));
-    let places = Places {
-        programs: env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect(),
-        kubectl: env::var_os("KUBECTL").map(PathBuf::from),
-        shared: env::var_os("BINNACLE_SHARED").map(PathBuf::from).or_else(shared).unwrap_or_default(),
-    };
+    let places = Places::here();
     let required = env::var("BINNACLE_REQUIRED").unwrap_or_default();
     // Not when PATH or one of its folders changes: that would rebuild too much too often.
-    for variable in ["BINNACLE_REQUIRED", "BINNACLE_SHARED", "KUBECTL"] {
-        println!("cargo::rerun-if-env-changed={variable}");
-    }
+    println!("cargo::rerun-if-env-changed=BINNACLE_REQUIRED");
     for requirement in requirements {
+        let own = (*requirement == Requirement::Shared).then_some("BINNACLE_SHARED");
+        if let Some(variable) = own.or(requirement.needs().variable) {
+            println!("cargo::rerun-if-env-changed={variable}");
+        }
         println!("{}", instruction(*requirement, &places, &required));
+    }
+    if let Some(unknown) = unknown(&required) {
+        println!("cargo::error=BINNACLE_REQUIRED has {unknown}, which no test needs");
     }
 }
 
 /// Returns the instruction for one requirement.
 fn instruction(requirement: Requirement, places: &Places, required: &str) -> String {
-    let name = requirement.name();
+    let name = requirement.needs().name;
     let known = format!("cargo::rustc-check-cfg=cfg(has_{name})");
     if requirement.is_met(places) {
         return format!("{known}\ncargo::rustc-cfg=has_{name}");
     }
-    if required.split(',').any(|wanted| wanted.trim() == name) {
+    if lists(required, name) {
         return format!("cargo::error={}", requirement.searched(places));
     }
     known
+}
+
+fn names(required: &str) -> impl Iterator<Item = &str> {
+    required.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+fn lists(required: &str, name: &str) -> bool {
+    names(required).any(|listed| listed == name)
+}
+
+/// Returns the first name that is neither a requirement nor an ability.
+fn unknown(required: &str) -> Option<&str> {
+    let is_known = |name: &str| {
+        REQUIREMENTS.iter().any(|known| known.needs().name == name)
+            || ABILITIES.iter().any(|known| known.name() == name)
+    };
+    names(required).find(|name| !is_known(name))
+}
+
+fn imports(python: &Path, packages: &str) -> bool {
+    let mut command = Command::new(python);
+    command
+        .args(["-c", &format!("import {packages}")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]
@@ -114,19 +278,45 @@ mod tests {
     fn missing_requirements_are_ignored_or_errors() {
         let folder = env::temp_dir().join(format!("binnacle-test-requirements-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("reference")).expect("a folder");
-        std::fs::write(folder.join("kubectl"), "").expect("a file");
-        std::fs::write(folder.join("etcd"), "").expect("a file");
-        let here = Places { programs: vec![folder.clone()], kubectl: None, shared: folder.clone() };
-        let named = Places { programs: Vec::new(), kubectl: Some(folder.join("kubectl")), shared: folder.join("no") };
+        for program in ["kubectl", "etcd", "python3"] {
+            std::fs::write(folder.join(program), "").expect("a file");
+        }
+        let here = Places { programs: vec![folder.clone()], named: Vec::new(), shared: folder.clone() };
+        let with = |kubectl: &str| Places {
+            programs: Vec::new(),
+            named: vec![("KUBECTL", folder.join(kubectl))],
+            shared: folder.join("no"),
+        };
+        let named = with("kubectl");
         let met = |name| format!("cargo::rustc-check-cfg=cfg(has_{name})\ncargo::rustc-cfg=has_{name}");
+        let unmet = |name| format!("cargo::rustc-check-cfg=cfg(has_{name})");
         assert_eq!(instruction(Requirement::Kubectl, &here, "kubectl"), met("kubectl"));
         assert_eq!(instruction(Requirement::Kubectl, &named, ""), met("kubectl"));
+        assert_eq!(instruction(Requirement::Kubectl, &with("no"), ""), unmet("kubectl"));
         assert_eq!(instruction(Requirement::Shared, &here, ""), met("shared"));
         // There is no etcdctl.
-        assert_eq!(instruction(Requirement::Etcd, &here, "kubectl"), "cargo::rustc-check-cfg=cfg(has_etcd)");
+        assert_eq!(instruction(Requirement::Etcd, &here, "kubectl"), unmet("etcd"));
         let error = instruction(Requirement::Etcd, &here, "kubectl, etcd");
         assert_eq!(error, format!("cargo::error=etcd and etcdctl must be in one of {}", folder.display()));
         assert!(instruction(Requirement::Shared, &named, "shared").starts_with("cargo::error=there is no "));
+        // A Python that cannot be run imports nothing.
+        assert_eq!(instruction(Requirement::Python, &here, ""), met("python"));
+        assert_eq!(instruction(Requirement::PythonClient, &here, ""), unmet("python_client"));
+        let all = Places { named: vec![("BINNACLE_PYTHON", "true".into())], ..Places::here() };
+        assert_eq!(instruction(Requirement::Kopf, &all, ""), met("kopf"));
         std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn names_in_the_variable_are_known() {
+        assert_eq!(unknown(""), None);
+        assert_eq!(unknown("etcd, python_client,faketime"), None);
+        assert_eq!(unknown("etcd,faketimes"), Some("faketimes"));
+    }
+
+    #[test]
+    #[should_panic = "there is no "]
+    fn missing_data_is_a_failure() {
+        let _ = shared("no/such/part");
     }
 }

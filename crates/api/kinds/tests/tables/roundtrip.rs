@@ -2,15 +2,13 @@
 //!
 //! The members are read in the order of the text, which `serde_json::Value` does not keep.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::{env, fs};
+use std::{fmt, fs};
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Message, Presence, Ty};
+use binnacle_test_requirements::shared;
 use serde_json::Value;
-
-use crate::support::{existing, reference};
 
 /// A JSON value that keeps the order of members.
 enum Ordered {
@@ -20,12 +18,9 @@ enum Ordered {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn fixtures_have_the_tables_fields_in_order() {
-    let folder = match env::var_os("BINNACLE_ROUNDTRIP_DIR") {
-        Some(folder) => existing(PathBuf::from(folder)),
-        None => reference("roundtrip"),
-    };
-    let Some(folder) = folder else { return };
+    let folder = shared("reference/roundtrip");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();

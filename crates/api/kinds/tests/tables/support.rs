@@ -1,24 +1,7 @@
 //! Access to the recorded facts.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
-
-/// Returns a folder of recorded facts; if absent, prints a line and returns `None`.
-pub(crate) fn reference(folder: &str) -> Option<PathBuf> {
-    let shared = match env::var_os("BINNACLE_SHARED") {
-        Some(shared) => PathBuf::from(shared),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"),
-    };
-    existing(shared.join("reference").join(folder))
-}
-
-pub(crate) fn existing(path: PathBuf) -> Option<PathBuf> {
-    if path.is_dir() {
-        return Some(path);
-    }
-    println!("skipped: there is no {}", path.display());
-    None
-}
 
 /// Returns the JSON documents of a folder by file name without extension, sorted; names are compared as a whole.
 pub(crate) fn documents(folder: &Path) -> Vec<(String, serde_json::Value)> {

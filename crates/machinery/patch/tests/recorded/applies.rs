@@ -20,11 +20,12 @@ impl Versions for OneVersion {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn server_side_apply() {
     let mut checked = 0;
     let mut wrong = Vec::new();
     for area in ["apply", "builtin-apply"] {
-        for case in cases(area).unwrap_or_default() {
+        for case in cases(area) {
             let mut known: HashMap<String, Value> = HashMap::new();
             for step in case.list_at(&["steps"]) {
                 let Some(body) = step.at(&["expect", "body"]) else {
@@ -95,6 +96,6 @@ fn server_side_apply() {
             }
         }
     }
-    assert!(checked == 0 || checked > 100, "{checked} requests are too few");
+    assert!(checked > 100, "{checked} requests are too few");
     assert!(wrong.is_empty(), "{} of {checked}:\n{}", wrong.len(), wrong.join("\n"));
 }

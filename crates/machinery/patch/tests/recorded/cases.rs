@@ -1,7 +1,5 @@
 //! The recorded cases, and objects as the server stores them.
 
-use std::path::PathBuf;
-
 use binnacle_features::Features;
 use binnacle_kinds::tables;
 use binnacle_meta::GroupVersion;
@@ -9,6 +7,7 @@ use binnacle_meta::Text;
 use binnacle_patch::apply::Update;
 use binnacle_schema::{Message, Value, canonical, decode, defaults, json};
 use binnacle_scheme::StrategyContext;
+use binnacle_test_requirements::shared;
 
 pub(crate) const NOW: &str = "2026-01-02T03:04:05Z";
 
@@ -28,22 +27,16 @@ pub(crate) const FILLED: [&str; 11] = [
     "VolumeAttributesClass",
 ];
 
-/// Returns the recorded cases of an area; `None` if they are not available.
-pub(crate) fn cases(area: &str) -> Option<Vec<Value>> {
-    let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
-    let shared = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"));
-    let path = shared.join("conformance/cases").join(format!("{area}.json"));
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        println!("skipped: no {}", path.display());
-        return None;
-    };
+/// Returns the recorded cases of an area.
+pub(crate) fn cases(area: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(shared(&format!("conformance/cases/{area}.json"))).unwrap();
     // Placeholders of the recording are replaced by values of their types.
     let text = text.replace("\"<time>\"", &format!("\"{NOW}\"")).replace("<time>", NOW);
     let text = text.replace("<microtime>", "2026-01-02T03:04:05.000000Z");
     let text = (1..9).fold(text, |text, n| text.replace(&format!("\"<nodeport:{n}>\""), &format!("{}", 30000 + n)));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let value = tree(&value);
-    Some(value.list_at(&["cases"]).to_vec())
+    value.list_at(&["cases"]).to_vec()
 }
 
 pub(crate) fn tree(value: &serde_json::Value) -> Value {

@@ -36,10 +36,11 @@ fn at<'v>(object: &'v Value, pointer: &str) -> Option<&'v Value> {
 }
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn patches() {
     let mut checked = 0;
     let mut wrong = Vec::new();
-    for case in cases("patch").unwrap_or_default() {
+    for case in cases("patch") {
         let name = case.str_at(&["name"]);
         let mut known: HashMap<String, Value> = HashMap::new();
         for step in case.list_at(&["steps"]) {
@@ -98,6 +99,6 @@ fn patches() {
             }
         }
     }
-    assert!(checked == 0 || checked > 20, "{checked} patches are too few");
+    assert!(checked > 20, "{checked} patches are too few");
     assert!(wrong.is_empty(), "{} of {checked}:\n{}", wrong.len(), wrong.join("\n"));
 }

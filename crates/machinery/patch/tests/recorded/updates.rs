@@ -8,6 +8,7 @@ use binnacle_schema::Value;
 use crate::cases::{FILLED, Request, cases, decoded, entries, message, update};
 
 #[test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 fn updates() {
     let mut checked = 0;
     let mut wrong = Vec::new();
@@ -23,7 +24,7 @@ fn updates() {
         "services",
         "pods",
     ] {
-        for case in cases(area).unwrap_or_default() {
+        for case in cases(area) {
             let mut known: HashMap<String, Value> = HashMap::new();
             for step in case.list_at(&["steps"]) {
                 let body = step.at(&["expect", "body"]);
@@ -64,6 +65,6 @@ fn updates() {
             }
         }
     }
-    assert!(checked == 0 || checked > 100, "{checked} writes are too few");
+    assert!(checked > 100, "{checked} writes are too few");
     assert!(wrong.is_empty(), "{} of {checked}:\n{}", wrong.len(), wrong.join("\n"));
 }
