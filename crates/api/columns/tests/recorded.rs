@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use binnacle_columns::{Columns, Now, table_for};
-use binnacle_schema::{Object, Value, value};
+use binnacle_features::Features;
+use binnacle_kinds::{conversion, strategy, tables};
+use binnacle_schema::{Value, canonical, decode, defaults, value};
+use binnacle_scheme::StrategyContext;
 use binnacle_test_requirements::shared;
 
 #[test]
@@ -76,7 +79,7 @@ fn check_row(columns: &Columns, body: &Value, want: &[Value], what: &str) {
                 assert!(number.starts_with(|c: char| c.is_ascii_digit()) && "smhdy".contains(unit), "{what}: {age}");
             }
             Some("<time>") => assert_eq!(got.as_str(), Some(CREATED), "{what}"),
-            // A placeholder stands for a random value of the server, here that of `stored`.
+            // A placeholder stands for a random value of the server, here of `stored`.
             Some(text) => {
                 let want = text.replace("<uid:1>", UID).replace("<ip:1>", CLUSTER_IP);
                 assert_eq!(got.as_str(), Some(want.as_str()), "{what}");
@@ -94,66 +97,39 @@ fn now() -> Now {
     Now::from_unix(1_710_072_000, 0)
 }
 
-/// Returns the object that the server creates from the body of a case: with defaults, allocated values and the fields
-/// that controllers in the server write.
+/// Returns the object that the server stores for the body of a case: with its kind's defaults, and with what the
+/// allocators and controllers of the server write.
 fn stored(body: &Value) -> Value {
+    let api_version = body.str_at(&["apiVersion"]);
     let (group, kind) = group_and_kind(body);
+    let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
+    let message = tables::kind(group, version, kind).expect("the kind is built in");
+    let mut object = decode::value(body.clone(), message).expect("the reference took it").value;
+    object.make_at(&["metadata"]).insert("uid", UID);
+    let (strategy, features) = (strategy(group, kind), Features::default());
+    let set_defaults = |object: &mut Value| {
+        defaults::apply_constants(object, message);
+        strategy.set_defaults(version, object);
+    };
+    set_defaults(&mut object);
+    let context = StrategyContext { features: &features, now: 0, namespace: "ns", api_version, dry_run: false };
+    strategy.prepare_for_create(&context, &mut object);
+    // Again when it is read: some kinds have defaults in the status, which a client cannot set.
+    set_defaults(&mut object);
     let added = match kind {
         "APIService" => value!({"status": {"conditions": [
             {"type": "Available", "status": "False", "reason": "ServiceNotFound"},
         ]}}),
-        "Deployment" | "StatefulSet" | "ReplicationController" => value!({"spec": {"replicas": 1i64}}),
         "FlowSchema" => value!({"status": {"conditions": [{"type": "Dangling", "status": "False"}]}}),
-        "HorizontalPodAutoscaler" => value!({"spec": {
-            "minReplicas": 1i64,
-            "metrics": [
-                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80i64}}},
-            ],
-        }}),
-        "CronJob" => value!({"spec": {"suspend": false}}),
-        "Job" => value!({"spec": {
-            "completions": 1i64,
-            "parallelism": 1i64,
-            "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": UID}},
-        }}),
-        "PersistentVolumeClaim" => value!({"spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}}),
-        "Pod" => value!({"status": {"phase": "Pending"}}),
-        "PriorityClass" => value!({"preemptionPolicy": "PreemptLowerPriority"}),
-        "ReplicaSet" => value!({"spec": {"replicas": 1i64}}),
-        "Service" => value!({"spec": {"type": "ClusterIP", "clusterIPs": [CLUSTER_IP]}}),
-        "Event" if group == "events.k8s.io" => return core_event(body),
+        "Service" => value!({"spec": {"clusterIPs": [CLUSTER_IP]}}),
         _ => value!({}),
     };
-    let mut object = body.clone();
     merge(&mut object, added);
-    if kind == "Service" {
-        for port in object.make_at(&["spec"]).get_mut("ports").and_then(Value::as_list_mut).into_iter().flatten() {
-            port.make_object().entry("protocol", || "TCP".into());
-        }
-    }
-    if kind == "ReplicationController" {
-        let labels = object.at(&["spec", "template", "metadata", "labels"]).cloned();
-        object.make_at(&["spec"]).entry("selector", || labels.unwrap_or_default());
+    canonical::canonicalize(&mut object, message);
+    if let Some((to_stored, _)) = conversion(group, version, kind) {
+        to_stored(&mut object);
     }
     object
-}
-
-/// Converts an event of events.k8s.io to the stored version.
-fn core_event(event: &Value) -> Value {
-    const RENAMED: [(&str, &str); 7] = [
-        ("regarding", "involvedObject"),
-        ("note", "message"),
-        ("reportingController", "reportingComponent"),
-        ("deprecatedSource", "source"),
-        ("deprecatedFirstTimestamp", "firstTimestamp"),
-        ("deprecatedLastTimestamp", "lastTimestamp"),
-        ("deprecatedCount", "count"),
-    ];
-    let members = event.as_object().into_iter().flat_map(Object::iter).map(|(name, value)| {
-        let renamed = RENAMED.iter().find(|(newer, _)| newer == name).map_or(name.as_str(), |(_, core)| core);
-        (renamed, value.clone())
-    });
-    Value::Object(members.collect())
 }
 
 /// Adds missing members.
