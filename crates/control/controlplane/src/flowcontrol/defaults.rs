@@ -230,16 +230,16 @@ fn texts(items: &[&str]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use binnacle_test_requirements::shared;
 
     use super::*;
 
     /// The objects equal those of kube-apiserver.
     #[test]
+    #[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
     fn as_recorded() {
-        let Ok(shared) = shared() else { return };
         let recorded = |file: &str| {
-            let text = std::fs::read(shared.join("reference/bootstrap").join(file)).unwrap();
+            let text = std::fs::read(shared("reference/bootstrap").join(file)).unwrap();
             let list = binnacle_schema::json::parse(&text, &binnacle_schema::Limits::default()).unwrap();
             let mut specs: Vec<_> = list
                 .list_at(&["items"])
@@ -255,17 +255,5 @@ mod tests {
         let mut schemas: Vec<_> = SCHEMAS.iter().map(|schema| (schema.name.to_owned(), schema.spec())).collect();
         schemas.sort_by(|a, b| a.0.cmp(&b.0));
         assert_eq!(schemas, recorded("flowschemas.json"));
-    }
-
-    fn shared() -> Result<std::path::PathBuf, ()> {
-        let path = match std::env::var_os("BINNACLE_SHARED") {
-            Some(path) => path.into(),
-            None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"),
-        };
-        if path.join("reference").is_dir() {
-            return Ok(path);
-        }
-        println!("skipped: {} is absent", path.display());
-        Err(())
     }
 }

@@ -1,7 +1,6 @@
 //! The objects of a new cluster, compared with those of kube-apiserver.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use binnacle_controllers::{Manager, Queues};
@@ -11,6 +10,7 @@ use binnacle_schema::{Value, json};
 
 use binnacle_services::service_controllers;
 use binnacle_test_cluster::{Server, user};
+use binnacle_test_requirements::shared;
 
 fn config() -> Config {
     let header = |text: &str| vec![text.to_owned()];
@@ -50,11 +50,9 @@ async fn started() -> Server {
 }
 
 #[tokio::test]
+#[cfg_attr(not(has_shared), ignore = "needs recorded data of kube-apiserver in ../shared")]
 async fn objects_are_those_of_the_reference() {
-    let Some(folder) = reference() else {
-        println!("skipped: no recorded objects of the reference");
-        return;
-    };
+    let folder = shared("reference/bootstrap");
     let server = started().await;
     for (file, path) in [
         ("namespaces", "namespaces"),
@@ -146,12 +144,6 @@ async fn endpoint_addresses(server: &Server) -> Vec<String> {
     let endpoints = server.get("endpoints", "default", "kubernetes").await.unwrap();
     let addresses = endpoints.list_at(&["subsets"]).iter().flat_map(|subset| subset.list_at(&["addresses"]));
     addresses.map(|address| address.str_at(&["ip"]).to_owned()).collect()
-}
-
-fn reference() -> Option<PathBuf> {
-    let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
-    let shared = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"));
-    Some(shared.join("reference/bootstrap")).filter(|folder| folder.is_dir())
 }
 
 /// Converts an object to the form that a client reads: without nulls.
