@@ -6,7 +6,7 @@ use binnacle_test_requirements::{Requirement, declare};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    declare(&[Requirement::Etcd]);
+    declare(&[Requirement::Etcd, Requirement::Go]);
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|found| found == value);
     // At a fixed address, as in Go: a position-independent program relocates its pointer tables at every start, so each
     // process has a private copy of them, two megabytes of memory.

@@ -4,5 +4,15 @@ use binnacle_test_requirements::{Requirement, declare};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    declare(&[Requirement::Etcd, Requirement::Kubectl, Requirement::Shared]);
+    declare(&[
+        Requirement::Chromium,
+        Requirement::Etcd,
+        Requirement::Kopf,
+        Requirement::Kubectl,
+        Requirement::Node,
+        Requirement::Prometheus,
+        Requirement::Python,
+        Requirement::PythonClient,
+        Requirement::Shared,
+    ]);
 }

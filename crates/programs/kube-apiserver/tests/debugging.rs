@@ -70,38 +70,59 @@ async fn fetch(client: &mut Client, path: &str) -> (u16, String, Vec<u8>) {
     (parts.status.as_u16(), kind.unwrap_or_default(), body.collect().await.unwrap().to_bytes().to_vec())
 }
 
-/// Returns the functions that `go tool pprof` finds in a profile; without Go, prints a line and returns `None`.
-fn top(temp: &TempDir, profile: &[u8]) -> Option<String> {
+/// Returns the functions that `go tool pprof` finds in a profile.
+fn top(temp: &TempDir, profile: &[u8]) -> String {
     let path = temp.join("profile");
     std::fs::write(&path, profile).unwrap();
-    let output = Command::new("go").args(["tool", "pprof", "-top", "-nodecount=100000", &path]).output();
-    match output {
-        Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
-        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => {
-            println!("skipped: go tool pprof does not run: {error}");
-            None
-        }
+    let output = Command::new("go").args(["tool", "pprof", "-top", "-nodecount=100000", &path]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Starts a server that counts what it allocates.
+fn profiled() -> Server {
+    let surroundings =
+        Surroundings { environment: vec![("_RJEM_MALLOC_CONF", "prof:true".to_owned())], ..Surroundings::default() };
+    Server::durable_in(surroundings, &[])
+}
+
+/// Keeps the server busy until the task is ended.
+async fn work(mut client: Client) {
+    while client.get("/openapi/v2").await.is_ok_and(|answer| answer.status == 200) {
+        client.get("/api/v1/namespaces?limit=1").await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_go), ignore = "needs go")]
 async fn profiles_are_read_by_pprof() {
-    let temp = TempDir::new();
-    let surroundings =
-        Surroundings { environment: vec![("_RJEM_MALLOC_CONF", "prof:true".to_owned())], ..Surroundings::default() };
-    let server = Server::durable_in(surroundings, &[]);
-    let (mut client, mut busy) = (server.client().await, server.client().await);
+    let (temp, server) = (TempDir::new(), profiled());
+    let mut client = server.client().await;
+    let working = tokio::spawn(work(server.client().await));
+    let (_, _, profile) = fetch(&mut client, "/debug/pprof/profile?seconds=2").await;
+    working.abort();
+    let (_, _, heap) = fetch(&mut client, "/debug/pprof/heap").await;
+    let (_, _, tasks) = fetch(&mut client, "/debug/pprof/goroutine").await;
+    for (profile, texts) in [
+        (profile, ["Type: cpu", "thread tokio"]),
+        (heap, ["Type: inuse_space", ""]),
+        (tasks, ["Type: goroutine", "authentication config"]),
+    ] {
+        let top = top(&temp, &profile);
+        assert!(texts.iter().all(|text| top.contains(text)), "{top}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn profiles_are_served() {
+    let server = profiled();
+    let mut client = server.client().await;
     let index = client.get("/debug/pprof/").await.unwrap();
     assert!(index.status == 200 && index.body.contains("<a href='goroutine'>"), "{}", index.body);
     let moved = client.get("/debug/pprof").await.unwrap();
     assert_eq!((moved.status, moved.header("location")), (302, "/debug/pprof/"));
 
-    let working = tokio::spawn(async move {
-        while busy.get("/openapi/v2").await.is_ok_and(|answer| answer.status == 200) {
-            busy.get("/api/v1/namespaces?limit=1").await.unwrap();
-        }
-    });
+    let working = tokio::spawn(work(server.client().await));
     let mut second = server.client().await;
     let both = tokio::join!(
         fetch(&mut client, "/debug/pprof/profile?seconds=2"),
@@ -115,19 +136,9 @@ async fn profiles_are_read_by_pprof() {
         (refused.0, refused.2.as_slice()),
         (500, &b"Could not enable CPU profiling: cpu profiling already in use\n"[..])
     );
-    if let Some(top) = top(&temp, &profile.2) {
-        assert!(top.contains("Type: cpu") && top.contains("thread tokio"), "{top}");
-    }
     let (status, _, heap) = fetch(&mut client, "/debug/pprof/heap").await;
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&heap));
-    if let Some(top) = top(&temp, &heap) {
-        assert!(top.contains("Type: inuse_space"), "{top}");
-    }
-    let (status, _, tasks) = fetch(&mut client, "/debug/pprof/goroutine").await;
-    assert_eq!(status, 200);
-    if let Some(top) = top(&temp, &tasks) {
-        assert!(top.contains("Type: goroutine") && top.contains("authentication config"), "{top}");
-    }
+    assert_eq!(fetch(&mut client, "/debug/pprof/goroutine").await.0, 200);
     let threads = client.get("/debug/pprof/threadcreate?debug=1").await.unwrap().body;
     assert!(threads.starts_with("threadcreate profile: total ") && threads.contains("#\ttokio"), "{threads}");
 

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 
+use binnacle_test_requirements::Ability;
+
 /// Two addresses of pods, which are reachable only within [`in_own_network`].
 pub const POD_IPS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 231, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 231, 0, 2))];
 
@@ -25,7 +27,7 @@ pub fn in_own_network(test: &str) -> bool {
     };
     let possible = namespace(&prepare).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !possible.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no network namespace can be made here");
+        Ability::Namespaces.is_missing("no network namespace can be made here");
         return false;
     }
     let mut command = namespace(&format!("{prepare} && exec \"$@\""));

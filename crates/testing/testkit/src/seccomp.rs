@@ -4,6 +4,8 @@
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use binnacle_test_requirements::Ability;
+
 /// The common beginning of all scripts.
 const COMMON: &str = include_str!("seccomp.py");
 
@@ -20,7 +22,7 @@ pub(crate) fn available(known: &OnceLock<bool>, script: &str, arguments: &[&str]
         let status = command(script).args(arguments).arg("true").stderr(Stdio::null()).status();
         let available = status.is_ok_and(|status| status.success());
         if !available {
-            eprintln!("{without}: python3 or seccomp's user notification is missing");
+            Ability::Seccomp.is_missing(&format!("{without}: python3 or seccomp's user notification is missing"));
         }
         available
     })

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use binnacle_test_requirements::Ability;
+
 use crate::TempDir;
 use crate::program::with_environment_of;
 
@@ -22,7 +24,7 @@ impl ShiftedClock {
         let library = LIBRARY.get_or_init(|| {
             let found = libraries().find(|path| path.exists());
             if found.is_none() {
-                eprintln!("no shifted clock: libfaketime is missing");
+                Ability::Faketime.is_missing("no shifted clock: there is no libfaketime");
             }
             found
         });

@@ -1,22 +1,14 @@
-//! The files in `packaging/manual`, read by the tools that they are for, where these are installed.
+//! The files in `packaging/manual`, read by the tools that they are for.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use super::*;
 
-/// Runs a tool; if it is not installed, reports that and returns `None`.
-fn run(command: &mut Command) -> Option<Output> {
-    match command.output() {
-        Ok(output) => {
-            assert!(output.status.success(), "{command:?}: {output:?}");
-            Some(output)
-        }
-        Err(error) => {
-            eprintln!("skipped: {command:?}: {error}");
-            None
-        }
-    }
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output
 }
 
 /// Returns the files whose names begin and end so.
@@ -32,32 +24,52 @@ fn files(prefix: &str, suffix: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn pages_are_read_without_warnings() {
+#[cfg_attr(not(has_man), ignore = "needs man")]
+fn man_reads_pages_without_warnings() {
     for page in files("", ".8") {
         // A pager or a terminal is not needed for plain output.
         let mut man = Command::new("man");
         man.env("MANROFFOPT", "").args(["--warnings=w", "--encoding=UTF-8", "--local-file"]).arg(&page);
-        if let Some(output) = run(&mut man) {
-            assert!(output.stderr.is_empty(), "{man:?}: {}", String::from_utf8_lossy(&output.stderr));
-            assert!(String::from_utf8_lossy(&output.stdout).contains("SYNOPSIS"));
-        }
+        let output = run(&mut man);
+        assert!(output.stderr.is_empty(), "{man:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("SYNOPSIS"));
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_mandoc), ignore = "needs mandoc")]
+fn mandoc_reads_pages_without_errors() {
+    for page in files("", ".8") {
         run(Command::new("mandoc").args(["-T", "lint", "-W", "error"]).arg(&page));
     }
 }
 
 #[test]
-fn shells_read_the_scripts() {
-    for (prefix, suffix, shell, flag) in
-        [("", ".bash", "bash", "-n"), ("_", "", "zsh", "-n"), ("", ".fish", "fish", "--no-execute")]
-    {
-        for script in files(prefix, suffix) {
-            run(Command::new(shell).arg(flag).arg(script));
-        }
+#[cfg_attr(not(has_bash), ignore = "needs bash")]
+fn bash_reads_the_scripts() {
+    for script in files("", ".bash") {
+        run(Command::new("bash").arg("-n").arg(script));
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_zsh), ignore = "needs zsh")]
+fn zsh_reads_the_scripts() {
+    for script in files("_", "") {
+        run(Command::new("zsh").arg("-n").arg(script));
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_fish), ignore = "needs fish")]
+fn fish_reads_the_scripts() {
+    for script in files("", ".fish") {
+        run(Command::new("fish").arg("--no-execute").arg(script));
     }
 }
 
 /// Asks bash for the completions of a command line as if the last word were being typed.
-fn completions(program: &str, line: &str) -> Option<Vec<String>> {
+fn completions(program: &str, line: &str) -> Vec<String> {
     const ASK: &str = r#"
         source "$1"
         shift
@@ -74,12 +86,13 @@ fn completions(program: &str, line: &str) -> Option<Vec<String>> {
     let script = folder().join(format!("{program}.bash"));
     let mut bash = Command::new("bash");
     bash.args(["--norc", "-c", ASK, "bash"]).arg(script).args(line.split(' '));
-    let output = run(bash.current_dir(folder()))?;
+    let output = run(bash.current_dir(folder()));
     let text = String::from_utf8(output.stdout).unwrap();
-    Some(text.lines().map(str::to_owned).filter(|line| !line.is_empty()).collect())
+    text.lines().map(str::to_owned).filter(|line| !line.is_empty()).collect()
 }
 
 #[test]
+#[cfg_attr(not(has_bash), ignore = "needs bash")]
 fn bash_completes() {
     for (program, line, want) in [
         ("kube-apiserver", "kube-apiserver --etcd-se", &["--etcd-servers", "--etcd-servers-overrides"][..]),
@@ -91,7 +104,6 @@ fn bash_completes() {
         ("binnacle", "binnacle sizes embedded:/data -o j", &["json"]),
         ("binnacle", "binnacle completion zsh k", &["kube-apiserver"]),
     ] {
-        let Some(found) = completions(program, line) else { return };
-        assert_eq!(found, want, "{line}");
+        assert_eq!(completions(program, line), want, "{line}");
     }
 }

@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use binnacle_test_requirements::Ability;
+
 const DIR: &str = "BINNACLE_SMALL_DISK";
 /// The status of a process that cannot mount.
 const NOT_MOUNTED: i32 = 77;
@@ -28,7 +30,7 @@ pub(crate) fn enter(test: &str, mib: u32) -> Option<PathBuf> {
             Ok(code) => panic!("{test} failed on a small disk ({code:?})"),
         }
     }
-    eprintln!("{test} is skipped: no file system can be mounted");
+    Ability::Mounts.is_missing(&format!("{test}: no file system can be mounted"));
     None
 }
 

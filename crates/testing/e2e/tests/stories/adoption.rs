@@ -80,7 +80,7 @@ async fn from_a_snapshot_of_etcd() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(not(has_etcd), ignore = "needs etcd")]
+#[cfg_attr(not(all(has_etcd, has_python)), ignore = "needs etcd and python3")]
 async fn from_the_table_of_kine() {
     let etcd = Etcd::single();
     let (mut server, before) = filled(&etcd).await;
@@ -89,12 +89,9 @@ async fn from_the_table_of_kine() {
     let dump = temp.join("dump.json");
     std::fs::write(&dump, etcd.ctl(0, &["get", "/registry/", "--prefix", "-w", "json"])).unwrap();
     let folder = temp.path().display().to_string();
-    let python =
-        Command::new("python3").args(["-c", KINE, &folder]).stdin(Stdio::from(File::open(&dump).unwrap())).status();
-    match python {
-        Ok(status) => assert!(status.success(), "{status}"),
-        Err(error) => return println!("skipped: no python3 ({error})"),
-    }
+    let mut python = Command::new("python3");
+    let status = python.args(["-c", KINE, &folder]).stdin(Stdio::from(File::open(&dump).unwrap())).status().unwrap();
+    assert!(status.success(), "{status}");
     assert!(std::fs::metadata(temp.join("state.db-wal")).unwrap().len() > 10_000, "what matters is in the log");
     comes_back(&temp.join("state.db"), &before).await;
     comes_back(&temp.join("kine.csv"), &before).await;

@@ -75,6 +75,7 @@ mod numbers;
 mod operator;
 mod outside_world;
 mod overload;
+mod packages;
 mod peers;
 mod prometheus;
 mod protobuf_client;

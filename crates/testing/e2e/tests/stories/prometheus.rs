@@ -22,12 +22,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it, if it is installed.
-    fn start(temp: &TempDir, server: &Server, rules: &str, more: &[&str]) -> Option<Self> {
-        if Command::new("prometheus").arg("--version").output().is_err() {
-            println!("skipped: prometheus is not installed");
-            return None;
-        }
+    fn start(temp: &TempDir, server: &Server, rules: &str, more: &[&str]) -> Self {
         let port = Port::claim();
         let target = server.url().replace("https://", "");
         let authority = temp.join("data/pki/ca-bundle.crt");
@@ -52,7 +47,7 @@ impl Prometheus {
             .stderr(log)
             .spawn()
             .unwrap();
-        Some(Self { child, port })
+        Self { child, port }
     }
 
     /// Returns the answer of its API to a path; `None` while it does not answer.
@@ -110,10 +105,11 @@ fn monitored(temp: &TempDir, more: &[&str]) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
 async fn questions_have_answers() {
     let temp = TempDir::new();
     let server = tokio::task::block_in_place(|| monitored(&temp, &[]));
-    let Some(prometheus) = Prometheus::start(&temp, &server, RULES, &[]) else { return };
+    let prometheus = Prometheus::start(&temp, &server, RULES, &[]);
     let mut client = server.client().await;
     let hook = json!({
         "metadata": {"name": "nobody"},
@@ -159,9 +155,9 @@ async fn questions_have_answers() {
     assert_eq!((&target["health"], &target["lastError"]), (&json!("up"), &json!("")), "{target}");
 }
 
-/// A Prometheus that wants native histograms asks for protobuf first, and reads the others from it.
+/// A Prometheus that wants native histograms asks for protobuf first.
 #[tokio::test(flavor = "multi_thread")]
-async fn protobuf_is_read() {
+async fn protobuf_is_served() {
     let temp = TempDir::new();
     let server = tokio::task::block_in_place(|| monitored(&temp, &[]));
     let mut client = server.client().await;
@@ -177,11 +173,16 @@ async fn protobuf_is_read() {
         )
     );
     assert!(answer.headers().contains_key("process-start-time-unix"));
-    drop(answer);
-    let Some(prometheus) = Prometheus::start(&temp, &server, "groups: []", &["--enable-feature=native-histograms"])
-    else {
-        return;
-    };
+}
+
+/// A Prometheus that wants native histograms reads the others from protobuf.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
+async fn protobuf_is_read() {
+    let temp = TempDir::new();
+    let server = tokio::task::block_in_place(|| monitored(&temp, &[]));
+    let mut client = server.client().await;
+    let prometheus = Prometheus::start(&temp, &server, "groups: []", &["--enable-feature=native-histograms"]);
     for expression in [
         "up{job=\"apiserver\"} == 1",
         "sum(apiserver_request_total) > 0",
@@ -196,20 +197,27 @@ async fn protobuf_is_read() {
     }
 }
 
-/// With the gate, histograms are native ones for a Prometheus that wants them, of which it needs no bounds to compute
-/// quantiles. One whose buckets did not add up would not be taken.
+const NATIVE: &str = "--feature-gates=NativeHistograms=true";
+
+/// Text has no native histograms: with the gate, it has the buckets of before.
 #[tokio::test(flavor = "multi_thread")]
-async fn native_histograms_are_read() {
+async fn native_histograms_leave_text_alone() {
     let temp = TempDir::new();
-    let gate = "--feature-gates=NativeHistograms=true";
-    let server = tokio::task::block_in_place(|| monitored(&temp, &[gate]));
+    let server = tokio::task::block_in_place(|| monitored(&temp, &[NATIVE]));
     let mut client = server.client().await;
     let text = client.get("/metrics").await.unwrap().body;
     assert!(text.contains("apiserver_request_filter_duration_seconds_bucket{filter=\"audit\",le=\"0.0001\"}"));
-    let Some(prometheus) = Prometheus::start(&temp, &server, "groups: []", &["--enable-feature=native-histograms"])
-    else {
-        return;
-    };
+}
+
+/// With the gate, histograms are native ones for a Prometheus that wants them, of which it needs no bounds to compute
+/// quantiles. One whose buckets did not add up would not be taken.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(has_prometheus), ignore = "needs prometheus")]
+async fn native_histograms_are_read() {
+    let temp = TempDir::new();
+    let server = tokio::task::block_in_place(|| monitored(&temp, &[NATIVE]));
+    let mut client = server.client().await;
+    let prometheus = Prometheus::start(&temp, &server, "groups: []", &["--enable-feature=native-histograms"]);
     for family in [
         "apiserver_request_duration_seconds",
         "apiserver_response_sizes",

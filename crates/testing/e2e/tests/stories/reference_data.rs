@@ -1,22 +1,16 @@
 //! Data of a Go server: its objects are served as Go serves them, and the objects that this server creates at its start
 //! have the same keys and bytes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_kinds::tables;
 use binnacle_resources::all;
 use binnacle_schema::{Limits, decode, proto};
 use binnacle_scheme::ResourceDescription;
+use binnacle_test_requirements::shared;
 use binnacle_testkit::{Etcd, Server, wait_until};
 use serde_json::Value;
-
-/// Returns a folder of recorded data of the Go server.
-fn reference(folder: &str) -> PathBuf {
-    let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
-    let shared = shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared"));
-    shared.join("reference").join(folder)
-}
 
 /// Returns the descriptions of stored resources, in their stored versions.
 fn kept() -> impl Iterator<Item = &'static Arc<ResourceDescription>> {
@@ -46,7 +40,7 @@ fn path(resource: &ResourceDescription, namespace: &str, name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(has_etcd, has_shared)), ignore = "needs etcd, and data of kube-apiserver in ../shared")]
 async fn what_the_reference_wrote_is_served() {
-    let folder = reference("roundtrip");
+    let folder = shared("reference/roundtrip");
     let etcd = tokio::task::block_in_place(Etcd::single);
     let mut objects = Vec::new();
     // Resources behind a feature gate are not served.
@@ -94,7 +88,7 @@ async fn what_the_reference_wrote_is_served() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(all(has_etcd, has_shared)), ignore = "needs etcd, and data of kube-apiserver in ../shared")]
 async fn what_every_cluster_has_is_kept_alike() {
-    let folder = reference("bootstrap");
+    let folder = shared("reference/bootstrap");
     let etcd = tokio::task::block_in_place(Etcd::single);
     let server = tokio::task::block_in_place(|| Server::durable_with(&[&etcd.servers()]));
     let mut client = server.client().await;
