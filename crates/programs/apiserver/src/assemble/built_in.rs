@@ -224,7 +224,6 @@ fn control_plane_config(config: &Settings, address: SocketAddr, access: &Access)
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
         storage_initialization: config.generic.storage_initialization,
         leadership: config.misc.leadership,
-        ..Config::default()
     }
 }
 
