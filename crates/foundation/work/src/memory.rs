@@ -10,16 +10,16 @@ use tokio::sync::Notify;
 use crate::budget::{Caller, Exceeded, WorkLimits};
 
 /// The bytes for all requests.
-const TOTAL: usize = 176 << 20;
-/// The part that only callers of the system may use.
-const RESERVED: usize = 48 << 20;
+const TOTAL: usize = (128 << 20) + RESERVED;
+/// The part that only callers of the system may use: as much as one request.
+const RESERVED: usize = WorkLimits::REQUEST.memory;
 /// The part that one caller may use, unless it is of the system: as much as one request.
 const SHARE: usize = WorkLimits::REQUEST.memory;
 
 /// The bytes that are worth the time of giving free memory back to the system.
 const WORTHWHILE: usize = 16 << 20;
-/// The longest wait for memory that is being given back. It takes some tens of milliseconds.
-const LONGEST_WAIT: Duration = Duration::from_millis(200);
+/// The longest wait for memory that is being given back. It takes some tens of milliseconds, and more on a busy machine.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) static POOL: Pool = Pool::new();
 

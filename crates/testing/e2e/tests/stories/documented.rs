@@ -250,7 +250,8 @@ fn pages(root: &Path) -> Vec<String> {
 
 /// The folders of the packages, and their manifests.
 fn manifests(root: &Path) -> Vec<(PathBuf, String)> {
-    let crates = std::fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let inside = |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let crates = inside(&root.join("crates")).flat_map(|domain| inside(&domain));
     let text = |folder: PathBuf| Some((folder.clone(), std::fs::read_to_string(folder.join("Cargo.toml")).ok()?));
     crates.chain([root.join("bench")]).filter_map(text).collect()
 }
