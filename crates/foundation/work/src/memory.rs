@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::budget::{Caller, Exceeded, WorkLimits};
 
-/// The bytes for all requests.
-const TOTAL: usize = (128 << 20) + RESERVED;
-/// The part that only callers of the system may use: as much as one request.
-const RESERVED: usize = WorkLimits::REQUEST.memory;
+/// The bytes for all requests: for a large one of the system while what the last one released is given back.
+const TOTAL: usize = 2 * WorkLimits::REQUEST.memory;
+/// The part that only callers of the system may use.
+const RESERVED: usize = 48 << 20;
 /// The part that one caller may use, unless it is of the system: as much as one request.
 const SHARE: usize = WorkLimits::REQUEST.memory;
 
