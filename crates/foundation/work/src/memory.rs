@@ -9,11 +9,11 @@ use tokio::sync::Notify;
 
 use crate::budget::{Caller, Exceeded, WorkLimits};
 
-/// The bytes for all requests: for a large one of the system while what the last one released is given back.
-const TOTAL: usize = 2 * WorkLimits::REQUEST.memory;
-/// The part that only callers of the system may use.
-const RESERVED: usize = 48 << 20;
-/// The part that one caller may use, unless it is of the system: as much as one request.
+/// The bytes for the requests of users, but those of the system.
+const USERS: usize = 128 << 20;
+/// The bytes for all requests: for a large one of the system beside those of users, and for two while there are none.
+const TOTAL: usize = USERS + WorkLimits::REQUEST.memory;
+/// The part of one user: as much as one request.
 const SHARE: usize = WorkLimits::REQUEST.memory;
 
 /// The bytes that are worth the time of giving free memory back to the system.
@@ -33,16 +33,49 @@ pub async fn memory_released() {
 /// The bytes in use, in total and by caller.
 #[derive(Default)]
 struct Used {
-    total: usize,
     by_caller: HashMap<Text, usize>,
-    /// The bytes that the allocator keeps of what requests have released.
-    kept: usize,
-    /// The part of them that is being given back.
-    returning: usize,
+    /// The bytes of all callers, and those of users only.
+    all: Part,
+    users: Part,
     /// True if somebody gives memory back.
     returns: bool,
     /// The number of requests that wait for memory that is given back.
     waiting: usize,
+}
+
+/// The bytes of some callers.
+#[derive(Default)]
+struct Part {
+    used: usize,
+    /// The bytes that the allocator keeps of what requests have released.
+    kept: usize,
+    /// The part of them that is being given back.
+    returning: usize,
+}
+
+impl Part {
+    fn release(&mut self, bytes: usize, is_kept: bool) {
+        self.used = self.used.saturating_sub(bytes);
+        if is_kept {
+            self.kept += bytes;
+        }
+    }
+
+    fn returned(&mut self) {
+        self.kept -= std::mem::take(&mut self.returning);
+    }
+
+    fn begin_return(&mut self) {
+        self.returning = self.kept;
+    }
+
+    fn is_too_full(&self, bytes: usize, limit: usize) -> bool {
+        self.used + bytes > limit
+    }
+
+    fn has_to_wait(&self, bytes: usize, limit: usize) -> bool {
+        self.is_too_full(self.kept + bytes, limit)
+    }
 }
 
 pub(crate) struct Pool {
@@ -107,9 +140,9 @@ impl Pool {
     pub(crate) fn release(&self, caller: &Caller, bytes: usize) {
         let mut locked = self.lock();
         let Some(used) = locked.as_mut() else { return };
-        used.total = used.total.saturating_sub(bytes);
-        if used.returns {
-            used.kept += bytes;
+        used.all.release(bytes, used.returns);
+        if !caller.is_system {
+            used.users.release(bytes, used.returns);
         }
         if let Some(own) = used.by_caller.get_mut(&caller.name) {
             *own = own.saturating_sub(bytes);
@@ -127,7 +160,8 @@ impl Pool {
             let mut locked = self.lock();
             let used = locked.get_or_insert_default();
             used.returns = true;
-            used.kept -= std::mem::take(&mut used.returning);
+            used.all.returned();
+            used.users.returned();
             self.returned.notify_all();
         }
         loop {
@@ -135,7 +169,8 @@ impl Pool {
                 let mut locked = self.lock();
                 let used = locked.get_or_insert_default();
                 if used.is_worth_returning() {
-                    used.returning = used.kept;
+                    used.all.begin_return();
+                    used.users.begin_return();
                     return;
                 }
             }
@@ -146,19 +181,24 @@ impl Pool {
 
 impl Used {
     fn is_worth_returning(&self) -> bool {
-        self.kept >= WORTHWHILE || (self.kept > 0 && self.waiting > 0)
+        self.all.kept >= WORTHWHILE || (self.all.kept > 0 && self.waiting > 0)
     }
 
     fn take(&mut self, caller: &Caller, bytes: usize) -> Answer {
         let own = self.by_caller.get(&caller.name).copied().unwrap_or(0);
-        let (share, limit) = if caller.is_system { (TOTAL, TOTAL) } else { (SHARE, TOTAL - RESERVED) };
-        if own + bytes > share || self.total + bytes > limit {
+        let share = if caller.is_system { TOTAL } else { SHARE };
+        let is_user = !caller.is_system;
+        let users = &self.users;
+        if own + bytes > share || self.all.is_too_full(bytes, TOTAL) || is_user && users.is_too_full(bytes, USERS) {
             return Answer::Refused(Exceeded::Busy(share));
         }
-        if self.total + self.kept + bytes > limit {
+        if self.all.has_to_wait(bytes, TOTAL) || is_user && users.has_to_wait(bytes, USERS) {
             return Answer::Later(Exceeded::Busy(share));
         }
-        self.total += bytes;
+        self.all.used += bytes;
+        if is_user {
+            self.users.used += bytes;
+        }
         *self.by_caller.entry(caller.name.clone()).or_default() += bytes;
         Answer::Granted
     }
@@ -178,15 +218,17 @@ mod tests {
         let (a, b, c, root) = (caller("a", false), caller("b", false), caller("c", false), caller("root", true));
         assert_eq!(pool.reserve(&a, SHARE), Ok(()));
         assert_eq!(pool.reserve(&a, 1), Err(Exceeded::Busy(SHARE)));
-        assert_eq!(pool.reserve(&b, TOTAL - RESERVED - SHARE), Ok(()));
+        assert_eq!(pool.reserve(&b, USERS - SHARE), Ok(()));
         assert_eq!(pool.reserve(&c, 1), Err(Exceeded::Busy(SHARE)));
-        assert_eq!(pool.reserve(&root, RESERVED), Ok(()));
+        assert_eq!(pool.reserve(&root, TOTAL - USERS), Ok(()));
         pool.release(&a, SHARE);
-        assert_eq!(pool.reserve(&c, 1), Ok(()));
-        for (caller, bytes) in [(&b, TOTAL - RESERVED - SHARE), (&c, 1), (&root, RESERVED)] {
+        assert_eq!(pool.reserve(&c, SHARE), Ok(()), "what the system uses is not the users'");
+        assert_eq!(pool.reserve(&root, 1), Err(Exceeded::Busy(TOTAL)));
+        for (caller, bytes) in [(&b, USERS - SHARE), (&c, SHARE), (&root, TOTAL - USERS)] {
             pool.release(caller, bytes);
         }
-        assert!(pool.lock().as_ref().is_some_and(|used| used.total == 0 && used.by_caller.is_empty()));
+        let all_is_free = |used: &Used| used.all.used == 0 && used.users.used == 0 && used.by_caller.is_empty();
+        assert!(pool.lock().as_ref().is_some_and(all_is_free));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
