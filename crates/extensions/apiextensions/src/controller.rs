@@ -161,6 +161,9 @@ struct Known {
     settled: Option<Revision>,
 }
 
+/// The steps per byte of checking and serving a definition.
+const STEPS: u64 = 10;
+
 /// A generation before all others.
 const UNSEEN: i64 = -1;
 
@@ -271,6 +274,8 @@ impl Keeper<'_> {
 
     /// Accepts the names of a definition, of which `part` is a part, serves it, and writes its status.
     async fn judge(&mut self, objects: &Objects, entry: &Arc<Entry>, part: Value) -> Result<(), Status> {
+        // Nothing is locked here: a large definition does not keep the worker from other tasks.
+        binnacle_work::pace(STEPS * entry.value_len() as u64);
         let mut asked = Definition::part(&part, self.parts.origin(entry));
         if let Some(postponed) = &mut self.postponed
             && !asked.is("NamesAccepted")

@@ -128,6 +128,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
                 // The value is compared as well: a restored store can use a revision again.
                 Some(same) if same.revision() == kv.mod_revision && *same.value() == kv.value => Arc::clone(same),
                 other => {
+                    pace(&kv);
                     let (meta, value) = look_at(shared, path, &kv)?;
                     let entry = Arc::new(entry(shared, meta, value, &kv, other.map(|old| &old.meta)));
                     note_unpacked(shared, [&entry]);
@@ -277,6 +278,7 @@ fn prepare(shared: &Shared, event: binnacle_store::Event) -> Result<Option<Prepa
     let Some(path) = path_of(shared, &key) else { return Ok(None) };
     let new = match kv {
         Some(kv) => {
+            pace(&kv);
             let (meta, value) = look_at(shared, path, &kv)?;
             Some((meta, value, kv))
         }
@@ -284,6 +286,14 @@ fn prepare(shared: &Shared, event: binnacle_store::Event) -> Result<Option<Prepa
     };
     let path = key.slice(shared.range.start.len()..);
     Ok(Some(Prepared { path, revision, new }))
+}
+
+/// The steps per byte of reading an object for its attributes.
+const STEPS: u64 = 2;
+
+/// Announces the reading of an object, so that a large one does not keep the worker from other tasks.
+fn pace(kv: &KeyValue) {
+    binnacle_work::pace(STEPS * kv.value.len() as u64);
 }
 
 fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
