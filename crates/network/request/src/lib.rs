@@ -5,6 +5,7 @@
 mod audit;
 mod body;
 mod connection;
+mod deferred;
 mod info;
 pub mod latency;
 mod link;
@@ -22,6 +23,7 @@ mod waiting;
 pub use audit::{AuditLevel, AuditNotes, Impersonated, Noted, ObjectNotes};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
 pub use connection::ConnectionInfo;
+pub use deferred::Deferred;
 pub use info::{InfoError, RequestInfo, Verb};
 pub use link::{AnsweredStatus, BoxFuture, Compressible, Detour, Link, Request, Response};
 pub use permit::{Action, CreatePermit, Decision, Permit};

@@ -2,9 +2,9 @@
 //! webhook: it records the conversions that it lacks, and is repeated when they are done.
 
 use binnacle_meta::{Status, Text};
+use binnacle_request::Deferred;
 use binnacle_schema::{Value, json};
 use binnacle_work::{allocate, charge_bytes};
-use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::resource::Resource;
@@ -22,32 +22,33 @@ fn tree_bytes(value: &Value) -> usize {
     }
 }
 
-/// The most rounds of conversions. Each manager's version needs only a few objects, so more would never end.
-const MAX_ROUNDS: usize = 64;
+/// The most conversions of a request. Each manager's version needs only a few, so more would never end.
+const MAX_CONVERSIONS: usize = 256;
 
-/// The conversions of one request.
-#[derive(Debug, Default)]
-pub(crate) struct PendingConversions(Mutex<Found>);
+/// The conversions of one request, found by the text of an object and the `apiVersion` that is wanted.
+pub(crate) type PendingConversions = Deferred<(String, Text), Value, Conversion>;
 
-#[derive(Debug, Default)]
-struct Found {
-    /// The text of an object, the target version, and the result.
-    known: Vec<(String, Text, Value)>,
-    missing: Vec<(Value, Text)>,
+/// A conversion that is to be done.
+#[derive(Debug)]
+pub(crate) struct Conversion {
+    object: Value,
+    api_version: Text,
+    /// The length of the object's text.
+    bytes: usize,
 }
 
 impl Context {
     /// Returns an object converted to another `apiVersion`. `None` if the conversion is still to be done, after which
     /// the caller is called again.
     pub fn elsewhere(&self, object: &Value, api_version: &str) -> Option<Value> {
-        let text = json::to_string(object);
-        let mut found = self.elsewhere.0.lock();
-        let known = found.known.iter().find(|(from, version, _)| *version == api_version && *from == text);
-        if let Some((_, _, converted)) = known {
-            return Some(converted.clone());
+        let question = (json::to_string(object), Text::from(api_version));
+        let known = self.elsewhere.answer_to(&question);
+        if known.is_none() {
+            let bytes = question.0.len();
+            let work = Conversion { object: object.clone(), api_version: api_version.into(), bytes };
+            self.elsewhere.defer(question, work);
         }
-        found.missing.push((object.clone(), api_version.into()));
-        None
+        known
     }
 }
 
@@ -59,23 +60,23 @@ impl Resource {
         change: &mut Change<'_>,
         live: Option<&Value>,
     ) -> Result<WriteObject, Status> {
-        for _ in 0..MAX_ROUNDS {
-            let changed = change(live);
-            let missing = std::mem::take(&mut context.elsewhere.0.lock().missing);
-            if missing.is_empty() {
-                return changed;
-            }
-            for (object, version) in missing {
-                let text = json::to_string(&object);
-                charge_bytes(2 * text.len())?;
-                allocate(2 * text.len())?;
+        let mut left = MAX_CONVERSIONS;
+        let convert = |work: Conversion| {
+            let allowed = left > 0;
+            left = left.saturating_sub(1);
+            async move {
+                if !allowed {
+                    return Err(Status::internal("the versions of an object cannot be converted"));
+                }
+                charge_bytes(2 * work.bytes)?;
+                allocate(2 * work.bytes)?;
                 // As in kube-apiserver, fields that the other version does not know stay, and leave no managers.
-                let converted = self.converted_as_is(object, &version).await?;
+                let converted = self.converted_as_is(work.object, &work.api_version).await?;
                 allocate(tree_bytes(&converted))?;
-                context.elsewhere.0.lock().known.push((text, version, converted));
+                Ok(converted)
             }
-        }
-        Err(Status::internal("the versions of an object cannot be converted"))
+        };
+        context.elsewhere.settle(|| change(live), convert).await?
     }
 
     /// Converts a custom resource between any of the definition's versions; it fits the schema of the new one.

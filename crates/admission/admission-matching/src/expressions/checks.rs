@@ -1,5 +1,6 @@
 //! Authorization checks of expressions in admission.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -7,8 +8,7 @@ use std::task::{Context, Poll, Waker};
 use binnacle_authz::{Attributes, Authorizer};
 use binnacle_cel::{Check, CheckOf, Decision, ResourceCheck};
 use binnacle_registry::admission;
-use binnacle_request::{BoxFuture, User};
-use parking_lot::Mutex;
+use binnacle_request::{BoxFuture, Deferred, User};
 
 /// The authorization checks of one request's expressions. Each check is made once; clones share the decisions.
 #[derive(Clone)]
@@ -19,14 +19,7 @@ struct State {
     user: User,
     /// The resource of the request.
     resource: ResourceCheck,
-    answers: Mutex<Answers>,
-}
-
-#[derive(Default)]
-struct Answers {
-    known: Vec<(Check, Decision)>,
-    /// Checks that the authorizer has not decided at once.
-    open: Vec<(Check, BoxFuture<'static, Decision>)>,
+    decisions: Deferred<Check, Decision, BoxFuture<'static, Decision>>,
 }
 
 impl Checks {
@@ -39,25 +32,15 @@ impl Checks {
             name: attributes.name.to_string(),
             ..ResourceCheck::default()
         };
-        Self(Arc::new(State { authorizer, user: attributes.user.clone(), resource, answers: Mutex::default() }))
+        Self(Arc::new(State { authorizer, user: attributes.user.clone(), resource, decisions: Deferred::default() }))
     }
 
     /// Returns the result of an evaluation with all its authorization checks decided. `evaluate` is called again when
     /// an authorizer needs time for a decision, which most do not, and must not have side effects.
-    pub async fn settle<T>(&self, mut evaluate: impl FnMut() -> T) -> T {
-        loop {
-            let result = evaluate();
-            let open = std::mem::take(&mut self.0.answers.lock().open);
-            if open.is_empty() {
-                return result;
-            }
-            // A result without the decisions is useless.
-            drop(result);
-            for (check, answer) in open {
-                let decision = answer.await;
-                self.0.answers.lock().known.push((check, decision));
-            }
-        }
+    pub async fn settle<T>(&self, evaluate: impl FnMut() -> T) -> T {
+        let decided = async |decision: BoxFuture<'static, Decision>| Ok::<_, Infallible>(decision.await);
+        let Ok(result) = self.0.decisions.settle(evaluate, decided).await;
+        result
     }
 
     pub(crate) fn authorizer_value(&self) -> binnacle_cel::Val<'static> {
@@ -71,21 +54,20 @@ impl Checks {
 
 impl binnacle_cel::Authorizer for State {
     fn authorize(&self, check: &Check) -> Decision {
-        let mut answers = self.answers.lock();
-        if let Some((_, known)) = answers.known.iter().find(|(known, _)| known == check) {
-            return known.clone();
+        if let Some(known) = self.decisions.answer_to(check) {
+            return known;
         }
-        if answers.open.iter().any(|(open, _)| open == check) {
+        if self.decisions.is_deferred(check) {
             return Decision::default();
         }
-        let mut answer = decide(self.authorizer.clone(), self.user.clone(), check.clone());
-        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        let mut decision = decide(self.authorizer.clone(), self.user.clone(), check.clone());
+        match decision.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(decision) => {
-                answers.known.push((check.clone(), decision.clone()));
+                self.decisions.answer(check.clone(), decision.clone());
                 decision
             }
             Poll::Pending => {
-                answers.open.push((check.clone(), answer));
+                self.decisions.defer(check.clone(), decision);
                 Decision::default()
             }
         }

@@ -1,0 +1,140 @@
+//! Answers that a synchronous computation needs and only asynchronous code can get.
+
+use parking_lot::Mutex;
+
+/// The questions of a computation that cannot wait, and the answers so far.
+///
+/// The computation asks by [`Deferred::answer_to`], and leaves a question without an answer to [`Deferred::defer`].
+/// [`Deferred::settle`] answers what was deferred and repeats the computation until nothing is.
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use binnacle_request::Deferred;
+///
+/// # tokio_test(async {
+/// let lengths = Deferred::<&str, usize, &str>::default();
+/// let total = || {
+///     let length = |word| lengths.answer_to(&word).unwrap_or_else(|| {
+///         lengths.defer(word, word);
+///         0
+///     });
+///     length("one") + length("three")
+/// };
+/// let count = async |word: &str| Ok::<_, Infallible>(word.len());
+/// assert_eq!(lengths.settle(total, count).await, Ok(8));
+/// # });
+/// # fn tokio_test(test: impl Future) {
+/// #     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(test);
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Deferred<Question, Answer, Work>(Mutex<State<Question, Answer, Work>>);
+
+#[derive(Debug)]
+struct State<Question, Answer, Work> {
+    answered: Vec<(Question, Answer)>,
+    /// The questions without an answer, and what must be done for each.
+    open: Vec<(Question, Work)>,
+}
+
+impl<Question, Answer, Work> Default for Deferred<Question, Answer, Work> {
+    fn default() -> Self {
+        Self(Mutex::new(State { answered: Vec::new(), open: Vec::new() }))
+    }
+}
+
+impl<Question: PartialEq, Answer: Clone, Work> Deferred<Question, Answer, Work> {
+    pub fn answer_to(&self, question: &Question) -> Option<Answer> {
+        let state = self.0.lock();
+        state.answered.iter().find(|(asked, _)| asked == question).map(|(_, answer)| answer.clone())
+    }
+
+    pub fn is_deferred(&self, question: &Question) -> bool {
+        self.0.lock().open.iter().any(|(asked, _)| asked == question)
+    }
+
+    /// Keeps an answer that was found at once.
+    pub fn answer(&self, question: Question, answer: Answer) {
+        self.0.lock().answered.push((question, answer));
+    }
+
+    /// Leaves a question to [`Deferred::settle`], unless that has been done.
+    pub fn defer(&self, question: Question, work: Work) {
+        let mut state = self.0.lock();
+        if !state.open.iter().any(|(asked, _)| *asked == question) {
+            state.open.push((question, work));
+        }
+    }
+
+    /// Returns the result of a computation that has all its answers. The computation is repeated, and must not have side
+    /// effects; if it could ask new questions for ever, `find` must end it.
+    ///
+    /// Errors: the first of `find`.
+    pub async fn settle<T, E, Found: Future<Output = Result<Answer, E>>>(
+        &self,
+        mut compute: impl FnMut() -> T,
+        mut find: impl FnMut(Work) -> Found,
+    ) -> Result<T, E> {
+        loop {
+            let result = compute();
+            let open = std::mem::take(&mut self.0.lock().open);
+            if open.is_empty() {
+                return Ok(result);
+            }
+            // A result without the answers is useless.
+            drop(result);
+            for (question, work) in open {
+                let answer = find(work).await?;
+                self.answer(question, answer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks for each number below `last`, one after the other, and returns how many answers it had.
+    fn chain(numbers: &Deferred<u32, u32, u32>, last: u32) -> u32 {
+        for number in 0..last {
+            if numbers.answer_to(&number).is_none() {
+                numbers.defer(number, number);
+                numbers.defer(number, number);
+                assert!(numbers.is_deferred(&number));
+                return number;
+            }
+        }
+        last
+    }
+
+    #[tokio::test]
+    async fn questions_that_follow_from_answers() {
+        let numbers = Deferred::default();
+        numbers.answer(0, 0);
+        let mut found = Vec::new();
+        let settled = numbers.settle(
+            || chain(&numbers, 4),
+            |number: u32| {
+                found.push(number);
+                async move { Ok::<_, String>(number) }
+            },
+        );
+        assert_eq!(settled.await, Ok(4));
+        assert_eq!(found, [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn an_error_ends_it() {
+        let numbers = Deferred::default();
+        let settled = numbers.settle(
+            || chain(&numbers, 4),
+            async |number| match number {
+                0 => Ok(0),
+                other => Err(other),
+            },
+        );
+        assert_eq!(settled.await, Err(1));
+    }
+}
