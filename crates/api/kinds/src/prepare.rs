@@ -45,6 +45,7 @@ pub(crate) fn next_generation_exact(object: &mut Value, old: &Value, member: &st
 fn exactly_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a.filter(|value| !value.is_null()), b.filter(|value| !value.is_null())) {
         (Some(Value::Object(a)), Some(Value::Object(b))) => {
+            binnacle_work::pace(2 * a.len() as u64);
             a.iter().all(|(name, value)| exactly_equal(Some(value), b.get(name)))
                 && b.iter().all(|(name, value)| a.contains(name) || exactly_equal(None, Some(value)))
         }

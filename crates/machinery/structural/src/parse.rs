@@ -11,6 +11,9 @@ use crate::structural::{
     Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
 };
 
+/// The steps of parsing one schema.
+const NODE: u64 = 100;
+
 /// The reason why a schema cannot be parsed as a structural one, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
@@ -52,6 +55,7 @@ impl Structural {
     /// Fails for keywords that structural schemas cannot have. The validation of definitions checks the other rules of
     /// structural schemas.
     pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, Unsupported> {
+        binnacle_work::pace(NODE);
         unsupported_words(schema)?;
         let values = values(schema, interner)?;
         if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {

@@ -101,6 +101,7 @@ impl Walk<'_, '_> {
         if self.errors.is_full() || !node.has_rules() {
             return;
         }
+        binnacle_work::pace(schema::SCHEMA);
         let is_resource = place.is_root || node.embedded;
         let in_rules = scope.rules_above || !node.rules.is_empty();
         let untyped = scope.untyped_above || in_rules && !is_typed(node);

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_structural::{Interner, Structural};
 
 use super::list_types::list_and_map_types;
-use super::schema::{has_properties, is_set, members};
+use super::schema::{SCHEMA, has_properties, is_set, members};
 use crate::checks::{items, one_of, present};
 
 /// Newer rules, each true unless the old definition breaks it.
@@ -70,6 +70,8 @@ pub(super) fn within(schema: &Value, place: SchemaPosition, rules: &Rules, path:
     if schema.as_object().is_none() {
         return;
     }
+    // Of all respects, this one looks at most members.
+    binnacle_work::pace(2 * SCHEMA);
     keywords(schema, place, rules, path, errors);
     if schema.bool_at(&["uniqueItems"]) {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";

@@ -4,7 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::go_regexp;
 
-use super::schema::{additional, has_properties, is_set, item, members, property};
+use super::schema::{SCHEMA, additional, has_properties, is_set, item, members, property};
 use crate::checks::present;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -28,6 +28,7 @@ pub fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
 }
 
 fn invariants(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldErrors) {
+    binnacle_work::pace(SCHEMA);
     let kind = schema.str_at(&["type"]);
     if kind == "array" && item(schema).is_none() {
         errors.push(FieldError::required(&path.child("items"), "must be specified"));
@@ -166,6 +167,7 @@ fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mu
     const UNDEFINED: &str = "must be undefined to be structural";
     const EMPTY: &str = "must be empty to be structural";
     const FALSE: &str = "must be false to be structural";
+    binnacle_work::pace(SCHEMA);
     values(schema, skip_any, false, path, errors);
     if let Some(item) = item(schema) {
         validate_nested(item, false, &path.child("items"), errors);
@@ -232,6 +234,7 @@ fn nested_complete(
         errors.push(FieldError::required(path, format!("because it is defined in {schema_path}")));
         return;
     };
+    binnacle_work::pace(SCHEMA);
     complete(schema, structure, path, schema_path, errors);
     if let Some(nested) = item(schema) {
         nested_complete(nested, item(known), &path.child("items"), &schema_path.child("items"), errors);
