@@ -77,7 +77,7 @@ pub enum MediaType {
     Cbor,
 }
 
-/// A kind in the storage version.
+/// What a [`Codec`] needs to know of a [`StoredType`], in the version in which objects are written.
 #[derive(Clone, Copy)]
 pub struct StoredKind<'a> {
     pub group: &'a str,

@@ -33,7 +33,8 @@ pub struct VersionDescription {
     pub resources: Vec<Arc<ResourceDescription>>,
 }
 
-/// One resource in one version.
+/// One resource in one version, as clients see it: what discovery, routing and warnings need. A
+/// [`ResourceType`](crate::ResourceType) adds how its objects are read and written.
 #[derive(Clone, Debug)]
 pub struct ResourceDescription {
     pub group: Text,
@@ -125,7 +126,8 @@ pub enum SubresourceRole {
     Connect,
 }
 
-/// The storage of a resource's objects.
+/// Where a resource's objects are stored, and in which version. A [`StoredType`](crate::StoredType) adds how they are
+/// handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// The path below `/registry/`, without leading or trailing slash.

@@ -21,7 +21,8 @@ pub trait Kinds: Send + Sync + 'static {
     fn conversion(&self, group: &str, version: &str, kind: &str) -> Option<Conversion>;
 }
 
-/// A kind and the schema of its objects, which may be lists or options.
+/// A kind and the schema of its objects, which may be lists or options. Unlike
+/// [`ResourceDescription`](crate::ResourceDescription), it need not be served.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownKind<'a> {
     /// Empty for the core group.

@@ -10,7 +10,8 @@ use crate::{
     Storage, Strategy,
 };
 
-/// One resource in one version. Immutable, and shared by all servers of a process.
+/// One resource in one version, as its provider supplies it: a [`ResourceDescription`] with schema and conversion. The
+/// registry binds it to a store, which makes it a `Resource`. Immutable, and shared by all servers of a process.
 #[derive(Clone)]
 pub struct ResourceType {
     pub description: Arc<ResourceDescription>,
@@ -21,7 +22,8 @@ pub struct ResourceType {
     pub stored: Arc<StoredType>,
 }
 
-/// The part that all versions of a resource share: storage and handling of objects.
+/// The part of [`ResourceType`] that all versions of a resource share: storage and handling of objects. The registry's
+/// `Collection` has the objects themselves.
 pub struct StoredType {
     pub storage: Storage,
     pub plural: Text,

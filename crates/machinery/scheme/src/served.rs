@@ -36,7 +36,7 @@ pub struct ServedVersion {
     pub stale: bool,
 }
 
-/// The resources of one group version.
+/// The resources of one group version: [`ResourceDescription`]s of this server's, [`RemoteResource`]s of others.
 #[derive(Clone, Debug)]
 pub enum Resources {
     /// Built-in resources.

@@ -28,7 +28,7 @@ pub const MANAGER: &str = "kube-apiserver";
 /// The default prefix of all keys.
 pub const ROOT: &str = "/registry/";
 
-/// One resource in one served version.
+/// One resource in one served version: a [`ResourceType`] over the [`Collection`] of one server. It has the verbs.
 pub struct Resource {
     pub description: Arc<ResourceDescription>,
     /// The schema of this version.
@@ -46,7 +46,7 @@ pub struct Resource {
     pub watch_lists: Arc<[(&'static str, binnacle_watchcache::Distribution); 3]>,
 }
 
-/// The stored objects behind all versions of a resource.
+/// The stored objects behind all versions of a [`Resource`]: a [`StoredType`] with the store and the cache of one server.
 #[derive(Clone)]
 pub struct Collection {
     /// The rules of the kind for handling and storing objects, which are the same in every server.
