@@ -60,7 +60,9 @@ impl<'a> Page<'a> {
             let names = rows(section, "| crate |").filter_map(|row| words(row.split('|').nth(1)?).next());
             crates.extend(names.enumerate().map(|(at, name)| (name, (domain, at))));
         }
-        let picture = architecture.lines().filter_map(|line| line.trim().split_once(" --> "));
+        // The first picture is that of the domains.
+        let picture = architecture.split("```").find(|block| block.starts_with("mermaid")).unwrap_or_default();
+        let picture = picture.lines().filter_map(|line| line.trim().split_once(" --> "));
         Self { domains: domains.collect(), crates, picture: picture.collect() }
     }
 
@@ -189,7 +191,7 @@ mod tests {
     use super::check;
 
     const PAGE: &str = "text\n\n| domain | owns | uses |\n| --- | --- | --- |\n| `low` | x | |\n| `high` | y | `low` |\n\n\
-                        text\n    high --> low\n\n### `low`: x\n\n| crate | what |\n| --- | --- |\n| `meta` | x |\n\
+                        text\n```mermaid\ngraph TD\n    high --> low\n```\n\n```mermaid\ngraph LR\n    One --> Two\n```\n\n### `low`: x\n\n| crate | what |\n| --- | --- |\n| `meta` | x |\n\
                         | `store` | y |\n\n### `high`: y\n\n| crate | what |\n| --- | --- |\n| `registry` | z |\n| `kinds` | z |\n";
 
     fn package(folder: &str, needed: &[(&str, Option<&str>)]) -> serde_json::Value {
