@@ -191,7 +191,8 @@ mod tests {
     use super::check;
 
     const PAGE: &str = "text\n\n| domain | owns | uses |\n| --- | --- | --- |\n| `low` | x | |\n| `high` | y | `low` |\n\n\
-                        text\n```mermaid\ngraph TD\n    high --> low\n```\n\n```mermaid\ngraph LR\n    One --> Two\n```\n\n### `low`: x\n\n| crate | what |\n| --- | --- |\n| `meta` | x |\n\
+                        text\n```mermaid\ngraph TD\n    high --> low\n```\n\n```mermaid\ngraph LR\n    One --> Two\n```\n\n\
+                        ### `low`: x\n\n| crate | what |\n| --- | --- |\n| `meta` | x |\n\
                         | `store` | y |\n\n### `high`: y\n\n| crate | what |\n| --- | --- |\n| `registry` | z |\n| `kinds` | z |\n";
 
     fn package(folder: &str, needed: &[(&str, Option<&str>)]) -> serde_json::Value {

@@ -38,5 +38,5 @@ pub use served::{
     CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion, scope,
 };
 pub use shared::Shared;
-pub use strategy::{DeleteGrace, MetadataCheck, Plain, Strategy, StrategyContext, spec_generation};
+pub use strategy::{DeleteGrace, MetadataCheck, MetadataChecks, Plain, Strategy, StrategyContext, spec_generation};
 pub use verbs::{Verb, VerbOrder, Verbs};

@@ -30,29 +30,46 @@ pub enum DeleteGrace {
     Seconds(i64),
 }
 
-/// The further checks of a metadata update, and their order: `change` is the check that the registry makes of every
-/// update, `all` checks metadata as a whole, `domains` the domains in the names of its finalizers. Subresources have
-/// `change`, `domains` unless something else is said.
+/// A check of the metadata of an updated object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataCheck {
-    /// Nothing, nor for subresources.
-    Nothing,
-    /// `change`, `domains`
-    Once,
-    /// `change`, `domains`, and nothing for subresources.
-    OnceForMain,
-    /// `all`, `domains`, and nothing for subresources.
-    AllAlone,
-    /// `change`, `all`, `domains`
-    All,
-    /// `change`, `all`, `domains`, `domains`
-    AllThenChange,
-    /// `change`, `all`, `domains`, `domains`, for subresources as well.
-    AllThenChangeOfParts,
-    /// `change`, `domains`, `all`, `domains`
-    ChangeThenAll,
-    /// `change`, `domains`, `all`, `domains`, `all`, `domains`
-    ChangeThenAllTwice,
+    /// The change, as for every update.
+    Change,
+    /// The new metadata as a whole, as for a create.
+    Whole,
+    /// The domains in the names of finalizers.
+    Domains,
+}
+
+/// The checks of a kind's update rules, in their order, beside the [`MetadataCheck::Change`] that the registry makes of
+/// every update. kube-apiserver makes some of them several times, and reports an error each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataChecks {
+    pub main: &'static [MetadataCheck],
+    pub subresources: &'static [MetadataCheck],
+}
+
+impl MetadataChecks {
+    pub const NONE: Self = Self { main: &[], subresources: &[] };
+    pub const CHANGE: Self = {
+        let checks = &[MetadataCheck::Change, MetadataCheck::Domains];
+        Self { main: checks, subresources: checks }
+    };
+    /// Nothing for subresources.
+    pub const WHOLE: Self = Self { main: &[MetadataCheck::Whole, MetadataCheck::Domains], subresources: &[] };
+    pub const WHOLE_THEN_CHANGE: Self = {
+        use MetadataCheck::{Change, Domains, Whole};
+        Self { main: &[Change, Whole, Domains, Domains], ..Self::CHANGE }
+    };
+    pub const CHANGE_THEN_WHOLE: Self = {
+        use MetadataCheck::{Change, Domains, Whole};
+        Self { main: &[Change, Domains, Whole, Domains], ..Self::CHANGE }
+    };
+
+    /// Returns the checks for a write to a subresource, or to the main endpoint if that is empty.
+    pub fn of(&self, subresource: &str) -> &'static [MetadataCheck] {
+        if subresource.is_empty() { self.main } else { self.subresources }
+    }
 }
 
 /// The rules of one kind. The default methods are those of a plain kind.
@@ -214,11 +231,10 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// Returns the further metadata check of the kind's update rules, beside the registry's own check: its errors are
-    /// then reported twice, as by kube-apiserver.
-    fn checks_metadata_on_update(&self, situation: &StrategyContext<'_>) -> MetadataCheck {
+    /// Returns the metadata checks of the kind's update rules.
+    fn metadata_checks(&self, situation: &StrategyContext<'_>) -> MetadataChecks {
         let _ = situation;
-        MetadataCheck::Once
+        MetadataChecks::CHANGE
     }
 
     /// Returns the grace period of a delete; `asked` is the requested one, if any.

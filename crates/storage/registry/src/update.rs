@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, StatusReason, Text};
+use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusReason, Text};
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_schema::Value;
 use binnacle_scheme::{Deletion, MetadataCheck};
@@ -302,49 +302,21 @@ impl Resource {
             &path,
         );
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
-        let check = strategy.checks_metadata_on_update(&situation);
-        let is_checked_by_kind = match check {
-            MetadataCheck::Nothing => false,
-            MetadataCheck::AllAlone | MetadataCheck::OnceForMain => subresource.is_empty(),
-            _ => true,
-        };
-        // Validation of a kind mostly repeats this check, and kube-apiserver reports the errors of both.
-        if is_checked_by_kind && check != MetadataCheck::AllAlone && !self.is_of_another_type(object) {
-            errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
-        }
-        let domains = |errors: &mut FieldErrors| {
-            if strategy.checks_finalizer_domains() {
-                errors.extend(validate_metadata::finalizers_have_domains(new_metadata, &path));
-            }
-        };
-        let all = |errors: &mut FieldErrors| {
-            let rule = |name: &str, prefix: bool| strategy.validate_name(&collection.features, name, prefix);
-            errors.extend(validate_metadata::validate(new_metadata, collection.kind.namespaced, rule, &path));
-        };
-        match check {
-            MetadataCheck::All | MetadataCheck::AllAlone if subresource.is_empty() => all(&mut errors),
-            MetadataCheck::AllThenChangeOfParts => {
-                all(&mut errors);
-                domains(&mut errors);
-            }
-            MetadataCheck::AllThenChange if subresource.is_empty() => {
-                all(&mut errors);
-                domains(&mut errors);
-            }
-            MetadataCheck::ChangeThenAll if subresource.is_empty() => {
-                domains(&mut errors);
-                all(&mut errors);
-            }
-            MetadataCheck::ChangeThenAllTwice if subresource.is_empty() => {
-                for _ in 0..2 {
-                    domains(&mut errors);
-                    all(&mut errors);
+        for check in strategy.metadata_checks(&situation).of(subresource) {
+            match check {
+                MetadataCheck::Change if self.is_of_another_type(object) => {}
+                MetadataCheck::Change => {
+                    errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
                 }
+                MetadataCheck::Whole => {
+                    let rule = |name: &str, prefix: bool| strategy.validate_name(&collection.features, name, prefix);
+                    errors.extend(validate_metadata::validate(new_metadata, collection.kind.namespaced, rule, &path));
+                }
+                MetadataCheck::Domains if strategy.checks_finalizer_domains() => {
+                    errors.extend(validate_metadata::finalizers_have_domains(new_metadata, &path));
+                }
+                MetadataCheck::Domains => {}
             }
-            _ => {}
-        }
-        if is_checked_by_kind {
-            domains(&mut errors);
         }
         let mut tolerated = Vec::new();
         let found = strategy.validate_change(subresource, &situation, object, old, &mut tolerated);

@@ -10,15 +10,15 @@ use super::matching::{reserved_name, reserved_name_warnings};
 use super::policy_validation;
 use crate::checks::{items, member};
 use crate::prepare::{clear_status, default_to, first_generation, next_generation, put_back, put_back_metadata};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct MutatingAdmissionPolicy;
 
 pub(crate) struct ValidatingAdmissionPolicy;
 
 impl Strategy for MutatingAdmissionPolicy {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn checks_finalizer_domains(&self) -> bool {
@@ -55,8 +55,8 @@ impl Strategy for MutatingAdmissionPolicy {
 }
 
 impl Strategy for ValidatingAdmissionPolicy {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn checks_finalizer_domains(&self) -> bool {

@@ -9,15 +9,15 @@ use super::matching::{reserved_name, reserved_name_warnings};
 use super::{defaults, matching};
 use crate::checks::{invalid_each, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_to, first_generation, next_generation};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct MutatingAdmissionPolicyBinding;
 
 pub(crate) struct ValidatingAdmissionPolicyBinding;
 
 impl Strategy for MutatingAdmissionPolicyBinding {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn checks_finalizer_domains(&self) -> bool {
@@ -50,8 +50,8 @@ impl Strategy for MutatingAdmissionPolicyBinding {
 }
 
 impl Strategy for ValidatingAdmissionPolicyBinding {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn checks_finalizer_domains(&self) -> bool {

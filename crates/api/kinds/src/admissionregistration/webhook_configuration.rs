@@ -11,15 +11,15 @@ use super::matching::{failure_policy, match_conditions, match_policy, reserved_n
 use crate::checks::{invalid_each, items, member, one_of, present, texts};
 use crate::expressions::Compiler;
 use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at, semantically_equal};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct MutatingWebhookConfiguration;
 
 pub(crate) struct ValidatingWebhookConfiguration;
 
 impl Strategy for MutatingWebhookConfiguration {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn checks_finalizer_domains(&self) -> bool {
@@ -59,8 +59,8 @@ impl Strategy for MutatingWebhookConfiguration {
 }
 
 impl Strategy for ValidatingWebhookConfiguration {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn checks_finalizer_domains(&self) -> bool {

@@ -7,13 +7,14 @@ use binnacle_validation::{checks, names};
 use crate::Features;
 use crate::checks::{items, member, present, spec_path};
 use crate::prepare::{clear_status, default_to, is_set, put_back, put_back_in};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::All
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        use MetadataCheck::{Change, Domains, Whole};
+        MetadataChecks { main: &[Change, Whole, Domains], ..MetadataChecks::CHANGE }
     }
 
     fn checks_finalizer_domains(&self) -> bool {

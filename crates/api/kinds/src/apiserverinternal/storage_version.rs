@@ -12,13 +12,13 @@ use binnacle_validation::names;
 use crate::Features;
 use crate::checks::{invalid_each, items, member, present, texts};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct StorageVersion;
 
 impl Strategy for StorageVersion {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::Nothing
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::NONE
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {

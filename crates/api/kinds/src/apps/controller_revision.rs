@@ -6,7 +6,7 @@ use binnacle_validation::checks;
 use binnacle_validation::metadata::shown;
 
 use crate::workload::validation::not_negative;
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct ControllerRevision;
 
@@ -25,8 +25,8 @@ impl Strategy for ControllerRevision {
     }
 
     /// The data of a revision is immutable.
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

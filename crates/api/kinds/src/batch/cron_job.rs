@@ -9,7 +9,7 @@ use super::job::set_failure_policy_defaults;
 use crate::pod_spec::set_template_defaults;
 use crate::tree::{default_nil, default_zero, keep};
 use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
 
@@ -22,8 +22,8 @@ const TIME_ZONE_IN_SCHEDULE: &str = "cannot use TZ or CRON_TZ in spec.spec.sched
 pub(super) struct CronJob;
 
 impl Strategy for CronJob {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::OnceForMain
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks { subresources: &[], ..MetadataChecks::CHANGE }
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -13,7 +13,7 @@ use binnacle_schema::{Object, Value};
 use crate::pod_spec::set_template_defaults;
 use crate::tree::{default_nil, default_zero, is_nil, keep, struct_mut, structs_mut};
 use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 
@@ -100,8 +100,8 @@ impl Strategy for Job {
         errors
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

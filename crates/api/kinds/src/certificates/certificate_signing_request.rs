@@ -8,15 +8,15 @@ use binnacle_schema::{Object, Value};
 use super::validation::{self, Endpoint};
 use crate::Features;
 use crate::prepare::{objects_at, put_back};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct CertificateSigningRequest;
 
 const CONDITIONS: &[&str] = &["status", "conditions"];
 
 impl Strategy for CertificateSigningRequest {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChangeOfParts
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks { subresources: MetadataChecks::WHOLE_THEN_CHANGE.main, ..MetadataChecks::WHOLE_THEN_CHANGE }
     }
 
     /// Removes the identity of the requester; the registry's hook for this kind sets it to that of the caller.

@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_validation::{checks, names};
 
 use super::secret::decoded_len;
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 /// The limit on the total size of the values of a config map or secret, in bytes.
 pub(super) const DATA_MAX: usize = 1024 * 1024;
@@ -16,8 +16,8 @@ pub(super) const IMMUTABLE_SET: &str = "field is immutable when `immutable` is s
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

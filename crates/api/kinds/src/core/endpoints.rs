@@ -6,7 +6,7 @@ use binnacle_validation::ip::Legacy;
 use binnacle_validation::{checks, endpoint, ip, ports};
 
 use crate::tree::{default_zero, structs_mut};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
@@ -14,8 +14,8 @@ const CONTROLLER: &str = "endpoint-controller";
 pub(super) struct Endpoints;
 
 impl Strategy for Endpoints {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -8,7 +8,7 @@ use binnacle_validation::{checks, names};
 
 use crate::equality::equal;
 use crate::tree::member;
-use crate::{Features, MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{Features, MetadataChecks, Strategy, StrategyContext, internal};
 
 const NAME_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
@@ -16,9 +16,9 @@ const NOTE_MAX: usize = 1024;
 pub(super) struct Event;
 
 impl Strategy for Event {
-    fn checks_metadata_on_update(&self, situation: &StrategyContext<'_>) -> MetadataCheck {
+    fn metadata_checks(&self, situation: &StrategyContext<'_>) -> MetadataChecks {
         // The older version has no rules for metadata.
-        if is_lenient(situation) { MetadataCheck::Nothing } else { MetadataCheck::Once }
+        if is_lenient(situation) { MetadataChecks::NONE } else { MetadataChecks::CHANGE }
     }
 
     /// The rule of the older versions. [`Event::validate`] has that of `events.k8s.io/v1`.

@@ -6,7 +6,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use crate::tree::{struct_mut, structs_mut, text};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
@@ -14,8 +14,8 @@ const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRe
 pub(super) struct LimitRange;
 
 impl Strategy for LimitRange {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -6,7 +6,7 @@ use binnacle_validation::{checks, metadata, names};
 
 use crate::Features;
 use crate::tree::{default_zero, keep, keep_at, struct_mut, text};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const FINALIZER: &str = "kubernetes";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -49,8 +49,8 @@ impl Strategy for Namespace {
         names::dns1123_label_name(name, prefix)
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

@@ -9,7 +9,7 @@ use binnacle_validation::ip;
 
 use crate::gated::{Gated, drop_disabled};
 use crate::tree::{is_nil, keep, remove_at, struct_mut, text};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
 
 pub(super) struct Node;
@@ -55,8 +55,8 @@ impl Strategy for Node {
         }
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {

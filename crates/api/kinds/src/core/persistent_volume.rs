@@ -12,7 +12,7 @@ use crate::node::deprecated_labels_in_term;
 
 use crate::pod_spec::set_remote_volume_defaults;
 use crate::tree::{default_nil, default_zero, keep, struct_mut};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct PersistentVolume;
 
@@ -64,9 +64,10 @@ impl Strategy for PersistentVolume {
         validation::validate(object, None)
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
         // The whole volume is validated twice.
-        MetadataCheck::ChangeThenAllTwice
+        use MetadataCheck::{Change, Domains, Whole};
+        MetadataChecks { main: &[Change, Domains, Whole, Domains, Whole, Domains], ..MetadataChecks::CHANGE }
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

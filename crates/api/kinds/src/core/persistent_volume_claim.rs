@@ -9,7 +9,7 @@ use binnacle_validation::pod_resources as resources;
 use crate::Features;
 use crate::pod_spec::{set_claim_spec_defaults, warnings};
 use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 /// The annotation with the storage class, from before there was a field for it.
 const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -53,8 +53,8 @@ impl Strategy for PersistentVolumeClaim {
         validation::validate(object, None)
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -16,7 +16,7 @@ use crate::pod_spec::{
     drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, set_spec_defaults,
 };
 use crate::tree::{default_nil, is_zero, keep, struct_mut, structs_mut, text};
-use crate::{DeleteGrace, MetadataCheck, Strategy, StrategyContext, spec_generation};
+use crate::{DeleteGrace, MetadataChecks, Strategy, StrategyContext, spec_generation};
 
 pub(super) struct Pod;
 
@@ -83,8 +83,8 @@ impl Strategy for Pod {
         validation::validate_create(situation.features, object)
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -10,7 +10,7 @@ use binnacle_validation::checks;
 
 use super::config_map::{DATA_MAX, key_rules, unchanged_if_immutable};
 use crate::tree::{default_zero, is_zero, keep};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct Secret;
 
@@ -49,8 +49,8 @@ impl Strategy for Secret {
         errors
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -2,7 +2,7 @@
 
 use binnacle_schema::{Object, Value};
 
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
@@ -17,8 +17,8 @@ impl Strategy for ServiceAccount {
         clean_secret_references(object);
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

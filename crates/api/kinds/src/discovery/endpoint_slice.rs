@@ -10,13 +10,13 @@ use super::validation;
 use crate::checks::{immutable, items};
 
 use crate::prepare::{default_to, first_generation, next_generation, objects_at, semantically_equal};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -7,7 +7,7 @@ use binnacle_validation::{checks, names};
 
 use crate::checks::{invalid_each, items, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_zero_to, semantically_equal};
-use crate::{MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 const PRECEDENCE_MAX: i64 = 10000;
 
@@ -16,8 +16,8 @@ const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list",
 pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -5,7 +5,7 @@ use binnacle_schema::{Value, value};
 
 use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{default_to, default_zero_to, semantically_equal};
-use crate::{MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 /// The annotation by which v1beta3 distinguished zero from absent; the stored version does not need it.
 const PRESERVED_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
@@ -18,8 +18,8 @@ const HASH_BITS: i64 = 60;
 pub(crate) struct PriorityLevelConfiguration;
 
 impl Strategy for PriorityLevelConfiguration {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -8,7 +8,7 @@ use binnacle_validation::{ip, names, ports};
 
 use crate::checks::{invalid_each, items, member, present, required_path_segment, spec_path};
 use crate::prepare::{clear_status, first_generation, is_set, next_generation, put_back};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 /// The annotation of the ingress class, from before there was a field for it.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -16,8 +16,8 @@ const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 pub(crate) struct Ingress;
 
 impl Strategy for Ingress {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {

@@ -7,15 +7,15 @@ use binnacle_validation::{domains, names};
 use super::ingress::local_reference;
 use crate::checks::{immutable_as, invalid_each, member, present, spec_path};
 use crate::prepare::{default_to, first_generation, next_generation};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const CONTROLLER_MAX: usize = 250;
 
 pub(crate) struct IngressClass;
 
 impl Strategy for IngressClass {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::ChangeThenAll
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::CHANGE_THEN_WHOLE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

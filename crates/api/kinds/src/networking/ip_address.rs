@@ -6,15 +6,15 @@ use binnacle_validation::{ip, names};
 
 use crate::Features;
 use crate::checks::{immutable_struct, invalid_each, present, required_path_segment, spec_path};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const PARENT: &[&str] = &["spec", "parentRef"];
 
 pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

@@ -7,13 +7,14 @@ use binnacle_validation::{checks, metadata, resource_names, tolerations};
 
 use super::deprecated_label;
 use crate::checks::{immutable, member, present};
-use crate::{MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext, internal};
 
 pub(crate) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::All
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        use MetadataCheck::{Change, Domains, Whole};
+        MetadataChecks { main: &[Change, Whole, Domains], ..MetadataChecks::CHANGE }
     }
 
     fn checks_finalizer_domains(&self) -> bool {

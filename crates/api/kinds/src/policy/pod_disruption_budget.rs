@@ -6,13 +6,13 @@ use binnacle_validation::{conditions, names, numbers, selectors};
 
 use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{clear_status, first_generation, next_generation, put_back};
-use crate::{Features, MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{Features, MetadataChecks, Strategy, StrategyContext, internal};
 
 pub(crate) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::Nothing
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::NONE
     }
 
     /// Only what every name must be: the rules of the kind do not look at metadata.

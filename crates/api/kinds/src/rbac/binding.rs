@@ -8,7 +8,7 @@ use super::validate_name;
 use crate::Features;
 use crate::checks::{invalid_each, items, one_of};
 use crate::prepare::{default_zero_to, objects_at};
-use crate::{MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -17,8 +17,8 @@ pub(crate) struct ClusterRoleBinding;
 pub(crate) struct RoleBinding;
 
 impl Strategy for ClusterRoleBinding {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
@@ -41,8 +41,8 @@ impl Strategy for ClusterRoleBinding {
 }
 
 impl Strategy for RoleBinding {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

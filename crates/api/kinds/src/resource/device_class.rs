@@ -9,7 +9,7 @@ use super::names::bounded;
 use crate::checks::{member, present, spec_path};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{first_generation, next_generation, semantically_equal};
-use crate::{Features, MetadataCheck, Strategy, StrategyContext};
+use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct DeviceClass;
 
@@ -21,8 +21,8 @@ impl Strategy for DeviceClass {
         if prefix { Vec::new() } else { names::long_name(name) }
     }
 
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {

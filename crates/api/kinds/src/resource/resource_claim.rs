@@ -9,7 +9,7 @@ use super::{claim_validation, requests, status_validation};
 use crate::checks::{immutable_struct, member, spec_path};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ResourceClaim;
 
@@ -34,8 +34,8 @@ const STATUS: &[Gated] = &[
 ];
 
 impl Strategy for ResourceClaim {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn set_defaults(&self, version: &str, object: &mut Value) {

@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 use super::{claim_validation, requests};
 use crate::checks::{immutable_struct, member, spec_path};
 use crate::core::persistent_volume_claim::template_metadata;
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct ResourceClaimTemplate;
 
@@ -33,8 +33,8 @@ impl Strategy for ResourceClaimTemplate {
     }
 
     /// kube-apiserver checks the whole template once more, its metadata included, although nothing of it may change.
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -9,15 +9,15 @@ use binnacle_validation::repeated;
 
 use super::driver_name;
 use crate::checks::{immutable_as, items, member, spec_path, texts};
-use crate::{MetadataCheck, Strategy, StrategyContext, internal};
+use crate::{MetadataChecks, Strategy, StrategyContext, internal};
 
 const NODE_ID_MAX: usize = 256;
 
 pub(crate) struct CsiNode;
 
 impl Strategy for CsiNode {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

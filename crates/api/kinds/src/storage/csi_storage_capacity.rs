@@ -7,13 +7,13 @@ use binnacle_validation::{names, numbers, selectors};
 use crate::checks::{immutable, immutable_struct, invalid_each, present};
 use crate::node::deprecated_labels_in_selector;
 use crate::workload::validation::SELECTOR;
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

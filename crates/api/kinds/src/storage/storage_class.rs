@@ -13,13 +13,13 @@ use crate::checks::{immutable, invalid_each, items, one_of, present, texts};
 use crate::equality::equal_maps;
 use crate::node::deprecated_label;
 use crate::prepare::default_to;
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllThenChange
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE_THEN_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -8,13 +8,13 @@ use super::driver_name;
 use crate::checks::{immutable_struct, invalid_each, member, present, spec_path};
 use crate::core::persistent_volume;
 use crate::prepare::{clear_status, default_to, put_back, put_back_metadata};
-use crate::{MetadataCheck, Strategy, StrategyContext};
+use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
-    fn checks_metadata_on_update(&self, _: &StrategyContext<'_>) -> MetadataCheck {
-        MetadataCheck::AllAlone
+    fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
+        MetadataChecks::WHOLE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
