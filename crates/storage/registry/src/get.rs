@@ -6,8 +6,9 @@ use binnacle_meta::Status;
 use binnacle_request::waiting;
 use binnacle_watchcache::Entry;
 
+use crate::cache_waits::deadline;
 use crate::context::Context;
-use crate::list::{Match, deadline};
+use crate::list::Match;
 use crate::resource::Resource;
 use crate::stored::StoredObject;
 

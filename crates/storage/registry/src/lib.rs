@@ -5,6 +5,7 @@
 
 mod accessed;
 pub mod admission;
+mod cache_waits;
 mod catalog;
 mod context;
 mod continue_token;

@@ -5,8 +5,9 @@ use binnacle_request::waiting;
 use binnacle_store::Revision;
 use binnacle_watchcache::{CacheError, Start, WatchError, Watcher};
 
+use crate::cache_waits::deadline;
 use crate::context::Context;
-use crate::list::{ListOptions, deadline};
+use crate::list::ListOptions;
 use crate::resource::Resource;
 
 /// The start of a watch.

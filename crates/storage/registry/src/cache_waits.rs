@@ -1,0 +1,103 @@
+//! How reads wait for the cache, and what they answer if it cannot serve them.
+
+use std::time::Duration;
+
+use binnacle_meta::{GroupResource, Status};
+use binnacle_request::{WaitError, waiting, waiting_unless_failed};
+use binnacle_store::Revision;
+use binnacle_watchcache::{BLOCK_TIMEOUT, CacheError, Snapshot};
+use tokio::time::Instant;
+
+use crate::resource::Collection;
+use crate::stored::store_failure;
+
+/// The `retryAfterSeconds` of a read whose wait timed out.
+const RETRY: i32 = 1;
+
+impl Collection {
+    /// Returns a snapshot at or after a revision, which another server may have written.
+    pub(crate) async fn not_older_than(&self, revision: u64) -> Result<Snapshot, Status> {
+        self.wait_for(Revision(revision)).await?.map_err(|error| self.cache_failure(error))
+    }
+
+    /// Waits for a revision. A request of a caller that has too many waiting ones fails at once, as if it had waited.
+    pub(crate) async fn wait_for(&self, revision: Revision) -> Result<Result<Snapshot, CacheError>, WaitError> {
+        match waiting_unless_failed(self.cache.wait_for(revision, deadline())).await {
+            Err(WaitError::Crowded) => {
+                Ok(Err(CacheError::TooLargeRevision { requested: revision, current: self.cache.progress() }))
+            }
+            waited => waited,
+        }
+    }
+
+    /// Returns true if an unreadable value keeps the cache from being filled.
+    pub(crate) async fn is_unreadable(&self) -> Result<bool, WaitError> {
+        if self.cache.is_ready() {
+            return Ok(false);
+        }
+        // This starts the cache if it is not used yet.
+        let _ = waiting(self.cache.ready(deadline())).await?;
+        Ok(self.cache.is_unreadable())
+    }
+
+    /// Returns true if a webhook converts the objects that are stored in other versions.
+    pub(crate) fn has_conversion_webhook(&self) -> bool {
+        self.kind.custom.as_ref().is_some_and(|custom| custom.converter().is_some())
+    }
+
+    /// Returns true while the cache is filled through a conversion webhook, which may take long: then cheap reads use
+    /// the store, as in kube-apiserver (KEP 4568).
+    pub(crate) fn waits_for_conversions(&self) -> bool {
+        if !self.has_conversion_webhook() || self.cache.is_ready() {
+            return false;
+        }
+        self.cache.start();
+        true
+    }
+
+    /// Returns the status for a read that the cache cannot serve.
+    pub(crate) fn cache_failure(&self, error: CacheError) -> Status {
+        match error {
+            CacheError::TooLargeRevision { requested, current } => {
+                Status::too_large_resource_version(requested.0, current.0, RETRY)
+            }
+            CacheError::Store(error) => store_failure(error),
+            // The response of kube-apiserver while its cache is (re)initialized, after which clients retry.
+            CacheError::NotReady(Some(trouble)) => {
+                let resource = GroupResource::new(self.kind.storage.group.clone(), self.kind.plural.clone());
+                let why = if self.unsafe_deletion && trouble.error.is_unreadable() {
+                    Status::store_read_error(&resource).message().to_owned()
+                } else {
+                    trouble.error.to_string()
+                };
+                let message = format!("storage is (re)initializing: failed to list {}: {why}", self.go_type(""));
+                Status::too_many_requests(message, retry_after(trouble.lasting))
+            }
+            CacheError::NotReady(None) | CacheError::Closed => {
+                Status::too_many_requests("storage is (re)initializing", RETRY)
+            }
+        }
+    }
+}
+
+/// Returns the time until which a read waits for the cache.
+pub(crate) fn deadline() -> Instant {
+    Instant::now() + BLOCK_TIMEOUT
+}
+
+/// Returns the seconds after which clients retry, more the longer the failure lasts.
+fn retry_after(downtime: Duration) -> i32 {
+    (0.06 * downtime.as_secs_f64()).exp().clamp(1.0, 30.0) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_come_back_later_and_later() {
+        for (seconds, want) in [(0, 1), (10, 1), (12, 2), (30, 6), (56, 28), (57, 30), (100_000, 30)] {
+            assert_eq!(retry_after(Duration::from_secs(seconds)), want, "{seconds}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Where a list is read: from a snapshot of the cache, or from the store.
+
+use std::sync::Arc;
+
+use binnacle_meta::Status;
+use binnacle_request::latency::{Part, measured};
+use binnacle_request::waiting;
+use binnacle_store::Revision;
+use binnacle_watchcache::{CacheError, Selection, Snapshot};
+
+use super::{ListOptions, Match, expired};
+use crate::cache_waits::deadline;
+use crate::continue_token::ContinueToken;
+use crate::resource::Collection;
+use crate::stored::store_failure;
+
+/// The number of events that are undone in the cache rather than reading a list from the store.
+const EASILY_UNDONE: usize = 4096;
+
+/// A list as it was asked for.
+pub(super) struct ListRequest<'a> {
+    pub(super) options: &'a ListOptions,
+    pub(super) selection: Arc<Selection>,
+    /// Empty for all namespaces.
+    pub(super) namespace: &'a str,
+    /// The common prefix of the objects' paths: `NAMESPACE/`, or empty for all namespaces.
+    pub(super) scope: String,
+    /// The path at which the page begins.
+    pub(super) start: String,
+    pub(super) version: Match,
+}
+
+impl<'a> ListRequest<'a> {
+    pub(super) fn new(collection: &Collection, namespace: &'a str, options: &'a ListOptions) -> Result<Self, Status> {
+        let selection = collection.selection(namespace, options);
+        let scope = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let (version, start) = match &options.continue_token {
+            None => (options.version, scope.clone()),
+            Some(token) => {
+                let token = ContinueToken::decode(token)?;
+                let version = match u64::try_from(token.revision) {
+                    Ok(revision) => Match::Exact(revision),
+                    Err(_) => Match::Consistent,
+                };
+                (version, format!("{scope}{}", token.start))
+            }
+        };
+        Ok(Self { options, selection, namespace, scope, start, version })
+    }
+
+    /// Returns true for a page of all objects, or of all of a namespace.
+    fn is_plain_page(&self) -> bool {
+        self.options.limit > 0 && (self.selection.is_everything() || self.selection.is_whole_namespace())
+    }
+}
+
+/// Where a list is read.
+pub(super) enum ReadSource {
+    Cache(Snapshot),
+    Store(Revision),
+    /// The store, and the past states of the cache if the store has compacted the revision.
+    StoreOrPast(Revision),
+}
+
+impl Collection {
+    /// Returns the source of a list, after it has reached the version that the list asks for.
+    pub(super) async fn read_source(&self, list: &ListRequest<'_>) -> Result<ReadSource, Status> {
+        if !self.cached || self.is_better_stored(list).await? {
+            return self.store_source(list.version).await;
+        }
+        match list.version {
+            Match::Consistent => {
+                let waited = waiting(measured(Part::Storage, self.cache.wait_consistent(deadline()))).await?;
+                self.counts.add_consistent(waited.is_ok());
+                match waited {
+                    Ok(snapshot) => Ok(ReadSource::Cache(snapshot)),
+                    Err(CacheError::TooLargeRevision { .. }) if self.cache.is_unreadable() => {
+                        self.store_source(list.version).await
+                    }
+                    Err(error) => Err(self.cache_failure(error)),
+                }
+            }
+            Match::Any => {
+                let snapshot = waiting(self.cache.snapshot(deadline())).await?;
+                Ok(ReadSource::Cache(snapshot.map_err(|error| self.cache_failure(error))?))
+            }
+            Match::NotOlderThan(revision) => Ok(ReadSource::Cache(self.not_older_than(revision).await?)),
+            Match::Exact(revision) => Ok(match self.exact(revision).await? {
+                Some(snapshot) => ReadSource::Cache(snapshot),
+                None => ReadSource::StoreOrPast(Revision(revision)),
+            }),
+        }
+    }
+
+    /// Returns true while an unreadable value or a conversion webhook keeps the cache from being filled. Lists are then
+    /// read from the store, as in Go (KEP 4568), to report the value and return others; after a while only cheap ones.
+    async fn is_better_stored(&self, list: &ListRequest<'_>) -> Result<bool, Status> {
+        if list.is_plain_page() && self.waits_for_conversions() {
+            return Ok(true);
+        }
+        if !self.is_unreadable().await? {
+            return Ok(false);
+        }
+        let is_lost = self.cache.is_lost();
+        Ok(if is_lost { list.is_plain_page() } else { list.version == Match::Consistent })
+    }
+
+    /// Returns the store at the version that is asked for.
+    async fn store_source(&self, version: Match) -> Result<ReadSource, Status> {
+        if let Match::Exact(revision) = version {
+            return Ok(ReadSource::Store(Revision(revision)));
+        }
+        let current = self.store.current_revision().await.map_err(store_failure)?;
+        version.reached(current)?;
+        Ok(ReadSource::Store(current))
+    }
+
+    /// Returns the past state of a revision that the store has compacted.
+    pub(super) async fn compacted(&self, list: &ListRequest<'_>, revision: Revision) -> Result<Snapshot, Status> {
+        self.past(revision.0, usize::MAX).await.ok_or_else(|| expired(list))
+    }
+
+    /// Returns true if the cache serves lists of past versions (KEP 4988).
+    fn serves_past(&self) -> bool {
+        self.features.enabled("ListFromCacheSnapshot")
+    }
+
+    /// Returns the snapshot of exactly this revision, if the cache can make it cheaply.
+    async fn exact(&self, revision: u64) -> Result<Option<Snapshot>, Status> {
+        if !self.serves_past() {
+            return Ok(None);
+        }
+        self.not_older_than(revision).await?;
+        Ok(self.past(revision, EASILY_UNDONE).await)
+    }
+
+    /// Returns the state of a revision, from the cache or by undoing at most `most` events.
+    async fn past(&self, revision: u64, most: usize) -> Option<Snapshot> {
+        if !self.serves_past() {
+            return None;
+        }
+        match self.cache.snapshot_at(Revision(revision)) {
+            Some(snapshot) => Some(snapshot),
+            None => self.cache.rewound(Revision(revision), most, deadline()).await,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Lists that are read from the store, at any revision that it has.
+
+use binnacle_meta::Status;
+use binnacle_request::latency::{Part, measure};
+use binnacle_store::{RangeRequest, Revision, StoreError, prefix_end};
+use bytes::Bytes;
+
+use super::read_source::ListRequest;
+use super::{CHUNK, Page, Source, below};
+use crate::resource::Resource;
+use crate::stored::store_failure;
+use crate::unreadable::Unread;
+
+impl Resource {
+    /// Reads a list at a revision from the store; `None` if that is compacted.
+    pub(super) async fn list_history(
+        &self,
+        list: &ListRequest<'_>,
+        revision: Revision,
+    ) -> Result<Option<Page>, Status> {
+        let collection = &self.collection;
+        let ListRequest { options, selection, scope, start, .. } = list;
+        let mut page = Page::empty(revision);
+        let mut entries = Vec::new();
+        let mut unread = Unread::of(self);
+        let (mut fetched, mut evaluated) = (0, 0);
+        let mut from = [&collection.prefix, start.as_bytes()].concat();
+        let mut end = prefix_end(&[&collection.prefix, scope.as_bytes()].concat());
+        // As in kube-apiserver, a list of one name is read as that key alone: others may be unreadable.
+        if let Some(name) = selection.name().filter(|_| !collection.kind.namespaced || !scope.is_empty()) {
+            let key = [&collection.prefix, scope.as_bytes(), name.as_bytes()].concat();
+            end = Bytes::from(after(&key));
+            from = from.max(key);
+            if from >= end {
+                return Ok(Some(page));
+            }
+        }
+        loop {
+            let request = RangeRequest {
+                range: Bytes::from(from.clone())..end.clone(),
+                revision: Some(revision),
+                limit: CHUNK.max(options.limit),
+                count_only: false,
+            };
+            let (response, failed) = match collection.readable_range(request).await {
+                Ok(read) => read,
+                Err(StoreError::Compacted { .. }) => return Ok(None),
+                Err(StoreError::FutureRevision { current }) => {
+                    return Err(Status::too_large_resource_version(revision.0, current.0, 0));
+                }
+                Err(error) => return Err(store_failure(error)),
+            };
+            let read = response.kvs.len();
+            fetched += read;
+            for (i, kv) in response.kvs.into_iter().enumerate() {
+                from = after(&kv.key);
+                // As in the cache, a key that is not UTF-8 is skipped.
+                if std::str::from_utf8(&kv.key).is_err() {
+                    continue;
+                }
+                let entry = match measure(Part::Decode, || collection.cache.entry(&kv)) {
+                    Ok(entry) => entry,
+                    Err(error) => {
+                        unread.note(error)?;
+                        continue;
+                    }
+                };
+                evaluated += 1;
+                if !selection.selects(&entry) {
+                    continue;
+                }
+                let full = options.limit > 0 && entries.len() + 1 == options.limit;
+                let next = format!("{}\0", entry.path());
+                entries.push(entry);
+                if full {
+                    unread.finish()?;
+                    collection.counts.add_stored(fetched, evaluated, entries.len());
+                    let remaining = response.count.saturating_sub(i + 1);
+                    page.go_on(below(scope, &next).to_owned(), revision, remaining, selection);
+                    page.source = Source::Entries(entries);
+                    return Ok(Some(page));
+                }
+            }
+            if let Some(error) = failed {
+                if let StoreError::Transform { key, .. } = &error {
+                    from = after(key.as_bytes());
+                }
+                unread.note(error)?;
+                continue;
+            }
+            if !response.more || read == 0 {
+                unread.finish()?;
+                collection.counts.add_stored(fetched, evaluated, entries.len());
+                page.source = Source::Entries(entries);
+                return Ok(Some(page));
+            }
+        }
+    }
+}
+
+/// Returns the first key after another one.
+fn after(key: &[u8]) -> Vec<u8> {
+    [key, b"\0"].concat()
+}
