@@ -1,6 +1,7 @@
 //! Registration of metric families. Each part of the server has its own families, all in one registry.
 
 mod exposed;
+mod families;
 mod held;
 mod histogram;
 mod native;
@@ -11,7 +12,12 @@ mod summary;
 mod text;
 mod workqueue;
 
+/// For the code of [`families!`].
+#[doc(hidden)]
+pub use prometheus;
+
 pub use exposed::{Exposed, ExposedOptions, pair};
+pub use families::Describe;
 pub use held::{Held, Labelled, Series};
 pub use histogram::{Histogram, HistogramVec, LoneHistogram, Native};
 pub use protobuf::delimited;

@@ -1,0 +1,331 @@
+//! Declares a struct of metric families.
+
+use prometheus::core::{Atomic, GenericCounter, GenericCounterVec, GenericGauge, GenericGaugeVec};
+use prometheus::{HistogramOpts, Opts};
+
+use crate::{Family, HistogramVec, LoneHistogram, SummaryVec};
+
+/// Declares a struct whose fields are metric families.
+///
+/// Each field has the type and the full name of its family, its labels after `by` (an array or the name of a constant),
+/// the upper bounds of its buckets after `buckets`, and its help text. A family whose type has labels or buckets must
+/// name them, and no other family may: the compiler rejects both.
+///
+/// ```
+/// use binnacle_metrics::{HistogramVec, Registry, families};
+/// use prometheus::{IntCounter, exponential_buckets};
+///
+/// families! {
+///     /// Metrics of calls to other servers.
+///     #[derive(Clone, Debug)]
+///     pub struct CallMetrics {
+///         pub failures: IntCounter = "example_call_failures_total",
+///             "[ALPHA] Number of calls without an answer.";
+///         durations: HistogramVec = "example_call_duration_seconds"
+///             by ["verb"] buckets exponential_buckets(0.001, 2.0, 15)?,
+///             "[ALPHA] Latency of calls in seconds.";
+///     }
+/// }
+///
+/// let registry = Registry::new();
+/// let metrics = CallMetrics::register(&registry)?;
+/// metrics.failures.inc();
+/// metrics.durations.with_label_values(&["GET"]).observe(0.25);
+/// assert_eq!(registry.gather().len(), 2);
+/// # Ok::<(), prometheus::Error>(())
+/// ```
+///
+/// A family without labels takes none:
+///
+/// ```compile_fail
+/// binnacle_metrics::families! {
+///     struct Wrong {
+///         calls: prometheus::IntCounter = "example_calls_total" by ["verb"], "[ALPHA] Number of calls.";
+///     }
+/// }
+/// ```
+///
+/// A histogram names its buckets:
+///
+/// ```compile_fail
+/// binnacle_metrics::families! {
+///     struct Wrong {
+///         durations: binnacle_metrics::LoneHistogram = "example_duration_seconds", "[ALPHA] Latency in seconds.";
+///     }
+/// }
+/// ```
+///
+/// The struct has three functions with its own visibility. `register(&Registry)` builds and registers the families.
+/// Families that all servers of a process share are built once with `build()` and registered with
+/// `register_in(&self, &Registry)` for each server.
+#[macro_export]
+macro_rules! families {
+    (@labels) => { () };
+    (@labels $labels:tt) => { &$labels };
+    (@buckets) => { () };
+    (@buckets $buckets:expr) => { ::std::vec::Vec::from($buckets) };
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident {
+            $(
+                $(#[$field_attribute:meta])*
+                $field_visibility:vis $field:ident: $family:ty = $family_name:literal
+                    $(by $labels:tt)? $(buckets $buckets:expr)?, $help:expr;
+            )+
+        }
+    ) => {
+        $(#[$attribute])*
+        $visibility struct $name {
+            $($(#[$field_attribute])* $field_visibility $field: $family,)+
+        }
+
+        // Most structs only need `register`.
+        #[allow(dead_code)]
+        impl $name {
+            /// Builds the families and registers them.
+            ///
+            /// Fails if the registry already has a family with one of these names.
+            $visibility fn register(
+                registry: &$crate::Registry,
+            ) -> ::std::result::Result<Self, $crate::prometheus::Error> {
+                let families = Self::build()?;
+                families.register_in(registry)?;
+                Ok(families)
+            }
+
+            /// Builds the families without registering them. Fails if a name, a label or the buckets are invalid.
+            $visibility fn build() -> ::std::result::Result<Self, $crate::prometheus::Error> {
+                Ok(Self {
+                    $($field: <$family as $crate::Describe>::describe(
+                        $family_name,
+                        $help,
+                        $crate::families!(@labels $($labels)?),
+                        $crate::families!(@buckets $($buckets)?),
+                    )?,)+
+                })
+            }
+
+            /// Registers the families, which may be in other registries, too.
+            ///
+            /// Fails if the registry already has a family with one of these names.
+            $visibility fn register_in(
+                &self,
+                registry: &$crate::Registry,
+            ) -> ::std::result::Result<(), $crate::prometheus::Error> {
+                $($crate::keep(registry, ::std::clone::Clone::clone(&self.$field))?;)+
+                Ok(())
+            }
+        }
+    };
+}
+
+/// A family that [`families!`] can build.
+pub trait Describe: Family {
+    /// The names of the labels; `()` if the family has none.
+    type Labels;
+    /// The upper bounds of the buckets; `()` if the family is not of histograms.
+    type Buckets;
+
+    /// Returns a family without series. Fails if the name, a label or the buckets are invalid.
+    fn describe(
+        name: &str,
+        help: &str,
+        labels: Self::Labels,
+        buckets: Self::Buckets,
+    ) -> Result<Self, prometheus::Error>;
+}
+
+/// The names of the labels of families.
+type Labels = &'static [&'static str];
+
+impl<P: Atomic + 'static> Describe for GenericCounter<P> {
+    type Labels = ();
+    type Buckets = ();
+
+    fn describe(name: &str, help: &str, (): (), (): ()) -> Result<Self, prometheus::Error> {
+        Self::new(name, help)
+    }
+}
+
+impl<P: Atomic + 'static> Describe for GenericGauge<P> {
+    type Labels = ();
+    type Buckets = ();
+
+    fn describe(name: &str, help: &str, (): (), (): ()) -> Result<Self, prometheus::Error> {
+        Self::new(name, help)
+    }
+}
+
+impl<P: Atomic + 'static> Describe for GenericCounterVec<P> {
+    type Labels = Labels;
+    type Buckets = ();
+
+    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
+        Self::new(Opts::new(name, help), labels)
+    }
+}
+
+impl<P: Atomic + 'static> Describe for GenericGaugeVec<P> {
+    type Labels = Labels;
+    type Buckets = ();
+
+    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
+        Self::new(Opts::new(name, help), labels)
+    }
+}
+
+impl Describe for HistogramVec {
+    type Labels = Labels;
+    type Buckets = Vec<f64>;
+
+    fn describe(name: &str, help: &str, labels: Labels, buckets: Vec<f64>) -> Result<Self, prometheus::Error> {
+        Self::new(HistogramOpts::new(name, help).buckets(buckets), labels)
+    }
+}
+
+impl Describe for LoneHistogram {
+    type Labels = ();
+    type Buckets = Vec<f64>;
+
+    fn describe(name: &str, help: &str, (): (), buckets: Vec<f64>) -> Result<Self, prometheus::Error> {
+        Self::with_opts(HistogramOpts::new(name, help).buckets(buckets))
+    }
+}
+
+impl Describe for SummaryVec {
+    type Labels = Labels;
+    type Buckets = ();
+
+    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
+        Self::new(name, help, labels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use prometheus::core::Collector;
+    use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
+
+    use crate::{HistogramVec, LoneHistogram, Registry, SummaryVec};
+
+    const BY_KIND: [&str; 2] = ["group", "kind"];
+    const BOUNDS: [f64; 2] = [0.5, 2.0];
+
+    families! {
+        /// One family of each type.
+        #[derive(Clone)]
+        struct All {
+            counter: IntCounter = "counter_total", "Counts.";
+            counters: IntCounterVec = "counters_total" by ["verb", "code"], "Counts by two labels.";
+            gauge: Gauge = "gauge", "Measures.";
+            gauges: GaugeVec = "gauges" by BY_KIND, "Measures by the labels of a constant.";
+            int_gauge: IntGauge = "int_gauge", "Counts up and down.";
+            int_gauges: IntGaugeVec = "int_gauges" by [], "Has one series once it is set.";
+            histogram: LoneHistogram = "histogram_seconds" buckets BOUNDS, "Has the buckets of a constant.";
+            histograms: HistogramVec = "histograms_seconds" by BY_KIND buckets exponential_buckets(1.0, 2.0, 3)?,
+                "Has buckets that a function returns.";
+            summaries: SummaryVec = "summaries" by ["verb"], "Has \
+                quantiles.";
+        }
+    }
+
+    families! {
+        struct OfInvalidName {
+            counter: IntCounter = "counter-total", "Counts.";
+        }
+    }
+
+    /// Returns name, help and labels of a family.
+    fn described(family: &impl Collector) -> (String, String, Vec<String>) {
+        let desc = family.desc()[0];
+        (desc.fq_name.clone(), desc.help.clone(), desc.variable_labels.clone())
+    }
+
+    #[test]
+    fn describes_families_as_declared() {
+        let all = All::build().unwrap();
+        for (family, name, help, labels) in [
+            (described(&all.counter), "counter_total", "Counts.", &[][..]),
+            (described(&all.counters), "counters_total", "Counts by two labels.", &["verb", "code"]),
+            (described(&all.gauge), "gauge", "Measures.", &[]),
+            (described(&all.gauges), "gauges", "Measures by the labels of a constant.", &["group", "kind"]),
+            (described(&all.int_gauge), "int_gauge", "Counts up and down.", &[]),
+            (described(&all.int_gauges), "int_gauges", "Has one series once it is set.", &[]),
+            (described(&all.histogram), "histogram_seconds", "Has the buckets of a constant.", &[]),
+            (
+                described(&all.histograms),
+                "histograms_seconds",
+                "Has buckets that a function returns.",
+                &["group", "kind"],
+            ),
+            (described(&all.summaries), "summaries", "Has quantiles.", &["verb"]),
+        ] {
+            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+            assert_eq!(family, (name.to_owned(), help.to_owned(), labels));
+        }
+    }
+
+    #[test]
+    fn registers_each_family() {
+        let registry = Registry::new();
+        let all = All::register(&registry).unwrap();
+        all.counter.inc();
+        all.counters.with_label_values(&["GET", "200"]).inc();
+        all.gauge.set(1.5);
+        all.gauges.with_label_values(&["apps", "Deployment"]).set(1.5);
+        all.int_gauge.set(2);
+        all.int_gauges.with_label_values::<&str>(&[]).set(2);
+        all.histogram.observe(1.0);
+        all.histograms.with_label_values(&["apps", "Deployment"]).observe(3.0);
+        all.summaries.with_label_values(&["GET"]).observe(Duration::from_secs(1), Instant::now());
+        let gathered = registry.gather();
+        let names: Vec<_> = gathered.iter().map(|family| family.name()).collect();
+        assert_eq!(
+            names,
+            [
+                "counter_total",
+                "counters_total",
+                "gauge",
+                "gauges",
+                "histogram_seconds",
+                "histograms_seconds",
+                "int_gauge",
+                "int_gauges",
+                "summaries"
+            ]
+        );
+        let bounds = |name: &str| -> Vec<f64> {
+            let family = gathered.iter().find(|family| family.name() == name).unwrap();
+            family.get_metric()[0].get_histogram().get_bucket().iter().map(|bucket| bucket.upper_bound()).collect()
+        };
+        assert_eq!(bounds("histogram_seconds"), BOUNDS);
+        assert_eq!(bounds("histograms_seconds"), [1.0, 2.0, 4.0]);
+    }
+
+    #[test]
+    fn rejects_names_that_the_registry_has() {
+        let registry = Registry::new();
+        All::register(&registry).unwrap();
+        assert!(All::register(&registry).is_err());
+    }
+
+    #[test]
+    fn rejects_invalid_names() {
+        assert!(OfInvalidName::build().is_err());
+    }
+
+    #[test]
+    fn registries_share_families_that_are_built_once() {
+        let (all, one, other) = (All::build().unwrap(), Registry::new(), Registry::new());
+        all.register_in(&one).unwrap();
+        all.register_in(&other).unwrap();
+        all.counter.inc_by(3);
+        for registry in [one, other] {
+            let families = registry.gather();
+            let counter = families.iter().find(|family| family.name() == "counter_total").unwrap();
+            assert_eq!(counter.get_metric()[0].get_counter().get_value(), 3.0);
+        }
+    }
+}
