@@ -2,62 +2,30 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::families;
 use binnacle_request::AuditLevel;
-use prometheus::{IntCounter, IntCounterVec, Opts};
+use prometheus::{IntCounter, IntCounterVec};
 
 use crate::Event;
 use crate::event::legacy_line;
 
-#[derive(Clone)]
-pub(crate) struct Metrics {
-    events: IntCounter,
-    errors: IntCounterVec,
-    levels: IntCounterVec,
-    rejected: IntCounter,
+families! {
+    /// Counters of events and of what became of them.
+    #[derive(Clone)]
+    pub(crate) struct Metrics {
+        events: IntCounter = "apiserver_audit_event_total",
+            "[ALPHA] Counter of audit events generated and sent to the audit backend.";
+        errors: IntCounterVec = "apiserver_audit_error_total" by ["plugin"],
+            "[ALPHA] Counter of audit events that failed to be audited properly. Plugin identifies the plugin affected by \
+             the error.";
+        levels: IntCounterVec = "apiserver_audit_level_total" by ["level"],
+            "[ALPHA] Counter of policy levels for audit events (1 per request).";
+        rejected: IntCounter = "apiserver_audit_requests_rejected_total",
+            "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend.";
+    }
 }
 
 impl Metrics {
-    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            events: keep(
-                registry,
-                IntCounter::new(
-                    "apiserver_audit_event_total",
-                    "[ALPHA] Counter of audit events generated and sent to the audit backend.",
-                )?,
-            )?,
-            errors: keep(
-                registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "apiserver_audit_error_total",
-                        "[ALPHA] Counter of audit events that failed to be audited properly. Plugin identifies the plugin \
-                     affected by the error.",
-                    ),
-                    &["plugin"],
-                )?,
-            )?,
-            levels: keep(
-                registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "apiserver_audit_level_total",
-                        "[ALPHA] Counter of policy levels for audit events (1 per request).",
-                    ),
-                    &["level"],
-                )?,
-            )?,
-            rejected: keep(
-                registry,
-                IntCounter::new(
-                    "apiserver_audit_requests_rejected_total",
-                    "[ALPHA] Counter of apiserver requests rejected due to an error in audit logging backend.",
-                )?,
-            )?,
-        })
-    }
-
     pub(crate) fn event(&self) {
         self.events.inc();
     }
@@ -88,6 +56,6 @@ impl Metrics {
 
     #[cfg(test)]
     pub(crate) fn fresh() -> Self {
-        Self::register(&Registry::new()).unwrap()
+        Self::build().unwrap()
     }
 }

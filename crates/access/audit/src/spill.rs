@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::families;
 use binnacle_request::BoxFuture;
 use binnacle_supervise::supervise;
 use parking_lot::Mutex;
@@ -83,38 +83,18 @@ struct Written {
     bytes: u64,
 }
 
-/// The counters of spilled events.
-#[derive(Clone)]
-pub(crate) struct SpillMetrics {
-    spilled: IntCounter,
-    sent: IntCounter,
-    dropped: IntCounter,
-    bytes: IntGauge,
-}
-
-// === impl SpillMetrics ===
-
-impl SpillMetrics {
-    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |name: &str, help: &str| keep(registry, IntCounter::new(name, help)?);
-        Ok(Self {
-            spilled: counter(
-                "binnacle_audit_spilled_events_total",
-                "[ALPHA] Counter of audit events that were written to --audit-webhook-spill-dir.",
-            )?,
-            sent: counter(
-                "binnacle_audit_spill_sent_events_total",
-                "[ALPHA] Counter of audit events from --audit-webhook-spill-dir that were sent.",
-            )?,
-            dropped: counter(
-                "binnacle_audit_spill_dropped_events_total",
-                "[ALPHA] Counter of audit events that were lost because --audit-webhook-spill-dir was full or failed.",
-            )?,
-            bytes: keep(
-                registry,
-                IntGauge::new("binnacle_audit_spill_bytes", "[ALPHA] Size of the files in --audit-webhook-spill-dir.")?,
-            )?,
-        })
+families! {
+    /// The counters of spilled events.
+    #[derive(Clone)]
+    pub(crate) struct SpillMetrics {
+        spilled: IntCounter = "binnacle_audit_spilled_events_total",
+            "[ALPHA] Counter of audit events that were written to --audit-webhook-spill-dir.";
+        sent: IntCounter = "binnacle_audit_spill_sent_events_total",
+            "[ALPHA] Counter of audit events from --audit-webhook-spill-dir that were sent.";
+        dropped: IntCounter = "binnacle_audit_spill_dropped_events_total",
+            "[ALPHA] Counter of audit events that were lost because --audit-webhook-spill-dir was full or failed.";
+        bytes: IntGauge = "binnacle_audit_spill_bytes",
+            "[ALPHA] Size of the files in --audit-webhook-spill-dir.";
     }
 }
 
@@ -339,7 +319,7 @@ mod tests {
     }
 
     fn metrics() -> SpillMetrics {
-        SpillMetrics::register(&Registry::new()).unwrap()
+        SpillMetrics::build().unwrap()
     }
 
     fn event(id: usize) -> Arc<Event> {

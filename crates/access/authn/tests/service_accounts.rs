@@ -78,7 +78,7 @@ fn authenticator(key: &PrivateKey, objects: &Arc<Objects>) -> ServiceAccountToke
         audiences: vec!["api".into(), "api2".into()],
         lookup: true,
     };
-    let metrics = ServiceAccountMetrics::new(&binnacle_metrics::Registry::new()).unwrap();
+    let metrics = ServiceAccountMetrics::register(&binnacle_metrics::Registry::new()).unwrap();
     ServiceAccountTokens::new(options, objects.clone(), metrics)
 }
 

@@ -2,83 +2,42 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, Series, keep};
+use binnacle_metrics::{HistogramVec, Series, families};
 use binnacle_request::{BoxFuture, Decision, User};
-use prometheus::{HistogramOpts, IntCounterVec, Opts, exponential_buckets};
+use prometheus::{IntCounterVec, exponential_buckets};
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 
-/// The metrics of authorizers.
-pub struct Metrics {
-    decisions: IntCounterVec,
-    webhook_evaluations: IntCounterVec,
-    webhook_duration: HistogramVec,
-    webhook_fail_open: IntCounterVec,
-    match_errors: IntCounterVec,
-    match_exclusions: IntCounterVec,
-    match_duration: HistogramVec,
-    graph_actions: HistogramVec,
+families! {
+    /// The metrics of authorizers.
+    pub struct Metrics {
+        decisions: IntCounterVec = "apiserver_authorization_decisions_total" by ["type", "name", "decision"],
+            "[ALPHA] Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.";
+        webhook_evaluations: IntCounterVec = "apiserver_authorization_webhook_evaluations_total" by ["name", "result"],
+            "[ALPHA] Round-trips to authorization webhooks.";
+        webhook_duration: HistogramVec = "apiserver_authorization_webhook_duration_seconds" by ["name", "result"]
+            buckets [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
+            "[ALPHA] Request latency in seconds.";
+        webhook_fail_open: IntCounterVec = "apiserver_authorization_webhook_evaluations_fail_open_total"
+            by ["name", "result"],
+            "[ALPHA] NoOpinion results due to webhook timeout or error.";
+        match_errors: IntCounterVec = "apiserver_authorization_match_condition_evaluation_errors_total"
+            by ["type", "name"],
+            "[ALPHA] Total number of errors when an authorization webhook encounters a match condition error split by \
+             authorizer type and name.";
+        match_exclusions: IntCounterVec = "apiserver_authorization_match_condition_exclusions_total" by ["type", "name"],
+            "[ALPHA] Total number of exclusions when an authorization webhook is skipped because match conditions exclude \
+             it.";
+        match_duration: HistogramVec = "apiserver_authorization_match_condition_evaluation_seconds" by ["type", "name"]
+            buckets [0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25],
+            "[ALPHA] Authorization match condition evaluation time in seconds, split by authorizer type and name.";
+        graph_actions: HistogramVec = "node_authorizer_graph_actions_duration_seconds" by ["operation"]
+            buckets exponential_buckets(0.0001, 2.0, 12)?,
+            "[ALPHA] Histogram of duration of graph actions in node authorizer.";
+    }
 }
 
 impl Metrics {
-    /// Registers the families.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counters = |name: &str, help: &str, labels: &[&str]| {
-            keep(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
-        };
-        let durations = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
-            keep(registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)?)
-        };
-        Ok(Self {
-            decisions: counters(
-                "apiserver_authorization_decisions_total",
-                "[ALPHA] Total number of terminal decisions made by an authorizer split by authorizer type, name, and \
-                 decision.",
-                &["type", "name", "decision"],
-            )?,
-            webhook_evaluations: counters(
-                "apiserver_authorization_webhook_evaluations_total",
-                "[ALPHA] Round-trips to authorization webhooks.",
-                &["name", "result"],
-            )?,
-            webhook_duration: durations(
-                "apiserver_authorization_webhook_duration_seconds",
-                "[ALPHA] Request latency in seconds.",
-                vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
-                &["name", "result"],
-            )?,
-            webhook_fail_open: counters(
-                "apiserver_authorization_webhook_evaluations_fail_open_total",
-                "[ALPHA] NoOpinion results due to webhook timeout or error.",
-                &["name", "result"],
-            )?,
-            match_errors: counters(
-                "apiserver_authorization_match_condition_evaluation_errors_total",
-                "[ALPHA] Total number of errors when an authorization webhook encounters a match condition error split by \
-                 authorizer type and name.",
-                &["type", "name"],
-            )?,
-            match_exclusions: counters(
-                "apiserver_authorization_match_condition_exclusions_total",
-                "[ALPHA] Total number of exclusions when an authorization webhook is skipped because match conditions \
-                 exclude it.",
-                &["type", "name"],
-            )?,
-            match_duration: durations(
-                "apiserver_authorization_match_condition_evaluation_seconds",
-                "[ALPHA] Authorization match condition evaluation time in seconds, split by authorizer type and name.",
-                vec![0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25],
-                &["type", "name"],
-            )?,
-            graph_actions: durations(
-                "node_authorizer_graph_actions_duration_seconds",
-                "[ALPHA] Histogram of duration of graph actions in node authorizer.",
-                exponential_buckets(0.0001, 2.0, 12)?,
-                &["operation"],
-            )?,
-        })
-    }
-
     pub(crate) fn graph_action(&self, operation: &str, took: Duration) {
         self.graph_actions.with_label_values(&[operation]).observe(took.as_secs_f64());
     }

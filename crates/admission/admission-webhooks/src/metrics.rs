@@ -2,22 +2,43 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
+use binnacle_metrics::{HistogramVec, families};
 use binnacle_registry::admission::Operation;
-use prometheus::{HistogramOpts, IntCounterVec, IntGauge, Opts};
+use prometheus::{IntCounterVec, IntGauge};
 
 /// The largest code in labels; it bounds the number of series that webhooks can create.
 const MAX_CODE: u16 = 600;
 
-/// The metric families of all webhooks, by their names.
-#[derive(Clone)]
-pub struct Metrics {
-    durations: HistogramVec,
-    requests: IntCounterVec,
-    rejections: IntCounterVec,
-    failed_open: IntCounterVec,
-    passed_over: IntCounterVec,
-    pub(crate) open: IntGauge,
+families! {
+    /// The metric families of all webhooks, by their names.
+    #[derive(Clone)]
+    pub struct Metrics {
+        durations: HistogramVec = "apiserver_admission_webhook_admission_duration_seconds"
+            by ["name", "operation", "rejected", "type"]
+            buckets [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0],
+            "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each operation \
+             and API resource and type (validate or admit).";
+        requests: IntCounterVec = "apiserver_admission_webhook_request_total"
+            by ["code", "name", "operation", "rejected", "type"],
+            "[ALPHA] Admission webhook request total, identified by name and broken out for each admission type (validating \
+             or admit) and operation. Additional labels specify whether the request was rejected or not and an HTTP status \
+             code. Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded.";
+        rejections: IntCounterVec = "apiserver_admission_webhook_rejection_count"
+            by ["error_type", "name", "operation", "rejection_code", "type"],
+            "[ALPHA] Admission webhook rejection count, identified by name and broken out for each admission type \
+             (validating or admit) and operation. Additional labels specify an error type (calling_webhook_error or \
+             apiserver_internal_error if an error occurred; no_error otherwise) and optionally a non-zero rejection code if \
+             the webhook rejects the request with an HTTP status code (honored by the apiserver when the code is greater or \
+             equal to 400). Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded.";
+        failed_open: IntCounterVec = "apiserver_admission_webhook_fail_open_count" by ["name", "type"],
+            "[ALPHA] Admission webhook fail open count, identified by name and broken out for each admission type \
+             (validating or admit).";
+        passed_over: IntCounterVec = "binnacle_admission_webhook_passed_over_total" by ["name", "reason", "type"],
+            "[ALPHA] Calls of admission webhooks that were not made or not waited for, by name, type and reason: the \
+             backend is known not to answer (dead), or the request has no time left for it (deadline).";
+        pub(crate) open: IntGauge = "binnacle_admission_webhook_breakers_open",
+            "[ALPHA] Backends of admission webhooks that are not called for now because they did not answer in time.";
+    }
 }
 
 /// The plugin, the value of the label `type`.
@@ -46,56 +67,6 @@ pub(crate) enum PassedOver {
 }
 
 impl Metrics {
-    /// Fails if a registry has one of the families already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let durations = HistogramOpts::new(
-            "apiserver_admission_webhook_admission_duration_seconds",
-            "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each \
-             operation and API resource and type (validate or admit).",
-        );
-        let durations = durations.buckets(vec![0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0]);
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
-        };
-        let open = IntGauge::new(
-            "binnacle_admission_webhook_breakers_open",
-            "[ALPHA] Backends of admission webhooks that are not called for now because they did not answer in time.",
-        )?;
-        Ok(Self {
-            durations: keep(registry, HistogramVec::new(durations, &["name", "operation", "rejected", "type"])?)?,
-            requests: counter(
-                "apiserver_admission_webhook_request_total",
-                "Admission webhook request total, identified by name and broken out for each admission type (validating or \
-                 admit) and operation. Additional labels specify whether the request was rejected or not and an HTTP \
-                 status code. Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded.",
-                &["code", "name", "operation", "rejected", "type"],
-            )?,
-            rejections: counter(
-                "apiserver_admission_webhook_rejection_count",
-                "Admission webhook rejection count, identified by name and broken out for each admission type \
-                 (validating or admit) and operation. Additional labels specify an error type (calling_webhook_error or \
-                 apiserver_internal_error if an error occurred; no_error otherwise) and optionally a non-zero rejection \
-                 code if the webhook rejects the request with an HTTP status code (honored by the apiserver when the code \
-                 is greater or equal to 400). Codes greater than 600 are truncated to 600, to keep the metrics \
-                 cardinality bounded.",
-                &["error_type", "name", "operation", "rejection_code", "type"],
-            )?,
-            failed_open: counter(
-                "apiserver_admission_webhook_fail_open_count",
-                "Admission webhook fail open count, identified by name and broken out for each admission type \
-                 (validating or admit).",
-                &["name", "type"],
-            )?,
-            passed_over: counter(
-                "binnacle_admission_webhook_passed_over_total",
-                "Calls of admission webhooks that were not made or not waited for, by name, type and reason: the backend \
-                 is known not to answer (dead), or the request has no time left for it (deadline).",
-                &["name", "reason", "type"],
-            )?,
-            open: keep(registry, open)?,
-        })
-    }
-
     /// Counts a call of a webhook.
     pub(crate) fn called(&self, of: Type, name: &str, about: Operation, took: Duration, rejected: bool, code: u16) {
         let (about, rejected, code) = (about.as_str(), if rejected { "true" } else { "false" }, code.min(MAX_CODE));

@@ -2,45 +2,29 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
-use prometheus::{HistogramOpts, IntCounterVec, Opts};
+use binnacle_metrics::{HistogramVec, families};
+use prometheus::IntCounterVec;
 
-const BUCKETS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 2.5, 12.5];
-
-/// Counts the outcomes of connections through proxies.
-#[derive(Clone, Debug)]
-pub struct DialMetrics {
-    starts: IntCounterVec,
-    durations: HistogramVec,
-    failures: IntCounterVec,
+families! {
+    /// Counts the outcomes of connections through proxies.
+    #[derive(Clone, Debug)]
+    pub struct DialMetrics {
+        starts: IntCounterVec = "apiserver_egress_dialer_dial_start_total" by ["protocol", "transport"],
+            "[ALPHA] Dial starts, labeled by the protocol (http-connect or grpc) and transport (tcp or uds).";
+        durations: HistogramVec = "apiserver_egress_dialer_dial_duration_seconds" by ["protocol", "transport"]
+            buckets [0.005, 0.025, 0.1, 0.5, 2.5, 12.5],
+            "[ALPHA] Dial latency histogram in seconds, labeled by the protocol (http-connect or grpc), transport (tcp or \
+             uds)";
+        failures: IntCounterVec = "apiserver_egress_dialer_dial_failure_count" by ["protocol", "transport", "stage"],
+            "[ALPHA] Dial failure count, labeled by the protocol (http-connect or grpc), transport (tcp or uds), and stage \
+             (connect or proxy). The stage indicates at which stage the dial failed";
+    }
 }
 
 /// The protocol and the transport of a proxy, as label values.
 pub(crate) type Labels = [&'static str; 2];
 
 impl DialMetrics {
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let starts = Opts::new(
-            "apiserver_egress_dialer_dial_start_total",
-            "[ALPHA] Dial starts, labeled by the protocol (http-connect or grpc) and transport (tcp or uds).",
-        );
-        let durations = HistogramOpts::new(
-            "apiserver_egress_dialer_dial_duration_seconds",
-            "[ALPHA] Dial latency histogram in seconds, labeled by the protocol (http-connect or grpc), transport (tcp or uds)",
-        );
-        let failures = Opts::new(
-            "apiserver_egress_dialer_dial_failure_count",
-            "[ALPHA] Dial failure count, labeled by the protocol (http-connect or grpc), transport (tcp or uds), and stage \
-             (connect or proxy). The stage indicates at which stage the dial failed",
-        );
-        let (labels, durations) = (["protocol", "transport"], durations.buckets(BUCKETS.to_vec()));
-        Ok(Self {
-            starts: keep(registry, IntCounterVec::new(starts, &labels)?)?,
-            durations: keep(registry, HistogramVec::new(durations, &labels)?)?,
-            failures: keep(registry, IntCounterVec::new(failures, &["protocol", "transport", "stage"])?)?,
-        })
-    }
-
     pub(crate) fn started(&self, labels: Labels) {
         self.starts.with_label_values(&labels).inc();
     }

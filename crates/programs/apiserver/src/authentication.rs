@@ -211,7 +211,7 @@ pub(crate) fn build(
         lookup: flags.service_accounts.lookup,
     };
     let objects = Arc::new(CachedObjects::new(resources.clone()));
-    let counters = ServiceAccountMetrics::new(metrics.registry())?;
+    let counters = ServiceAccountMetrics::register(metrics.registry())?;
     tokens.push(Box::new(ServiceAccountTokens::new(options, objects.clone(), counters)));
     if flags.bootstrap_tokens {
         tokens.push(Box::new(BootstrapTokens::new(objects, audiences.clone())));

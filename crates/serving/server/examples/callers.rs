@@ -89,7 +89,7 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
         lookup: true,
     };
     let there = Arc::new(There(Arc::new(ObjectState { uid: "u".into(), deleted: None })));
-    let accounts = ServiceAccountTokens::new(options, there, ServiceAccountMetrics::new(&registry)?);
+    let accounts = ServiceAccountTokens::new(options, there, ServiceAccountMetrics::register(&registry)?);
     let file = TokenFile::parse("tokens", b"secret,user-77,1,group-77\n")?.for_audiences(audiences.clone());
     let tokens = TokenUnion::new(vec![Box::new(file), Box::new(accounts)]);
     let times = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };

@@ -4,16 +4,33 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use binnacle_config::hash;
-use binnacle_metrics::{HistogramVec, Registry, Series, keep};
+use binnacle_metrics::{HistogramVec, Registry, Series, families};
 use prometheus::core::Collector;
-use prometheus::{GaugeVec, HistogramOpts, IntGaugeVec, Opts};
+use prometheus::{GaugeVec, IntGaugeVec};
+
+families! {
+    #[derive(Clone)]
+    struct Families {
+        latency: HistogramVec = "apiserver_authentication_jwt_authenticator_latency_seconds"
+            by ["result", "jwt_issuer_hash"]
+            buckets [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
+            "[ALPHA] Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for \
+             cache miss only (i.e. when the token is not found in the cache).";
+        fetched: GaugeVec = "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds"
+            by ["result", "jwt_issuer_hash", "apiserver_id_hash"],
+            "[ALPHA] Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt \
+             issuer for the JWT authenticator.";
+        key_set: IntGaugeVec = "apiserver_authentication_jwt_authenticator_jwks_fetch_last_key_set_info"
+            by ["jwt_issuer_hash", "apiserver_id_hash", "hash"],
+            "[ALPHA] Information about the last JWKS fetched by the JWT authenticator with hash as label, split by api \
+             server identity and jwt issuer.";
+    }
+}
 
 /// The families, common to all issuers.
 #[derive(Clone)]
 pub struct JwtMetrics {
-    latency: HistogramVec,
-    fetched: GaugeVec,
-    key_set: IntGaugeVec,
+    families: Families,
     /// The hash of this server's name.
     server: String,
 }
@@ -29,35 +46,12 @@ pub(super) struct IssuerMetrics {
 impl JwtMetrics {
     /// `server` is this server's name in its cluster.
     pub fn register(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
-        let name = |of: &str| format!("apiserver_authentication_jwt_authenticator_{of}");
-        let latency = HistogramOpts::new(
-            name("latency_seconds"),
-            "[ALPHA] Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for \
-             cache miss only (i.e. when the token is not found in the cache).",
-        )
-        .buckets(vec![0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]);
-        let fetched = Opts::new(
-            name("jwks_fetch_last_timestamp_seconds"),
-            "[ALPHA] Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt \
-             issuer for the JWT authenticator.",
-        );
-        let key_set = Opts::new(
-            name("jwks_fetch_last_key_set_info"),
-            "[ALPHA] Information about the last JWKS fetched by the JWT authenticator with hash as label, split by api server \
-             identity and jwt issuer.",
-        );
-        let fetch_labels = ["result", "jwt_issuer_hash", "apiserver_id_hash"];
-        Ok(Self {
-            latency: keep(registry, HistogramVec::new(latency, &["result", "jwt_issuer_hash"])?)?,
-            fetched: keep(registry, GaugeVec::new(fetched, &fetch_labels)?)?,
-            key_set: keep(registry, IntGaugeVec::new(key_set, &["jwt_issuer_hash", "apiserver_id_hash", "hash"])?)?,
-            server: hash(server.as_bytes()),
-        })
+        Ok(Self { families: Families::register(registry)?, server: hash(server.as_bytes()) })
     }
 
     pub(super) fn of_issuer(&self, issuer: &str) -> IssuerMetrics {
         let issuer = hash(issuer.as_bytes());
-        let latency = |result: &str| Series::new(&self.latency, &[result, &issuer]);
+        let latency = |result: &str| Series::new(&self.families.latency, &[result, &issuer]);
         IssuerMetrics { success: latency("success"), failure: latency("failure"), all: self.clone(), issuer }
     }
 
@@ -66,7 +60,7 @@ impl JwtMetrics {
         let issuer = hash(issuer.as_bytes());
         for result in ["success", "failure"] {
             // The keys may never have been fetched.
-            let _ = self.fetched.remove_label_values(&[result, &issuer, &self.server]);
+            let _ = self.families.fetched.remove_label_values(&[result, &issuer, &self.server]);
         }
         self.forget_key_set(&issuer);
     }
@@ -75,11 +69,11 @@ impl JwtMetrics {
         let is_of = |metric: &prometheus::proto::Metric, name: &str, value: &str| {
             metric.get_label().iter().any(|label| label.name() == name && label.value() == value)
         };
-        for family in self.key_set.collect() {
+        for family in self.families.key_set.collect() {
             for metric in family.get_metric().iter().filter(|metric| is_of(metric, "jwt_issuer_hash", issuer)) {
                 let set = metric.get_label().iter().find(|label| label.name() == "hash");
                 if let Some(set) = set {
-                    let _ = self.key_set.remove_label_values(&[issuer, &self.server, set.value()]);
+                    let _ = self.families.key_set.remove_label_values(&[issuer, &self.server, set.value()]);
                 }
             }
         }
@@ -96,11 +90,11 @@ impl IssuerMetrics {
     pub(super) fn fetched(&self, key_set: Option<&[u8]>) {
         let result = if key_set.is_some() { "success" } else { "failure" };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.all.fetched.with_label_values(&[result, &self.issuer, &self.all.server]).set(now.as_secs_f64());
+        self.all.families.fetched.with_label_values(&[result, &self.issuer, &self.all.server]).set(now.as_secs_f64());
         if let Some(key_set) = key_set {
             self.all.forget_key_set(&self.issuer);
             let labels = [&self.issuer, &self.all.server, &hash(key_set)];
-            self.all.key_set.with_label_values(&labels).set(1);
+            self.all.families.key_set.with_label_values(&labels).set(1);
         }
     }
 }

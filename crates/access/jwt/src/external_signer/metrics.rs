@@ -3,49 +3,32 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_egress::plugin::{Code, code_name};
-use binnacle_metrics::{HistogramVec, Registry, keep};
-use prometheus::{GaugeVec, HistogramOpts, IntCounterVec, Opts};
+use binnacle_metrics::{HistogramVec, families};
+use prometheus::{GaugeVec, IntCounterVec};
 
 /// The code for failures outside of a gRPC call.
 const NO_CALL: &str = "unknown-non-grpc";
 
-/// Metrics of the calls to a signer.
-#[derive(Clone)]
-pub struct SignerMetrics {
-    fetched_at: GaugeVec,
-    data_at: GaugeVec,
-    fetches: IntCounterVec,
-    signatures: IntCounterVec,
-    durations: HistogramVec,
+families! {
+    /// Metrics of the calls to a signer.
+    #[derive(Clone)]
+    pub struct SignerMetrics {
+        fetched_at: GaugeVec = "apiserver_externaljwt_fetch_keys_success_timestamp" by [],
+            "[ALPHA] Unix Timestamp in seconds of the last successful FetchKeys request";
+        data_at: GaugeVec = "apiserver_externaljwt_fetch_keys_data_timestamp" by [],
+            "[ALPHA] Unix Timestamp in seconds of the last successful FetchKeys data_timestamp value returned by the \
+             external signer";
+        fetches: IntCounterVec = "apiserver_externaljwt_fetch_keys_request_total" by ["code"],
+            "[ALPHA] Total attempts at syncing supported JWKs";
+        signatures: IntCounterVec = "apiserver_externaljwt_sign_request_total" by ["code"],
+            "[ALPHA] Total attempts at signing JWT";
+        durations: HistogramVec = "apiserver_externaljwt_request_duration_seconds" by ["method", "code"]
+            buckets [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0],
+            "[ALPHA] Request duration and time for calls to external-jwt-signer";
+    }
 }
 
 impl SignerMetrics {
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let opts =
-            |name: &str, help: &str| Opts::new(format!("apiserver_externaljwt_{name}"), format!("[ALPHA] {help}"));
-        let gauge = |name: &str, help: &str| keep(registry, GaugeVec::new(opts(name, help), &[])?);
-        let counter = |name: &str, help: &str| keep(registry, IntCounterVec::new(opts(name, help), &["code"])?);
-        let durations = HistogramOpts::from(opts(
-            "request_duration_seconds",
-            "Request duration and time for calls to external-jwt-signer",
-        ))
-        .buckets(vec![0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]);
-        Ok(Self {
-            fetched_at: gauge(
-                "fetch_keys_success_timestamp",
-                "Unix Timestamp in seconds of the last successful FetchKeys request",
-            )?,
-            data_at: gauge(
-                "fetch_keys_data_timestamp",
-                "Unix Timestamp in seconds of the last successful FetchKeys data_timestamp value returned by the external \
-                 signer",
-            )?,
-            fetches: counter("fetch_keys_request_total", "Total attempts at syncing supported JWKs")?,
-            signatures: counter("sign_request_total", "Total attempts at signing JWT")?,
-            durations: keep(registry, HistogramVec::new(durations, &["method", "code"])?)?,
-        })
-    }
-
     pub(crate) fn called(&self, method: &str, begun: Instant, failed: Option<Code>) {
         let labels = [method, &code_name(failed.unwrap_or(Code::Ok))];
         self.durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());

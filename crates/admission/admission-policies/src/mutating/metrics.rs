@@ -2,37 +2,25 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
-use prometheus::{HistogramOpts, IntCounterVec, Opts};
+use binnacle_metrics::{HistogramVec, families};
+use prometheus::IntCounterVec;
 
-/// The metric families of mutating policies.
-#[derive(Clone, Debug)]
-pub struct MutatingMetrics {
-    checks: IntCounterVec,
-    seconds: HistogramVec,
+const LABELS: [&str; 3] = ["policy", "policy_binding", "error_type"];
+
+families! {
+    /// The metric families of mutating policies.
+    #[derive(Clone, Debug)]
+    pub struct MutatingMetrics {
+        checks: IntCounterVec = "apiserver_mutating_admission_policy_check_total" by LABELS,
+            "[ALPHA] Mutation admission policy check total, labeled by policy and further identified by binding.";
+        seconds: HistogramVec = "apiserver_mutating_admission_policy_check_duration_seconds" by LABELS
+            buckets [0.0000005, 0.001, 0.01, 0.1, 1.0],
+            "[ALPHA] Mutation admission latency for individual mutation expressions in seconds, labeled by policy and \
+             binding.";
+    }
 }
 
 impl MutatingMetrics {
-    /// # Errors
-    /// If the registry has the families already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        const LABELS: [&str; 3] = ["policy", "policy_binding", "error_type"];
-        let checks = Opts::new(
-            "apiserver_mutating_admission_policy_check_total",
-            "[ALPHA] Mutation admission policy check total, labeled by policy and further identified by binding.",
-        );
-        let seconds = HistogramOpts::new(
-            "apiserver_mutating_admission_policy_check_duration_seconds",
-            "[ALPHA] Mutation admission latency for individual mutation expressions in seconds, labeled by policy and \
-             binding.",
-        );
-        let buckets = vec![0.0000005, 0.001, 0.01, 0.1, 1.0];
-        Ok(Self {
-            checks: keep(registry, IntCounterVec::new(checks, &LABELS)?)?,
-            seconds: keep(registry, HistogramVec::new(seconds.buckets(buckets), &LABELS)?)?,
-        })
-    }
-
     /// Counts a mutation and why it failed, if it did.
     pub(crate) fn observe(&self, policy: &str, binding: &str, failure: Option<&str>, elapsed: Duration) {
         let labels = [policy, binding, failure.map_or("no_error", error_type)];

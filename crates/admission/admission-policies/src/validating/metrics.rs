@@ -1,39 +1,27 @@
 //! The `apiserver_validating_admission_policy_*` families.
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
-use prometheus::{HistogramOpts, IntCounterVec, Opts};
+use binnacle_metrics::{HistogramVec, families};
+use prometheus::IntCounterVec;
 
 use super::decision::{Decision, Evaluation};
 
-/// The metric families of validating policies.
-#[derive(Clone, Debug)]
-pub struct ValidatingMetrics {
-    checks: IntCounterVec,
-    seconds: HistogramVec,
+const LABELS: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
+
+families! {
+    /// The metric families of validating policies.
+    #[derive(Clone, Debug)]
+    pub struct ValidatingMetrics {
+        checks: IntCounterVec = "apiserver_validating_admission_policy_check_total" by LABELS,
+            "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and \
+             enforcement action taken.";
+        seconds: HistogramVec = "apiserver_validating_admission_policy_check_duration_seconds" by LABELS
+            buckets [0.0000005, 0.001, 0.01, 0.1, 1.0],
+            "[BETA] Validation admission latency for individual validation expressions in seconds, labeled by policy and \
+             further including binding and enforcement action taken.";
+    }
 }
 
 impl ValidatingMetrics {
-    /// # Errors
-    /// If the registry has the families already.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        const LABELS: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
-        let checks = Opts::new(
-            "apiserver_validating_admission_policy_check_total",
-            "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and \
-             enforcement action taken.",
-        );
-        let seconds = HistogramOpts::new(
-            "apiserver_validating_admission_policy_check_duration_seconds",
-            "[BETA] Validation admission latency for individual validation expressions in seconds, labeled by policy and \
-             further including binding and enforcement action taken.",
-        );
-        let buckets = vec![0.0000005, 0.001, 0.01, 0.1, 1.0];
-        Ok(Self {
-            checks: keep(registry, IntCounterVec::new(checks, &LABELS)?)?,
-            seconds: keep(registry, HistogramVec::new(seconds.buckets(buckets), &LABELS)?)?,
-        })
-    }
-
     pub(crate) fn allowed(&self, policy: &str, binding: &str, decision: &Decision) {
         self.count(policy, binding, decision, "allow");
     }

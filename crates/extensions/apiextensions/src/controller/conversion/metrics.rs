@@ -2,16 +2,24 @@
 
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
-use prometheus::{HistogramOpts, IntCounterVec, Opts, exponential_buckets};
+use binnacle_metrics::{HistogramVec, families};
+use prometheus::{IntCounterVec, exponential_buckets};
 
-/// The metrics of all conversion webhooks.
-#[derive(Clone, Debug)]
-pub struct ConversionMetrics {
-    requests: IntCounterVec,
-    latency: HistogramVec,
-    /// By definition and versions.
-    durations: HistogramVec,
+families! {
+    /// The metrics of all conversion webhooks.
+    #[derive(Clone, Debug)]
+    pub struct ConversionMetrics {
+        requests: IntCounterVec = "apiserver_conversion_webhook_request_total" by ["result", "failure_type"],
+            "[ALPHA] Counter for conversion webhook requests with success/failure and failure error type";
+        latency: HistogramVec = "apiserver_conversion_webhook_duration_seconds" by ["result", "failure_type"]
+            buckets [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0],
+            "[ALPHA] Conversion webhook request latency";
+        /// By definition and versions.
+        durations: HistogramVec = "apiserver_crd_conversion_webhook_duration_seconds"
+            by ["crd_name", "from_version", "to_version", "succeeded"]
+            buckets exponential_buckets(0.001, 2.0, 15)?,
+            "[ALPHA] CRD webhook conversion duration in seconds";
+    }
 }
 
 /// The kind of a failed conversion, as in `failure_type`.
@@ -25,27 +33,7 @@ pub(super) enum Failure {
     InvalidConvertedObject,
 }
 
-const LATENCY_BUCKETS: [f64; 15] =
-    [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
-
 impl ConversionMetrics {
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        const TOTAL: &str = "apiserver_conversion_webhook_request_total";
-        const LATENCY: &str = "apiserver_conversion_webhook_duration_seconds";
-        const DURATIONS: &str = "apiserver_crd_conversion_webhook_duration_seconds";
-        let labels = ["result", "failure_type"];
-        let total = "[ALPHA] Counter for conversion webhook requests with success/failure and failure error type";
-        let latency = HistogramOpts::new(LATENCY, "[ALPHA] Conversion webhook request latency");
-        let durations = HistogramOpts::new(DURATIONS, "[ALPHA] CRD webhook conversion duration in seconds");
-        let durations = durations.buckets(exponential_buckets(0.001, 2.0, 15)?);
-        let versions = ["crd_name", "from_version", "to_version", "succeeded"];
-        Ok(Self {
-            requests: keep(registry, IntCounterVec::new(Opts::new(TOTAL, total), &labels)?)?,
-            latency: keep(registry, HistogramVec::new(latency.buckets(LATENCY_BUCKETS.to_vec()), &labels)?)?,
-            durations: keep(registry, HistogramVec::new(durations, &versions)?)?,
-        })
-    }
-
     /// Records a call of a webhook.
     pub(super) fn asked(&self, failure: Option<Failure>, took: Duration) {
         let labels = match failure {
