@@ -90,6 +90,48 @@ fn sort_factor(overload: &str) -> f64 {
     if texts { 2.0 + STRING_TRAVERSAL } else { 2.0 }
 }
 
+/// Functions of libraries whose cost does not depend on their arguments.
+const CONSTANT: [&str; 38] = [
+    "serviceAccount",
+    "path",
+    "group",
+    "resource",
+    "subresource",
+    "namespace",
+    "name",
+    "allowed",
+    "reason",
+    "error",
+    "errored",
+    "masked",
+    "prefixLength",
+    "family",
+    "isUnspecified",
+    "isLoopback",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isGlobalUnicast",
+    "format.named",
+    "sign",
+    "asInteger",
+    "isInteger",
+    "asApproximateFloat",
+    "isGreaterThan",
+    "isLessThan",
+    "compareTo",
+    "add",
+    "sub",
+    "major",
+    "minor",
+    "patch",
+    "getScheme",
+    "getHostname",
+    "getHost",
+    "getPort",
+    "getEscapedPath",
+    "getQuery",
+];
+
 fn of_library(
     coster: &Coster<'_>,
     function: &str,
@@ -101,44 +143,7 @@ fn of_library(
     let cost = |cost: Estimate| Some((cost, None));
     match function {
         "check" => cost(Estimate::fixed(350_000)),
-        "serviceAccount"
-        | "path"
-        | "group"
-        | "resource"
-        | "subresource"
-        | "namespace"
-        | "name"
-        | "allowed"
-        | "reason"
-        | "error"
-        | "errored"
-        | "masked"
-        | "prefixLength"
-        | "family"
-        | "isUnspecified"
-        | "isLoopback"
-        | "isLinkLocalMulticast"
-        | "isLinkLocalUnicast"
-        | "isGlobalUnicast"
-        | "format.named"
-        | "sign"
-        | "asInteger"
-        | "isInteger"
-        | "asApproximateFloat"
-        | "isGreaterThan"
-        | "isLessThan"
-        | "compareTo"
-        | "add"
-        | "sub"
-        | "major"
-        | "minor"
-        | "patch"
-        | "getScheme"
-        | "getHostname"
-        | "getHost"
-        | "getPort"
-        | "getEscapedPath"
-        | "getQuery" => cost(ONE),
+        _ if CONSTANT.contains(&function) => cost(ONE),
         "fieldSelector" | "labelSelector" if args.len() == 1 => {
             let size = args[0].size();
             let requirements = size.scaled(0.5).scaled((LIST + MESSAGE) as f64);
@@ -170,16 +175,7 @@ fn of_library(
             Some((size.scaled(2.0 * STRING_TRAVERSAL), Some(Estimate { min: 0, max })))
         }
         "join" => {
-            let target = target?;
-            let mut size = match &target.ty {
-                Type::List(_) => target.size().times(element_size(coster, target)),
-                _ => Estimate::fixed(0),
-            };
-            if let Some(separator) = args.first() {
-                let count = target.size();
-                let between = Estimate { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
-                size = size.plus(separator.size().times(between));
-            }
+            let size = joined_size(coster, target?, args.first());
             Some((walk(size), Some(size)))
         }
         "find" | "findAll" if !args.is_empty() => {
@@ -192,31 +188,51 @@ fn of_library(
             cost(walk(args[0].size()))
         }
         "ip.isCanonical" if !args.is_empty() => cost(args[0].size().scaled(2.0 * STRING_TRAVERSAL)),
-        "containsIP" | "containsCIDR" if !args.is_empty() => {
-            let address = Estimate { min: 4, max: 16 };
-            let mut sum = walk(address.plus(address));
-            if function == "containsCIDR" {
-                sum = sum.plus(walk(address)).plus(ONE);
-            }
-            if matches!(overload, "cidr_contains_ip_string" | "cidr_contains_cidr_string") {
-                sum = sum.plus(walk(args[0].size()));
-            }
-            cost(sum)
-        }
+        "containsIP" | "containsCIDR" if !args.is_empty() => cost(containment_cost(function, overload, args[0].size())),
         "validate" if !args.is_empty() => cost(walk(args[0].size()).scaled(FORMAT_REGEX_SIZE * REGEX)),
-        "_==_" if args.len() == 2 && args[0].ty == args[1].ty => match &args[0].ty {
-            Type::Opaque(name, _) => match name.as_str() {
-                "net.IP" | "net.CIDR" | "kubernetes.Quantity" | "kubernetes.Semver" => cost(ONE),
-                "kubernetes.NamedFormat" => cost(Estimate { min: 1, max: 64 }.scaled(STRING_TRAVERSAL)),
-                "kubernetes.URL" => {
-                    let max = args[1].size.map_or(1, |size| size.max);
-                    cost(Estimate { min: 1, max }.scaled(STRING_TRAVERSAL))
-                }
-                name if name.starts_with("kubernetes.authorization.") => cost(ONE),
-                _ => None,
-            },
-            _ => None,
-        },
+        "_==_" if args.len() == 2 && args[0].ty == args[1].ty => equality_cost(&args[0].ty, &args[1]).and_then(cost),
+        _ => None,
+    }
+}
+
+/// Returns the size of the text that `join` makes of a list.
+fn joined_size(coster: &Coster<'_>, list: &Node<'_>, separator: Option<&Node<'_>>) -> Estimate {
+    let size = match &list.ty {
+        Type::List(_) => list.size().times(element_size(coster, list)),
+        _ => Estimate::fixed(0),
+    };
+    let Some(separator) = separator else { return size };
+    let count = list.size();
+    let between = Estimate { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
+    size.plus(separator.size().times(between))
+}
+
+/// Returns the cost of a function that tells whether a CIDR contains an address or another CIDR; `arg` is the size of the
+/// argument.
+fn containment_cost(function: &str, overload: &str, arg: Estimate) -> Estimate {
+    let walk = |size: Estimate| size.scaled(STRING_TRAVERSAL);
+    let address = Estimate { min: 4, max: 16 };
+    let mut sum = walk(address.plus(address));
+    if function == "containsCIDR" {
+        sum = sum.plus(walk(address)).plus(ONE);
+    }
+    if matches!(overload, "cidr_contains_ip_string" | "cidr_contains_cidr_string") {
+        sum = sum.plus(walk(arg));
+    }
+    sum
+}
+
+/// Returns the cost of `==` for two values of a library's type; `None` for other types.
+fn equality_cost(ty: &Type, right: &Node<'_>) -> Option<Estimate> {
+    let Type::Opaque(name, _) = ty else { return None };
+    match name.as_str() {
+        "net.IP" | "net.CIDR" | "kubernetes.Quantity" | "kubernetes.Semver" => Some(ONE),
+        "kubernetes.NamedFormat" => Some(Estimate { min: 1, max: 64 }.scaled(STRING_TRAVERSAL)),
+        "kubernetes.URL" => {
+            let max = right.size.map_or(1, |size| size.max);
+            Some(Estimate { min: 1, max }.scaled(STRING_TRAVERSAL))
+        }
+        name if name.starts_with("kubernetes.authorization.") => Some(ONE),
         _ => None,
     }
 }
