@@ -3,13 +3,13 @@
 use prometheus::core::{Atomic, GenericCounter, GenericCounterVec, GenericGauge, GenericGaugeVec};
 use prometheus::{HistogramOpts, Opts};
 
-use crate::{Family, HistogramVec, LoneHistogram, SummaryVec};
+use crate::{ComputedGauge, ComputedHistogram, Family, HistogramVec, LoneHistogram, SummaryVec};
 
 /// Declares a struct whose fields are metric families.
 ///
 /// Each field has the type and the full name of its family, its labels after `by` (an array or the name of a constant),
-/// the upper bounds of its buckets after `buckets`, and its help text. A family whose type has labels or buckets must
-/// name them, and no other family may: the compiler rejects both.
+/// the upper bounds of its buckets after `buckets`, and its help text. The compiler rejects invalid names, labels of a
+/// type without labels, and histograms without buckets.
 ///
 /// ```
 /// use binnacle_metrics::{HistogramVec, Registry, families};
@@ -55,13 +55,35 @@ use crate::{Family, HistogramVec, LoneHistogram, SummaryVec};
 /// }
 /// ```
 ///
+/// Names have letters, digits, underscores and colons, labels no colons:
+///
+/// ```compile_fail
+/// binnacle_metrics::families! {
+///     struct Wrong {
+///         calls: prometheus::IntCounter = "example-calls-total", "[ALPHA] Number of calls.";
+///     }
+/// }
+/// ```
+///
+/// ```compile_fail
+/// binnacle_metrics::families! {
+///     struct Wrong {
+///         calls: prometheus::IntCounterVec = "example_calls_total" by ["http verb"], "[ALPHA] Number of calls.";
+///     }
+/// }
+/// ```
+///
 /// The struct has three functions with its own visibility. `register(&Registry)` builds and registers the families.
 /// Families that all servers of a process share are built once with `build()` and registered with
-/// `register_in(&self, &Registry)` for each server.
+/// `register_in(&self, &Registry)` for each server. The struct is also a `Collector` of its families, for collectors
+/// that set them at each scrape, and for [`Registry::register`](crate::Registry::register), whose families a reset does
+/// not change.
 #[macro_export]
 macro_rules! families {
     (@labels) => { () };
     (@labels $labels:tt) => { &$labels };
+    (@names) => { &[] };
+    (@names $labels:tt) => { &$labels };
     (@buckets) => { () };
     (@buckets $buckets:expr) => { ::std::vec::Vec::from($buckets) };
     (
@@ -93,8 +115,9 @@ macro_rules! families {
                 Ok(families)
             }
 
-            /// Builds the families without registering them. Fails if a name, a label or the buckets are invalid.
+            /// Builds the families without registering them. Fails if buckets or labels are invalid.
             $visibility fn build() -> ::std::result::Result<Self, $crate::prometheus::Error> {
+                $(const _: () = $crate::check_names($family_name, $crate::families!(@names $($labels)?));)+
                 Ok(Self {
                     $($field: <$family as $crate::Describe>::describe(
                         $family_name,
@@ -116,7 +139,45 @@ macro_rules! families {
                 Ok(())
             }
         }
+
+        impl $crate::prometheus::core::Collector for $name {
+            fn desc(&self) -> ::std::vec::Vec<&$crate::prometheus::core::Desc> {
+                let mut all = ::std::vec::Vec::new();
+                $(all.extend($crate::prometheus::core::Collector::desc(&self.$field));)+
+                all
+            }
+
+            fn collect(&self) -> ::std::vec::Vec<$crate::prometheus::proto::MetricFamily> {
+                let mut all = ::std::vec::Vec::new();
+                $(all.extend($crate::prometheus::core::Collector::collect(&self.$field));)+
+                all
+            }
+        }
     };
+}
+
+/// Panics if the name of a family or one of its labels is invalid. Called when the macro's code is compiled.
+#[doc(hidden)]
+pub const fn check_names(family: &str, labels: &[&str]) {
+    assert!(is_name(family.as_bytes(), true), "the name of the family is invalid");
+    let mut at = 0;
+    while at < labels.len() {
+        assert!(is_name(labels[at].as_bytes(), false), "a label of the family is invalid");
+        at += 1;
+    }
+}
+
+const fn is_name(name: &[u8], colons: bool) -> bool {
+    let mut at = 0;
+    while at < name.len() {
+        let byte = name[at];
+        let valid = byte.is_ascii_alphabetic() || byte == b'_' || colons && byte == b':';
+        if !(valid || at > 0 && byte.is_ascii_digit()) {
+            return false;
+        }
+        at += 1;
+    }
+    at > 0
 }
 
 /// A family that [`families!`] can build.
@@ -192,6 +253,24 @@ impl Describe for LoneHistogram {
     }
 }
 
+impl Describe for ComputedGauge {
+    type Labels = Labels;
+    type Buckets = ();
+
+    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
+        Self::new(name, help, labels)
+    }
+}
+
+impl Describe for ComputedHistogram {
+    type Labels = Labels;
+    type Buckets = ();
+
+    fn describe(name: &str, help: &str, labels: Labels, (): ()) -> Result<Self, prometheus::Error> {
+        Self::new(name, help, labels)
+    }
+}
+
 impl Describe for SummaryVec {
     type Labels = Labels;
     type Buckets = ();
@@ -208,7 +287,8 @@ mod tests {
     use prometheus::core::Collector;
     use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
 
-    use crate::{HistogramVec, LoneHistogram, Registry, SummaryVec};
+    use super::*;
+    use crate::Registry;
 
     const BY_KIND: [&str; 2] = ["group", "kind"];
     const BOUNDS: [f64; 2] = [0.5, 2.0];
@@ -228,12 +308,20 @@ mod tests {
                 "Has buckets that a function returns.";
             summaries: SummaryVec = "summaries" by ["verb"], "Has \
                 quantiles.";
+            computed: ComputedGauge = "computed" by ["verb"], "Has metrics that are computed at each scrape.";
+            computed_histogram: ComputedHistogram = "computed_seconds" by [], "Is computed, too.";
         }
     }
 
     families! {
-        struct OfInvalidName {
-            counter: IntCounter = "counter-total", "Counts.";
+        struct OfInvalidBuckets {
+            histogram: LoneHistogram = "histogram_seconds" buckets [2.0, 1.0], "Has buckets in the wrong order.";
+        }
+    }
+
+    families! {
+        struct OfInvalidLabels {
+            counters: IntCounterVec = "counters_total" by ["code", "code"], "Counts by one label twice.";
         }
     }
 
@@ -261,6 +349,8 @@ mod tests {
                 &["group", "kind"],
             ),
             (described(&all.summaries), "summaries", "Has quantiles.", &["verb"]),
+            (described(&all.computed), "computed", "Has metrics that are computed at each scrape.", &["verb"]),
+            (described(&all.computed_histogram), "computed_seconds", "Is computed, too.", &[]),
         ] {
             let labels = labels.iter().map(|label| (*label).to_owned()).collect();
             assert_eq!(family, (name.to_owned(), help.to_owned(), labels));
@@ -312,8 +402,38 @@ mod tests {
     }
 
     #[test]
-    fn rejects_invalid_names() {
-        assert!(OfInvalidName::build().is_err());
+    fn rejects_invalid_buckets_and_labels() {
+        assert!(OfInvalidBuckets::build().is_err());
+        assert!(OfInvalidLabels::build().is_err());
+    }
+
+    #[test]
+    fn names_are_those_of_prometheus() {
+        for (name, is_family, is_label) in [
+            ("a", true, true),
+            ("_a9", true, true),
+            ("A:b", true, false),
+            ("", false, false),
+            ("9a", false, false),
+            ("a-b", false, false),
+            ("a b", false, false),
+            ("\u{e4}", false, false),
+        ] {
+            assert_eq!(is_name(name.as_bytes(), true), is_family, "{name}");
+            assert_eq!(is_name(name.as_bytes(), false), is_label, "{name}");
+            assert_eq!(IntCounter::new(name, "Counts.").is_ok(), is_family, "{name}");
+            assert_eq!(IntCounterVec::new(Opts::new("a", "Counts."), &[name]).is_ok(), is_label, "{name}");
+        }
+    }
+
+    #[test]
+    fn structs_collect_all_their_families() {
+        let all = All::build().unwrap();
+        assert_eq!(all.desc().len(), 11);
+        all.int_gauges.with_label_values::<&str>(&[]).set(2);
+        let collected: Vec<_> = all.collect().into_iter().filter(|family| !family.get_metric().is_empty()).collect();
+        let names: Vec<_> = collected.iter().map(|family| family.name()).collect();
+        assert_eq!(names, ["counter_total", "gauge", "int_gauge", "int_gauges", "histogram_seconds"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Registration of metric families. Each part of the server has its own families, all in one registry.
 
+mod computed;
 mod exposed;
 mod families;
 mod held;
@@ -16,8 +17,9 @@ mod workqueue;
 #[doc(hidden)]
 pub use prometheus;
 
+pub use computed::{ComputedGauge, ComputedHistogram};
 pub use exposed::{Exposed, ExposedOptions, pair};
-pub use families::Describe;
+pub use families::{Describe, check_names};
 pub use held::{Held, Labelled, Series};
 pub use histogram::{Histogram, HistogramVec, LoneHistogram, Native};
 pub use protobuf::delimited;

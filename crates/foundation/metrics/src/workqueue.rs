@@ -1,36 +1,48 @@
 //! The `workqueue_*` families of controllers: each loop counts the items that it is told of under the name that the
 //! queue of kube-apiserver's controller has.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Gauge, Metric, MetricFamily, MetricType};
-use prometheus::{HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, exponential_buckets};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
 
-use crate::{Family, Histogram, HistogramVec, Registry, keep, pair};
+use crate::{ComputedGauge, Family, Histogram, HistogramVec, Registry, families, keep};
 
-const UNFINISHED: (&str, &str) = (
-    "workqueue_unfinished_work_seconds",
-    "[BETA] How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large values \
-     indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases.",
-);
-const LONGEST: (&str, &str) = (
-    "workqueue_longest_running_processor_seconds",
-    "[BETA] How many seconds has the longest running processor for workqueue been running.",
-);
+families! {
+    #[derive(Clone)]
+    struct Families {
+        depth: IntGaugeVec = "workqueue_depth" by ["name"], "[BETA] Current depth of workqueue";
+        adds: IntCounterVec = "workqueue_adds_total" by ["name"], "[BETA] Total number of adds handled by workqueue";
+        retries: IntCounterVec = "workqueue_retries_total" by ["name"],
+            "[BETA] Total number of retries handled by workqueue";
+        queued: HistogramVec = "workqueue_queue_duration_seconds" by ["name"] buckets exponential_buckets(1e-8, 10.0, 10)?,
+            "[BETA] How long in seconds an item stays in workqueue before being requested.";
+        worked: HistogramVec = "workqueue_work_duration_seconds" by ["name"] buckets exponential_buckets(1e-8, 10.0, 10)?,
+            "[BETA] How long in seconds processing an item from workqueue takes.";
+    }
+}
+
+families! {
+    #[derive(Clone)]
+    struct BusyFamilies {
+        unfinished: ComputedGauge = "workqueue_unfinished_work_seconds" by ["name"],
+            "[BETA] How many seconds of work has done that is in progress and hasn't been observed by work_duration. Large \
+             values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this \
+             increases.";
+        longest: ComputedGauge = "workqueue_longest_running_processor_seconds" by ["name"],
+            "[BETA] How many seconds has the longest running processor for workqueue been running.";
+    }
+}
 
 /// The families of all queues. Clones share them.
 #[derive(Clone)]
 pub struct WorkQueues {
-    depth: IntGaugeVec,
-    adds: IntCounterVec,
-    retries: IntCounterVec,
-    queued: HistogramVec,
-    worked: HistogramVec,
+    families: Families,
     busy: Busy,
 }
 
@@ -75,52 +87,19 @@ struct Running {
 impl WorkQueues {
     /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let opts = Opts::new;
-        let buckets = exponential_buckets(1e-8, 10.0, 10)?;
-        let histogram = |name: &str, help: &str| {
-            let options = HistogramOpts::new(name, help).buckets(buckets.clone());
-            keep(registry, HistogramVec::new(options, &["name"])?)
-        };
-        Ok(Self {
-            depth: keep(
-                registry,
-                IntGaugeVec::new(opts("workqueue_depth", "[BETA] Current depth of workqueue"), &["name"])?,
-            )?,
-            adds: keep(
-                registry,
-                IntCounterVec::new(
-                    opts("workqueue_adds_total", "[BETA] Total number of adds handled by workqueue"),
-                    &["name"],
-                )?,
-            )?,
-            retries: keep(
-                registry,
-                IntCounterVec::new(
-                    opts("workqueue_retries_total", "[BETA] Total number of retries handled by workqueue"),
-                    &["name"],
-                )?,
-            )?,
-            queued: histogram(
-                "workqueue_queue_duration_seconds",
-                "[BETA] How long in seconds an item stays in workqueue before being requested.",
-            )?,
-            worked: histogram(
-                "workqueue_work_duration_seconds",
-                "[BETA] How long in seconds processing an item from workqueue takes.",
-            )?,
-            busy: keep(registry, Busy::new()?)?,
-        })
+        let busy = Busy { families: BusyFamilies::build()?, queues: Arc::default() };
+        Ok(Self { families: Families::register(registry)?, busy: keep(registry, busy)? })
     }
 
     /// Returns the queue of this name, whose metrics exist from now on.
     pub fn queue(&self, name: &str) -> WorkQueue {
         let running = self.busy.queues.lock().entry(name.to_owned()).or_default().clone();
         WorkQueue(Some(Arc::new(Counters {
-            depth: self.depth.with_label_values(&[name]),
-            adds: self.adds.with_label_values(&[name]),
-            retries: self.retries.with_label_values(&[name]),
-            queued: self.queued.with_label_values(&[name]),
-            worked: self.worked.with_label_values(&[name]),
+            depth: self.families.depth.with_label_values(&[name]),
+            adds: self.families.adds.with_label_values(&[name]),
+            retries: self.families.retries.with_label_values(&[name]),
+            queued: self.families.queued.with_label_values(&[name]),
+            worked: self.families.worked.with_label_values(&[name]),
             running,
         })))
     }
@@ -199,53 +178,32 @@ impl Drop for WorkItem {
 /// The families of the work in progress, computed when they are read.
 #[derive(Clone)]
 struct Busy {
-    descs: [Desc; 2],
+    families: BusyFamilies,
     queues: Arc<Mutex<BTreeMap<String, Arc<Mutex<Running>>>>>,
-}
-
-impl Busy {
-    fn new() -> Result<Self, prometheus::Error> {
-        let desc = |(name, help): (&str, &str)| {
-            Desc::new(name.to_owned(), help.to_owned(), vec!["name".to_owned()], HashMap::new())
-        };
-        Ok(Self { descs: [desc(UNFINISHED)?, desc(LONGEST)?], queues: Arc::default() })
-    }
 }
 
 impl Family for Busy {}
 
 impl Collector for Busy {
     fn desc(&self) -> Vec<&Desc> {
-        self.descs.iter().collect()
+        self.families.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let (now, queues) = (Instant::now(), self.queues.lock().clone());
-        let mut all = [Vec::new(), Vec::new()];
+        let BusyFamilies { unfinished, longest } = &self.families;
+        let (mut sums, mut longests) = (Vec::new(), Vec::new());
         for (name, running) in &queues {
-            let (mut sum, mut longest) = (0.0, 0.0_f64);
+            let (mut sum, mut most) = (0.0, 0.0_f64);
             for since in running.lock().since.values() {
                 let seconds = now.saturating_duration_since(*since).as_secs_f64();
                 sum += seconds;
-                longest = longest.max(seconds);
+                most = most.max(seconds);
             }
-            for (metrics, value) in all.iter_mut().zip([sum, longest]) {
-                let mut metric = Metric::from_label(vec![pair("name", name)]);
-                let mut gauge = Gauge::default();
-                gauge.set_value(value);
-                metric.set_gauge(gauge);
-                metrics.push(metric);
-            }
+            sums.push(unfinished.metric(&[name], sum));
+            longests.push(longest.metric(&[name], most));
         }
-        let family = |((name, help), metrics): ((&str, &str), Vec<Metric>)| {
-            let mut family = MetricFamily::default();
-            family.set_name(name.to_owned());
-            family.set_help(help.to_owned());
-            family.set_field_type(MetricType::GAUGE);
-            family.set_metric(metrics);
-            family
-        };
-        [UNFINISHED, LONGEST].into_iter().zip(all).map(family).collect()
+        vec![unfinished.with(sums), longest.with(longests)]
     }
 }
 
