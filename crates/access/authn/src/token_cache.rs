@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_meta::Text;
-use binnacle_metrics::{HistogramVec, Registry, Series, keep};
+use binnacle_metrics::{HistogramVec, Registry, Series, families};
 use binnacle_request::BoxFuture;
 use binnacle_work::pace;
 use parking_lot::Mutex;
-use prometheus::{HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use prometheus::{DEFAULT_BUCKETS, IntCounterVec, IntGauge, IntGaugeVec};
 use ring::hmac;
 use tokio::sync::OnceCell;
 
@@ -142,44 +142,42 @@ fn size(answer: &Authenticated) -> usize {
     texts(&answer.user.groups) + texts(&answer.audiences) + extra.sum::<usize>()
 }
 
+families! {
+    // kube-apiserver has no help texts for them.
+    #[derive(Clone)]
+    struct Families {
+        requests: IntCounterVec = "authentication_token_cache_request_total" by ["status"], "[ALPHA] ";
+        duration: HistogramVec = "authentication_token_cache_request_duration_seconds" by ["status"]
+            buckets DEFAULT_BUCKETS, "[ALPHA] ";
+        fetches: IntCounterVec = "authentication_token_cache_fetch_total" by ["status"], "[ALPHA] ";
+        active: IntGaugeVec = "authentication_token_cache_active_fetch_count" by ["status"], "[ALPHA] ";
+    }
+}
+
 /// The families `authentication_token_cache_...`, common to all caches.
 #[derive(Clone)]
 pub struct TokenCacheMetrics {
-    requests: IntCounterVec,
-    duration: HistogramVec,
-    fetches: IntCounterVec,
+    families: Families,
     blocked: Arc<Series<IntGaugeVec>>,
     in_flight: Arc<Series<IntGaugeVec>>,
 }
 
 impl TokenCacheMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let name = |of: &str| format!("authentication_token_cache_{of}");
-        // kube-apiserver has no help texts for them.
-        let help = "[ALPHA] ";
-        let labels = ["status"];
-        let active = keep(registry, IntGaugeVec::new(Opts::new(name("active_fetch_count"), help), &labels)?)?;
-        Ok(Self {
-            requests: keep(registry, IntCounterVec::new(Opts::new(name("request_total"), help), &labels)?)?,
-            duration: keep(
-                registry,
-                HistogramVec::new(HistogramOpts::new(name("request_duration_seconds"), help), &labels)?,
-            )?,
-            fetches: keep(registry, IntCounterVec::new(Opts::new(name("fetch_total"), help), &labels)?)?,
-            blocked: Arc::new(Series::new(&active, &["blocked"])),
-            in_flight: Arc::new(Series::new(&active, &["in_flight"])),
-        })
+        let families = Families::register(registry)?;
+        let active = |status| Arc::new(Series::new(&families.active, &[status]));
+        Ok(Self { blocked: active("blocked"), in_flight: active("in_flight"), families })
     }
 
     fn asked(&self, hit: bool, took: Duration) {
         let status = if hit { "hit" } else { "miss" };
-        self.requests.with_label_values(&[status]).inc();
+        self.families.requests.with_label_values(&[status]).inc();
         // In whole milliseconds, as kube-apiserver measures it.
-        self.duration.with_label_values(&[status]).observe(took.as_millis() as f64 / 1000.0);
+        self.families.duration.with_label_values(&[status]).observe(took.as_millis() as f64 / 1000.0);
     }
 
     fn fetched(&self, ok: bool) {
-        self.fetches.with_label_values(&[if ok { "ok" } else { "error" }]).inc();
+        self.families.fetches.with_label_values(&[if ok { "ok" } else { "error" }]).inc();
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_metrics::{LoneHistogram, Registry, keep};
+use binnacle_metrics::{LoneHistogram, Registry, families};
 use binnacle_request::BoxFuture;
-use prometheus::HistogramOpts;
 
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
 
@@ -27,6 +26,13 @@ const LIFETIMES: [f64; 14] = [
     31_104_000.0,
 ];
 
+families! {
+    struct Families {
+        lifetimes: LoneHistogram = "apiserver_client_certificate_expiration_seconds" buckets LIFETIMES,
+            "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.";
+    }
+}
+
 /// Accepts certificates that chain to one of the authorities of `--client-ca-file`.
 pub struct X509 {
     authorities: Arc<Authorities>,
@@ -41,11 +47,7 @@ impl X509 {
     /// Records the remaining lifetimes of client certificates in the family
     /// `apiserver_client_certificate_expiration_seconds`.
     pub fn counted(self, registry: &Registry) -> Result<Self, prometheus::Error> {
-        let opts = HistogramOpts::new(
-            "apiserver_client_certificate_expiration_seconds",
-            "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.",
-        );
-        let lifetimes = keep(registry, LoneHistogram::with_opts(opts.buckets(LIFETIMES.to_vec()))?)?;
+        let Families { lifetimes } = Families::register(registry)?;
         Ok(Self { lifetimes: Some(lifetimes), ..self })
     }
 

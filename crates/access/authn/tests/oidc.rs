@@ -494,7 +494,7 @@ async fn the_file_may_name_others() {
     let text = entry(&first);
     std::fs::write(&path, &text).unwrap();
     let registry = binnacle_metrics::Registry::new();
-    let metrics = ReloadMetrics::register(&registry, "authentication", "here").unwrap();
+    let metrics = ReloadMetrics::of_authentication(&registry, "here").unwrap();
     let file = Followed::new(path.clone(), text.clone().into_bytes());
     let file = IssuersFile { file, metrics, anonymous: None };
     let config = AuthenticationConfig::parse(text.as_bytes()).unwrap();

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use binnacle_metrics::{Family, Held, Histogram, HistogramVec, Native, Registry, Summary, SummaryVec, keep};
+use binnacle_metrics::{Family, Held, Histogram, HistogramVec, Native, Registry, Summary, SummaryVec, families, keep};
 use binnacle_registry::admission::Operation;
 use parking_lot::Mutex;
-use prometheus::HistogramOpts;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, Metric, MetricFamily};
 
@@ -21,12 +20,36 @@ const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operat
 /// The number of pairs of stage and operation.
 const PLACES: usize = STAGES.len() * OPERATIONS.len();
 
+const BUCKETS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
+
+families! {
+    struct PluginFamilies {
+        durations: HistogramVec = "apiserver_admission_controller_admission_duration_seconds"
+            by ["name", "operation", "rejected", "type"] buckets BUCKETS,
+            "[STABLE] Admission controller latency histogram in seconds, identified by name and broken out for each \
+             operation and API resource and type (validate or admit).";
+    }
+}
+
+families! {
+    #[derive(Clone)]
+    struct StepFamilies {
+        durations: HistogramVec = "apiserver_admission_step_admission_duration_seconds"
+            by ["operation", "rejected", "type"] buckets BUCKETS,
+            "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource and \
+             step type (validate or admit).";
+        summary: SummaryVec = "apiserver_admission_step_admission_duration_seconds_summary"
+            by ["operation", "rejected", "type"],
+            "[ALPHA] Admission sub-step latency summary in seconds, broken out for each operation and API resource and \
+             step type (validate or admit).";
+    }
+}
+
 /// All families of this crate.
 #[derive(Clone)]
 pub struct Metrics {
     plugins: PluginFamily,
-    steps: HistogramVec,
-    steps_summary: SummaryVec,
+    steps: StepFamilies,
     pub(crate) pod_security: PodSecurityMetrics,
 }
 
@@ -57,8 +80,7 @@ pub(crate) struct PluginMetrics {
 
 /// The metrics of a whole admission step.
 pub(crate) struct StepMetrics {
-    family: HistogramVec,
-    summary: SummaryVec,
+    families: StepFamilies,
     cells: Cells<(Histogram, Arc<Summary>)>,
 }
 
@@ -72,32 +94,10 @@ pub(crate) struct Part {
 
 impl Metrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let histograms = |name: &str, help: &str, labels: &[&str]| {
-            let options = HistogramOpts::new(format!("apiserver_admission_{name}_admission_duration_seconds"), help);
-            HistogramVec::new(options.buckets(vec![0.005, 0.025, 0.1, 0.5, 1.0, 2.5]), labels)
-        };
-        let measured = histograms(
-            "controller",
-            "[STABLE] Admission controller latency histogram in seconds, identified by name and broken out for each \
-             operation and API resource and type (validate or admit).",
-            &["name", "operation", "rejected", "type"],
-        )?;
-        let steps = histograms(
-            "step",
-            "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource and \
-             step type (validate or admit).",
-            &["operation", "rejected", "type"],
-        )?;
-        let steps_summary = SummaryVec::new(
-            "apiserver_admission_step_admission_duration_seconds_summary",
-            "[ALPHA] Admission sub-step latency summary in seconds, broken out for each operation and API resource and \
-             step type (validate or admit).",
-            &["operation", "rejected", "type"],
-        )?;
+        let PluginFamilies { durations } = PluginFamilies::build()?;
         Ok(Self {
-            plugins: keep(registry, PluginFamily { measured, passed: Arc::default() })?,
-            steps: keep(registry, steps)?,
-            steps_summary: keep(registry, steps_summary)?,
+            plugins: keep(registry, PluginFamily { measured: durations, passed: Arc::default() })?,
+            steps: StepFamilies::register(registry)?,
             pod_security: PodSecurityMetrics::register(registry)?,
         })
     }
@@ -110,7 +110,7 @@ impl Metrics {
     }
 
     pub(crate) fn of_steps(&self) -> StepMetrics {
-        StepMetrics { family: self.steps.clone(), summary: self.steps_summary.clone(), cells: Cells::default() }
+        StepMetrics { families: self.steps.clone(), cells: Cells::default() }
     }
 }
 
@@ -248,7 +248,8 @@ impl StepMetrics {
     pub(crate) fn observe(&self, part: Part, took: Duration, now: Instant) {
         let find = || {
             let labels = part.labels();
-            (self.family.with_label_values(&labels), self.summary.with_label_values(&labels))
+            let StepFamilies { durations, summary } = &self.families;
+            (durations.with_label_values(&labels), summary.with_label_values(&labels))
         };
         self.cells.of(part).with(find, |(histogram, summary)| {
             histogram.observe(took.as_secs_f64());

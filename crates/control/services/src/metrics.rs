@@ -6,30 +6,57 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
+use binnacle_metrics::{HistogramVec, Registry, families, keep};
 use binnacle_registry::Catalog;
 use binnacle_watchcache::Interest;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{DEFAULT_BUCKETS, Gauge, GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts};
+use prometheus::{DEFAULT_BUCKETS, Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge};
 use tokio::time::Instant;
 
 use crate::range::AddressRange;
+
+families! {
+    #[derive(Clone, Debug)]
+    struct Families {
+        address_allocations: IntCounterVec = "kube_apiserver_clusterip_allocator_allocation_total" by ["cidr", "scope"],
+            "[ALPHA] Number of Cluster IPs allocations";
+        address_errors: IntCounterVec = "kube_apiserver_clusterip_allocator_allocation_errors_total"
+            by ["cidr", "scope"],
+            "[ALPHA] Number of errors trying to allocate Cluster IPs";
+        address_durations: HistogramVec = "kube_apiserver_clusterip_allocator_allocation_duration_seconds" by ["cidr"]
+            buckets DEFAULT_BUCKETS,
+            "[ALPHA] Duration in seconds to allocate a Cluster IP by ServiceCIDR";
+        ports: IntGauge = "kube_apiserver_nodeport_allocator_allocated_ports",
+            "[ALPHA] Gauge measuring the number of allocated NodePorts for Services";
+        free_ports: Gauge = "kube_apiserver_nodeport_allocator_available_ports",
+            "[ALPHA] Gauge measuring the number of available NodePorts for Services";
+        port_allocations: IntCounterVec = "kube_apiserver_nodeport_allocator_allocation_total" by ["scope"],
+            "[ALPHA] Number of NodePort allocations";
+        port_errors: IntCounterVec = "kube_apiserver_nodeport_allocator_allocation_errors_total" by ["scope"],
+            "[ALPHA] Number of errors trying to allocate NodePort";
+        repair_errors: IntCounter = "apiserver_nodeport_repair_reconcile_errors_total",
+            "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop";
+    }
+}
+
+families! {
+    /// Set at each scrape.
+    struct AddressFamilies {
+        given: GaugeVec = "kube_apiserver_clusterip_allocator_allocated_ips" by ["cidr"],
+            "[ALPHA] Gauge measuring the number of allocated IPs for Services";
+        free: GaugeVec = "kube_apiserver_clusterip_allocator_available_ips" by ["cidr"],
+            "[ALPHA] Gauge measuring the number of available IPs for Services";
+    }
+}
 
 /// The numbers of allocated and free addresses and ports. Clones share the families.
 #[derive(Clone, Debug)]
 pub struct AllocatorMetrics {
     held: Held,
-    address_allocations: IntCounterVec,
-    address_errors: IntCounterVec,
-    address_durations: HistogramVec,
-    ports: IntGauge,
-    free_ports: Gauge,
-    port_allocations: IntCounterVec,
-    port_errors: IntCounterVec,
-    repair_errors: IntCounter,
+    families: Families,
 }
 
 /// The way in which an address or a port was chosen.
@@ -53,59 +80,7 @@ impl Scope {
 impl AllocatorMetrics {
     /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let of_addresses = |name: &str| format!("kube_apiserver_clusterip_allocator_{name}");
-        let of_ports = |name: &str| format!("kube_apiserver_nodeport_allocator_{name}");
-        let counter = |name: String, help: &str, labels: &[&str]| {
-            keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
-        };
-        let durations = HistogramOpts::new(
-            of_addresses("allocation_duration_seconds"),
-            "[ALPHA] Duration in seconds to allocate a Cluster IP by ServiceCIDR",
-        );
-        Ok(Self {
-            held: keep(registry, Held::new()?)?,
-            address_allocations: counter(
-                of_addresses("allocation_total"),
-                "Number of Cluster IPs allocations",
-                &["cidr", "scope"],
-            )?,
-            address_errors: counter(
-                of_addresses("allocation_errors_total"),
-                "Number of errors trying to allocate Cluster IPs",
-                &["cidr", "scope"],
-            )?,
-            address_durations: keep(
-                registry,
-                HistogramVec::new(durations.buckets(DEFAULT_BUCKETS.to_vec()), &["cidr"])?,
-            )?,
-            ports: keep(
-                registry,
-                IntGauge::new(
-                    of_ports("allocated_ports"),
-                    "[ALPHA] Gauge measuring the number of allocated NodePorts for Services",
-                )?,
-            )?,
-            free_ports: keep(
-                registry,
-                Gauge::new(
-                    of_ports("available_ports"),
-                    "[ALPHA] Gauge measuring the number of available NodePorts for Services",
-                )?,
-            )?,
-            port_allocations: counter(of_ports("allocation_total"), "Number of NodePort allocations", &["scope"])?,
-            port_errors: counter(
-                of_ports("allocation_errors_total"),
-                "Number of errors trying to allocate NodePort",
-                &["scope"],
-            )?,
-            repair_errors: keep(
-                registry,
-                IntCounter::new(
-                    "apiserver_nodeport_repair_reconcile_errors_total",
-                    "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
-                )?,
-            )?,
-        })
+        Ok(Self { held: keep(registry, Held::new()?)?, families: Families::register(registry)? })
     }
 
     /// Counts the addresses in the cache of these resources from now on.
@@ -116,31 +91,31 @@ impl AllocatorMetrics {
 
     /// Counts a check of all node ports that failed.
     pub(super) fn port_repair_failed(&self) {
-        self.repair_errors.inc();
+        self.families.repair_errors.inc();
     }
 
     pub(super) fn address_given(&self, range: &AddressRange, scope: Scope, took: Duration) {
         let name = range.text();
-        self.address_allocations.with_label_values(&[&name, scope.label()]).inc();
-        self.address_durations.with_label_values(&[&name]).observe(took.as_secs_f64());
+        self.families.address_allocations.with_label_values(&[&name, scope.label()]).inc();
+        self.families.address_durations.with_label_values(&[&name]).observe(took.as_secs_f64());
         self.held.0.ranges.lock().insert(name, *range);
     }
 
     pub(super) fn address_refused(&self, range: &AddressRange, scope: Scope) {
-        self.address_errors.with_label_values(&[&range.text(), scope.label()]).inc();
+        self.families.address_errors.with_label_values(&[&range.text(), scope.label()]).inc();
     }
 
     pub(super) fn ports_given(&self, scopes: &[Scope]) {
-        scopes.iter().for_each(|scope| self.port_allocations.with_label_values(&[scope.label()]).inc());
+        scopes.iter().for_each(|scope| self.families.port_allocations.with_label_values(&[scope.label()]).inc());
     }
 
     pub(super) fn port_refused(&self, scope: Scope) {
-        self.port_errors.with_label_values(&[scope.label()]).inc();
+        self.families.port_errors.with_label_values(&[scope.label()]).inc();
     }
 
     pub(super) fn ports(&self, given: usize, size: usize) {
-        self.ports.set(i64::try_from(given).unwrap_or(i64::MAX));
-        self.free_ports.set(size.saturating_sub(given) as f64);
+        self.families.ports.set(i64::try_from(given).unwrap_or(i64::MAX));
+        self.families.free_ports.set(size.saturating_sub(given) as f64);
     }
 }
 
@@ -149,8 +124,7 @@ impl AllocatorMetrics {
 struct Held(Arc<Addresses>);
 
 struct Addresses {
-    given: GaugeVec,
-    free: GaugeVec,
+    families: AddressFamilies,
     /// The ranges with allocations.
     ranges: Mutex<BTreeMap<String, AddressRange>>,
     resources: OnceLock<Catalog>,
@@ -158,12 +132,8 @@ struct Addresses {
 
 impl Held {
     fn new() -> Result<Self, prometheus::Error> {
-        let gauge = |name: &str, help: &str| {
-            GaugeVec::new(Opts::new(format!("kube_apiserver_clusterip_allocator_{name}"), help), &["cidr"])
-        };
         Ok(Self(Arc::new(Addresses {
-            given: gauge("allocated_ips", "[ALPHA] Gauge measuring the number of allocated IPs for Services")?,
-            free: gauge("available_ips", "[ALPHA] Gauge measuring the number of available IPs for Services")?,
+            families: AddressFamilies::build()?,
             ranges: Mutex::default(),
             resources: OnceLock::new(),
         })))
@@ -178,8 +148,8 @@ impl Held {
         let addresses: Vec<IpAddr> = snapshot.iter(&all, "").filter_map(|entry| entry.name().parse().ok()).collect();
         for (name, range) in &*self.0.ranges.lock() {
             let given = addresses.iter().filter(|address| range.contains(**address)).count() as f64;
-            self.0.given.with_label_values(&[name]).set(given);
-            self.0.free.with_label_values(&[name]).set((range.size() - given).max(0.0));
+            self.0.families.given.with_label_values(&[name]).set(given);
+            self.0.families.free.with_label_values(&[name]).set((range.size() - given).max(0.0));
         }
         Some(())
     }
@@ -195,12 +165,12 @@ impl binnacle_metrics::Family for Held {}
 
 impl Collector for Held {
     fn desc(&self) -> Vec<&Desc> {
-        [&self.0.given, &self.0.free].into_iter().flat_map(Collector::desc).collect()
+        self.0.families.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         // Until the cache is ready the last numbers are reported.
         let _ = self.count();
-        [&self.0.given, &self.0.free].into_iter().flat_map(Collector::collect).collect()
+        self.0.families.collect()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{FIRST_PAUSE, LONGEST_PAUSE, RESTARTS, STABLE, message};
+use super::{FAMILIES, FIRST_PAUSE, LONGEST_PAUSE, STABLE, message};
 
 /// The number of quick restarts in a row from which a task counts as failing.
 const OFTEN: u32 = 3;
@@ -79,7 +79,7 @@ impl Beginnings {
         self.restarts += 1;
         let pause = self.pause;
         self.pause = (pause * 2).min(LONGEST_PAUSE);
-        RESTARTS.with_label_values(&[self.name]).inc();
+        FAMILIES.restarts.with_label_values(&[self.name]).inc();
         tracing::error!(task = self.name, panic = message(panic), ?pause, "a task ended in a panic and is begun again");
         let task = Unstable { name: self.name, restarts: self.restarts, begun: Instant::now() + pause };
         unstable().insert(self.id, task);

@@ -10,10 +10,10 @@ use std::time::Duration;
 use self::failing::Beginnings;
 pub use self::failing::{failing, running};
 
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::{Registry, families};
 use binnacle_work::WorkBudget;
 use futures::FutureExt;
-use prometheus::{IntCounterVec, Opts};
+use prometheus::IntCounterVec;
 
 /// The pause before a restart: the first one, and the maximum. It doubles with each restart.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -21,21 +21,26 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The time after which a running task counts as stable, so that its next pause is the first one again.
 const STABLE: Duration = Duration::from_secs(60);
 
-static RESTARTS: LazyLock<IntCounterVec> = LazyLock::new(|| {
-    let help = "[ALPHA] Counter of tasks of the server that ended in a panic and were begun again, by name.";
-    let opts = Opts::new("binnacle_task_restarts_total", help);
-    // Name, help and label are valid constants.
-    IntCounterVec::new(opts, &["task"]).unwrap_or_else(|error| panic!("a metric without fault: {error}"))
+families! {
+    struct Families {
+        restarts: IntCounterVec = "binnacle_task_restarts_total" by ["task"],
+            "[ALPHA] Counter of tasks of the server that ended in a panic and were begun again, by name.";
+    }
+}
+
+static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
+    // The label is a valid constant.
+    Families::build().unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
 /// Registers the counter of restarts.
 pub fn register(registry: &Registry) -> Result<(), prometheus::Error> {
-    keep(registry, RESTARTS.clone()).map(drop)
+    FAMILIES.register_in(registry)
 }
 
 /// Returns the number of restarts of tasks with this name.
 pub fn restarts(name: &str) -> u64 {
-    RESTARTS.with_label_values(&[name]).get()
+    FAMILIES.restarts.with_label_values(&[name]).get()
 }
 
 /// Runs a task until it returns. After a panic `begin` creates a new one.

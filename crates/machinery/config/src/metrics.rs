@@ -2,9 +2,43 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_metrics::{Registry, keep};
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
+use binnacle_metrics::{Registry, families};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 use sha2::{Digest, Sha256};
+
+families! {
+    struct AuthenticationFamilies {
+        reloads: IntCounterVec = "apiserver_authentication_config_controller_automatic_reloads_total"
+            by ["status", "apiserver_id_hash"],
+            "[BETA] Total number of automatic reloads of authentication configuration split by status and apiserver \
+             identity.";
+        time: GaugeVec = "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds"
+            by ["status", "apiserver_id_hash"],
+            "[BETA] Timestamp of the last automatic reload of authentication configuration split by status and apiserver \
+             identity.";
+        config: IntGaugeVec = "apiserver_authentication_config_controller_last_config_info"
+            by ["apiserver_id_hash", "hash"],
+            "[ALPHA] Information about the last applied authentication configuration with hash as label, split by \
+             apiserver identity.";
+    }
+}
+
+families! {
+    struct AuthorizationFamilies {
+        reloads: IntCounterVec = "apiserver_authorization_config_controller_automatic_reloads_total"
+            by ["status", "apiserver_id_hash"],
+            "[BETA] Total number of automatic reloads of authorization configuration split by status and apiserver \
+             identity.";
+        time: GaugeVec = "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds"
+            by ["status", "apiserver_id_hash"],
+            "[BETA] Timestamp of the last automatic reload of authorization configuration split by status and apiserver \
+             identity.";
+        config: IntGaugeVec = "apiserver_authorization_config_controller_last_config_info"
+            by ["apiserver_id_hash", "hash"],
+            "[ALPHA] Information about the last applied authorization configuration with hash as label, split by apiserver \
+             identity.";
+    }
+}
 
 /// The metrics of one file: `apiserver_SUBJECT_config_controller_...`.
 #[derive(Clone)]
@@ -17,29 +51,16 @@ pub struct ReloadMetrics {
 }
 
 impl ReloadMetrics {
-    /// Registers the metrics of `authentication` or `authorization` (`subject`) for a server's name in the cluster.
-    pub fn register(registry: &Registry, subject: &str, server: &str) -> Result<Self, prometheus::Error> {
-        let name = |of: &str| format!("apiserver_{subject}_config_controller_{of}");
-        let labels = ["status", "apiserver_id_hash"];
-        let help = |what: &str| format!("{what} of {subject} configuration split by status and apiserver identity.");
-        let reloads = Opts::new(name("automatic_reloads_total"), help("[BETA] Total number of automatic reloads"));
-        let time = Opts::new(
-            name("automatic_reload_last_timestamp_seconds"),
-            help("[BETA] Timestamp of the last automatic reload"),
-        );
-        let config = Opts::new(
-            name("last_config_info"),
-            format!(
-                "[ALPHA] Information about the last applied {subject} configuration with hash as label, split by apiserver \
-                 identity."
-            ),
-        );
-        Ok(Self {
-            reloads: keep(registry, IntCounterVec::new(reloads, &labels)?)?,
-            time: keep(registry, GaugeVec::new(time, &labels)?)?,
-            config: keep(registry, IntGaugeVec::new(config, &["apiserver_id_hash", "hash"])?)?,
-            server: hash(server.as_bytes()),
-        })
+    /// Registers the metrics of the authentication configuration for a server's name in the cluster.
+    pub fn of_authentication(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
+        let AuthenticationFamilies { reloads, time, config } = AuthenticationFamilies::register(registry)?;
+        Ok(Self { reloads, time, config, server: hash(server.as_bytes()) })
+    }
+
+    /// Registers the metrics of the authorization configuration for a server's name in the cluster.
+    pub fn of_authorization(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
+        let AuthorizationFamilies { reloads, time, config } = AuthorizationFamilies::register(registry)?;
+        Ok(Self { reloads, time, config, server: hash(server.as_bytes()) })
     }
 
     /// Sets the file with which the server started.

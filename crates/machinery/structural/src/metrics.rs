@@ -3,51 +3,43 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use binnacle_metrics::{LoneHistogram, Registry, keep};
-use prometheus::{DEFAULT_BUCKETS, HistogramOpts};
+use binnacle_metrics::{LoneHistogram, Registry, families};
+use prometheus::{DEFAULT_BUCKETS, exponential_buckets};
 
-static COMPILATION: LazyLock<LoneHistogram> = LazyLock::new(|| {
-    let help = "[BETA] CEL compilation time in seconds.";
-    histogram("apiserver_cel_compilation_duration_seconds", help, DEFAULT_BUCKETS.to_vec())
-});
+families! {
+    struct Families {
+        compilation: LoneHistogram = "apiserver_cel_compilation_duration_seconds" buckets DEFAULT_BUCKETS,
+            "[BETA] CEL compilation time in seconds.";
+        evaluation: LoneHistogram = "apiserver_cel_evaluation_duration_seconds" buckets DEFAULT_BUCKETS,
+            "[BETA] CEL evaluation time in seconds.";
+        ratcheting: LoneHistogram = "apiextensions_apiserver_validation_ratcheting_seconds"
+            buckets exponential_buckets(0.000_01, 4.0, 10)?,
+            "[ALPHA] Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in \
+             seconds.";
+    }
+}
 
-static EVALUATION: LazyLock<LoneHistogram> = LazyLock::new(|| {
-    let help = "[BETA] CEL evaluation time in seconds.";
-    histogram("apiserver_cel_evaluation_duration_seconds", help, DEFAULT_BUCKETS.to_vec())
-});
-
-static RATCHETING: LazyLock<LoneHistogram> = LazyLock::new(|| {
-    let help = "[ALPHA] Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in \
-                seconds.";
-    let buckets = (0..10).map(|step| 0.000_01 * 4_f64.powi(step)).collect();
-    histogram("apiextensions_apiserver_validation_ratcheting_seconds", help, buckets)
+static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
+    // Labels and buckets are valid constants.
+    Families::build().unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
 /// Registers these families, which all servers of a process share.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
-    for family in [&COMPILATION, &EVALUATION, &RATCHETING] {
-        keep(registry, LoneHistogram::clone(family))?;
-    }
-    Ok(())
+    FAMILIES.register_in(registry)
 }
 
 /// Records the compilation of a schema's rules.
 pub(crate) fn compiled(took: Duration) {
-    COMPILATION.observe(took.as_secs_f64());
+    FAMILIES.compilation.observe(took.as_secs_f64());
 }
 
 /// Records the evaluation of a schema's rules for an object.
 pub(crate) fn evaluated(took: Duration) {
-    EVALUATION.observe(took.as_secs_f64());
+    FAMILIES.evaluation.observe(took.as_secs_f64());
 }
 
 /// Records the comparison of an object with its old version.
 pub(crate) fn compared(took: Duration) {
-    RATCHETING.observe(took.as_secs_f64());
-}
-
-fn histogram(name: &str, help: &str, buckets: Vec<f64>) -> LoneHistogram {
-    // Name, help and buckets are valid constants.
-    LoneHistogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))
-        .unwrap_or_else(|error| panic!("a metric without fault: {error}"))
+    FAMILIES.ratcheting.observe(took.as_secs_f64());
 }

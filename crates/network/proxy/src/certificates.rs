@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::{Registry, families};
 use prometheus::IntCounter;
 use rustls_pki_types::CertificateDer;
 use x509_parser::certificate::X509Certificate;
@@ -15,6 +15,27 @@ use crate::tls::sha1_name;
 pub struct Flaws {
     missing_san: bool,
     insecure_sha1: bool,
+}
+
+const MISSING_SAN: &str = "[ALPHA] Counts the number of requests to servers missing SAN extension in their serving certificate \
+                           OR the number of connection failures due to the lack of x509 certificate SAN extension missing \
+                           (either/or, based on the runtime environment)";
+const INSECURE_SHA1: &str = "[ALPHA] Counts the number of requests to servers with insecure SHA1 signatures in their serving \
+                             certificate OR the number of connection failures due to the insecure SHA1 signatures \
+                             (either/or, based on the runtime environment)";
+
+families! {
+    struct WebhookFamilies {
+        missing_san: IntCounter = "apiserver_webhooks_x509_missing_san_total", MISSING_SAN;
+        insecure_sha1: IntCounter = "apiserver_webhooks_x509_insecure_sha1_total", INSECURE_SHA1;
+    }
+}
+
+families! {
+    struct AggregatorFamilies {
+        missing_san: IntCounter = "apiserver_kube_aggregator_x509_missing_san_total", MISSING_SAN;
+        insecure_sha1: IntCounter = "apiserver_kube_aggregator_x509_insecure_sha1_total", INSECURE_SHA1;
+    }
 }
 
 /// Counts of the requests to servers whose certificates have flaws, or that failed because of them.
@@ -41,29 +62,10 @@ impl Flaws {
 }
 
 impl CertificateMetrics {
-    /// `of` names the clients. Returns an error if the registry already has families of these names.
-    pub fn register(registry: &Registry, of: &str) -> Result<Self, prometheus::Error> {
-        let counters = Self::named(of)?;
-        counters.offer(registry)?;
-        Ok(counters)
-    }
-
-    fn named(of: &str) -> Result<Self, prometheus::Error> {
-        const SAN: &str = "[ALPHA] Counts the number of requests to servers missing SAN extension in their serving certificate OR \
-                           the number of connection failures due to the lack of x509 certificate SAN extension missing \
-                           (either/or, based on the runtime environment)";
-        const SHA1: &str = "[ALPHA] Counts the number of requests to servers with insecure SHA1 signatures in their serving \
-                            certificate OR the number of connection failures due to the insecure SHA1 signatures (either/or, \
-                            based on the runtime environment)";
-        Ok(Self {
-            missing_san: IntCounter::new(format!("apiserver_{of}_x509_missing_san_total"), SAN)?,
-            insecure_sha1: IntCounter::new(format!("apiserver_{of}_x509_insecure_sha1_total"), SHA1)?,
-        })
-    }
-
-    fn offer(&self, registry: &Registry) -> Result<(), prometheus::Error> {
-        keep(registry, self.missing_san.clone())?;
-        keep(registry, self.insecure_sha1.clone()).map(|_| ())
+    /// Registers the metrics of the certificates of aggregated servers. Fails if the registry already has their names.
+    pub fn of_aggregated(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let AggregatorFamilies { missing_san, insecure_sha1 } = AggregatorFamilies::register(registry)?;
+        Ok(Self { missing_san, insecure_sha1 })
     }
 
     /// Counts a response of a server whose certificate has these flaws.
@@ -87,9 +89,14 @@ impl CertificateMetrics {
     }
 }
 
+static WEBHOOK_FAMILIES: LazyLock<WebhookFamilies> = LazyLock::new(|| {
+    // Families without labels and buckets are valid.
+    WebhookFamilies::build().unwrap_or_else(|error| panic!("a metric without fault: {error}"))
+});
+
 static OF_WEBHOOKS: LazyLock<CertificateMetrics> = LazyLock::new(|| {
-    // Names and help texts are valid constants.
-    CertificateMetrics::named("webhooks").unwrap_or_else(|error| panic!("a metric without fault: {error}"))
+    let WebhookFamilies { missing_san, insecure_sha1 } = &*WEBHOOK_FAMILIES;
+    CertificateMetrics { missing_san: missing_san.clone(), insecure_sha1: insecure_sha1.clone() }
 });
 
 /// Returns the metrics of the certificates of all webhooks.
@@ -99,7 +106,7 @@ pub fn webhook_certificates() -> &'static CertificateMetrics {
 
 /// Registers the metrics of webhooks' certificates.
 pub fn register_webhook_certificates(registry: &Registry) -> Result<(), prometheus::Error> {
-    OF_WEBHOOKS.offer(registry)
+    WEBHOOK_FAMILIES.register_in(registry)
 }
 
 #[cfg(test)]
@@ -119,7 +126,7 @@ mod tests {
         assert_eq!(Flaws::of(&[]), Flaws::default());
 
         let registry = Registry::new();
-        let metrics = CertificateMetrics::register(&registry, "kube_aggregator").unwrap();
+        let metrics = CertificateMetrics::of_aggregated(&registry).unwrap();
         metrics.answered(Flaws { missing_san: true, insecure_sha1: false });
         metrics.answered(Flaws::default());
         metrics.failed(

@@ -4,61 +4,36 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
+use binnacle_metrics::{HistogramVec, Registry, families};
 use http::{Method, Uri};
-use prometheus::{HistogramOpts, IntCounterVec, Opts};
+use prometheus::IntCounterVec;
 
 use crate::client::{Answer, WebhookError};
 
 const DURATIONS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 const SIZES: [f64; 10] = [256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
 
-struct Families {
-    requests: IntCounterVec,
-    durations: HistogramVec,
-    sent: HistogramVec,
-    received: HistogramVec,
+families! {
+    struct Families {
+        requests: IntCounterVec = "rest_client_requests_total" by ["code", "method", "host"],
+            "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.";
+        durations: HistogramVec = "rest_client_request_duration_seconds" by ["verb", "host"] buckets DURATIONS,
+            "[ALPHA] Request latency in seconds. Broken down by verb, and host.";
+        sent: HistogramVec = "rest_client_request_size_bytes" by ["verb", "host"] buckets SIZES,
+            "[ALPHA] Request size in bytes. Broken down by verb and host.";
+        received: HistogramVec = "rest_client_response_size_bytes" by ["verb", "host"] buckets SIZES,
+            "[ALPHA] Response size in bytes. Broken down by verb and host.";
+    }
 }
 
 static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
-    let histogram = |name: &str, help: &str, buckets: &[f64]| {
-        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
-        // Names, helps, labels and bounds are valid constants.
-        HistogramVec::new(opts, &["verb", "host"]).unwrap_or_else(|error| panic!("a metric without fault: {error}"))
-    };
-    let requests = Opts::new(
-        "rest_client_requests_total",
-        "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",
-    );
-    Families {
-        requests: IntCounterVec::new(requests, &["code", "method", "host"])
-            .unwrap_or_else(|error| panic!("a metric without fault: {error}")),
-        durations: histogram(
-            "rest_client_request_duration_seconds",
-            "[ALPHA] Request latency in seconds. Broken down by verb, and host.",
-            &DURATIONS,
-        ),
-        sent: histogram(
-            "rest_client_request_size_bytes",
-            "[ALPHA] Request size in bytes. Broken down by verb and host.",
-            &SIZES,
-        ),
-        received: histogram(
-            "rest_client_response_size_bytes",
-            "[ALPHA] Response size in bytes. Broken down by verb and host.",
-            &SIZES,
-        ),
-    }
+    // Labels and buckets are valid constants.
+    Families::build().unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
 /// Registers these families.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
-    let Families { requests, durations, sent, received } = &*FAMILIES;
-    keep(registry, requests.clone())?;
-    for family in [durations, sent, received] {
-        keep(registry, family.clone())?;
-    }
-    Ok(())
+    FAMILIES.register_in(registry)
 }
 
 /// A request that is counted when its outcome is known.

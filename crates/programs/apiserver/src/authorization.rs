@@ -108,7 +108,7 @@ impl Prepared {
             return Ok(Made { authorizer: Arc::new(union), roles, nodes, file: None });
         };
         let reloading = Reloading::new(union);
-        let metrics = ReloadMetrics::register(registry, "authorization", server).map_err(failed)?;
+        let metrics = ReloadMetrics::of_authorization(registry, server).map_err(failed)?;
         let file = ConfigFile { file: Followed::new(path, data), parts, config: self.config, metrics };
         Ok(Made { authorizer: reloading.clone(), roles, nodes, file: Some((file, reloading)) })
     }

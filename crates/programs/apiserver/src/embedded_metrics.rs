@@ -2,107 +2,73 @@
 
 use std::sync::{Arc, Weak};
 
-use binnacle_metrics::Registry;
+use binnacle_metrics::{ComputedHistogram, Registry, families};
 use binnacle_store_embedded::EmbeddedStore;
 use binnacle_store_embedded::disk::{LogStats, SYNC_BOUNDS};
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
-use prometheus::{Gauge, IntCounter, Opts};
+use prometheus::proto::{Bucket, Histogram, MetricFamily};
+use prometheus::{Gauge, IntCounter};
 
-const SYNCS: (&str, &str) =
-    ("binnacle_store_sync_duration_seconds", "[ALPHA] Time to write a group of changes and make it durable.");
-
-/// Registers the metrics, which are shown as long as the store exists.
-pub(crate) fn register(store: &Arc<EmbeddedStore>, registry: &Registry) -> Result<(), prometheus::Error> {
-    registry.register(Families::new(store)?)
-}
-
-/// A function that reads one value from the statistics.
-type Read<T> = fn(&LogStats) -> T;
-
-struct Families {
-    store: Weak<EmbeddedStore>,
+families! {
     /// Set at each scrape.
-    gauges: Vec<(Gauge, Read<f64>)>,
-    counters: Vec<(IntCounter, Read<u64>)>,
-    /// The description of the histogram, whose samples are built by hand.
-    syncs: Gauge,
-}
-
-// === impl Families ===
-
-impl Families {
-    fn new(store: &Arc<EmbeddedStore>) -> Result<Self, prometheus::Error> {
-        let gauge = |name: &str, help: &str| Gauge::with_opts(Opts::new(name, format!("[ALPHA] {help}")));
-        let counter = |name: &str, help: &str| IntCounter::with_opts(Opts::new(name, format!("[ALPHA] {help}")));
-        Ok(Self {
-            store: Arc::downgrade(store),
-            gauges: vec![
-                (gauge("binnacle_store_segments", "Files that the log of the store has.")?, |stats| {
-                    stats.segments as f64
-                }),
-                (
-                    gauge("binnacle_store_needed_bytes", "Bytes of live objects and of the history that is kept.")?,
-                    |stats| stats.needed_bytes as f64,
-                ),
-                (gauge("binnacle_store_dead_bytes", "Bytes of compacted history that still take space.")?, |stats| {
-                    stats.dead_bytes as f64
-                }),
-                (gauge("binnacle_store_disk_bytes", "Bytes that the files of the store take.")?, |stats| {
-                    stats.disk_bytes as f64
-                }),
-                (gauge("binnacle_store_reserve_bytes", "Bytes set aside for when the disk is full.")?, |stats| {
-                    stats.reserve_bytes as f64
-                }),
-                (gauge("binnacle_store_full", "1 while there is no room for anything but deletions.")?, |stats| {
-                    f64::from(u8::from(stats.full))
-                }),
-                (gauge("binnacle_store_write_delay_seconds", "How long groups of changes are held up.")?, |stats| {
-                    stats.delay.as_secs_f64()
-                }),
-            ],
-            counters: vec![
-                (counter("binnacle_store_moves_total", "Files rewritten without compacted history.")?, |stats| {
-                    stats.moves
-                }),
-                (counter("binnacle_store_moved_bytes_total", "Bytes copied into rewritten files.")?, |stats| {
-                    stats.moved_bytes
-                }),
-                (counter("binnacle_store_failures_total", "Failed writes that a new file made up for.")?, |stats| {
-                    stats.failures
-                }),
-            ],
-            syncs: Gauge::new(SYNCS.0, SYNCS.1)?,
-        })
+    struct Families {
+        segments: Gauge = "binnacle_store_segments", "[ALPHA] Files that the log of the store has.";
+        needed: Gauge = "binnacle_store_needed_bytes",
+            "[ALPHA] Bytes of live objects and of the history that is kept.";
+        dead: Gauge = "binnacle_store_dead_bytes", "[ALPHA] Bytes of compacted history that still take space.";
+        disk: Gauge = "binnacle_store_disk_bytes", "[ALPHA] Bytes that the files of the store take.";
+        reserve: Gauge = "binnacle_store_reserve_bytes", "[ALPHA] Bytes set aside for when the disk is full.";
+        full: Gauge = "binnacle_store_full", "[ALPHA] 1 while there is no room for anything but deletions.";
+        delay: Gauge = "binnacle_store_write_delay_seconds", "[ALPHA] How long groups of changes are held up.";
+        moves: IntCounter = "binnacle_store_moves_total", "[ALPHA] Files rewritten without compacted history.";
+        moved: IntCounter = "binnacle_store_moved_bytes_total", "[ALPHA] Bytes copied into rewritten files.";
+        failures: IntCounter = "binnacle_store_failures_total",
+            "[ALPHA] Failed writes that a new file made up for.";
+        syncs: ComputedHistogram = "binnacle_store_sync_duration_seconds" by [],
+            "[ALPHA] Time to write a group of changes and make it durable.";
     }
 }
 
-impl Collector for Families {
+/// Registers the metrics, which are shown as long as the store exists.
+pub(crate) fn register(store: &Arc<EmbeddedStore>, registry: &Registry) -> Result<(), prometheus::Error> {
+    registry.register(EmbeddedMetrics { store: Arc::downgrade(store), families: Families::build()? })
+}
+
+struct EmbeddedMetrics {
+    store: Weak<EmbeddedStore>,
+    families: Families,
+}
+
+impl Collector for EmbeddedMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        let gauges = self.gauges.iter().flat_map(|(gauge, _)| gauge.desc());
-        let counters = self.counters.iter().flat_map(|(counter, _)| counter.desc());
-        gauges.chain(counters).chain(self.syncs.desc()).collect()
+        self.families.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let Some(store) = self.store.upgrade() else { return Vec::new() };
         let stats = store.stats();
-        let mut families = Vec::new();
-        for (gauge, value) in &self.gauges {
-            gauge.set(value(&stats));
-            families.extend(gauge.collect());
-        }
-        for (counter, value) in &self.counters {
+        let families = &self.families;
+        families.segments.set(stats.segments as f64);
+        families.needed.set(stats.needed_bytes as f64);
+        families.dead.set(stats.dead_bytes as f64);
+        families.disk.set(stats.disk_bytes as f64);
+        families.reserve.set(stats.reserve_bytes as f64);
+        families.full.set(f64::from(u8::from(stats.full)));
+        families.delay.set(stats.delay.as_secs_f64());
+        for (counter, count) in
+            [(&families.moves, stats.moves), (&families.moved, stats.moved_bytes), (&families.failures, stats.failures)]
+        {
             counter.reset();
-            counter.inc_by(value(&stats));
-            families.extend(counter.collect());
+            counter.inc_by(count);
         }
-        families.push(syncs(&stats));
-        families
+        let mut collected = families.collect();
+        let syncs = families.syncs.metric(&[], syncs(&stats));
+        collected.push(families.syncs.with(vec![syncs]));
+        collected
     }
 }
 
-fn syncs(stats: &LogStats) -> MetricFamily {
+fn syncs(stats: &LogStats) -> Histogram {
     let mut histogram = Histogram::default();
     histogram.set_sample_count(stats.syncs);
     histogram.set_sample_sum(stats.sync_time.as_secs_f64());
@@ -113,12 +79,5 @@ fn syncs(stats: &LogStats) -> MetricFamily {
         bucket
     });
     histogram.set_bucket(buckets.collect());
-    let mut metric = Metric::default();
-    metric.set_histogram(histogram);
-    let mut family = MetricFamily::default();
-    family.set_name(SYNCS.0.to_owned());
-    family.set_help(SYNCS.1.to_owned());
-    family.set_field_type(MetricType::HISTOGRAM);
-    family.set_metric(vec![metric]);
-    family
+    histogram
 }

@@ -91,7 +91,7 @@ impl NamedIssuers {
             None => None,
             Some((path, data)) => Some(IssuersFile {
                 file: Followed::new(path, data),
-                metrics: ReloadMetrics::register(registry, "authentication", server)?,
+                metrics: ReloadMetrics::of_authentication(registry, server)?,
                 anonymous: in_file.clone(),
             }),
         };

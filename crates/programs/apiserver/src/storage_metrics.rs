@@ -3,31 +3,81 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
+use binnacle_metrics::{ComputedHistogram, HistogramVec, Registry, families, keep};
 use binnacle_registry::{Collection, Distribution, Resource};
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
-use prometheus::{Gauge, GaugeVec, HistogramOpts, IntCounterVec, IntGaugeVec, Opts};
+use prometheus::proto::{Bucket, Histogram, MetricFamily};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
 /// The metric shows the last digits of resourceVersions, as many as a float can hold.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
-const WAITS: (&str, &str) = (
-    "apiserver_watch_cache_read_wait_seconds",
-    "[ALPHA] Histogram of time spent waiting for a watch cache to become fresh.",
-);
-const SENT: (&str, &str) = ("apiserver_watch_events_total", "[ALPHA] Number of events sent in watch clients");
-const SENT_SIZES: (&str, &str) = ("apiserver_watch_events_sizes", "[ALPHA] Watch event size distribution in bytes");
-const WATCH_LISTS: (&str, &str) = (
-    "apiserver_watch_list_duration_seconds",
-    "[BETA] Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
-);
-const WATCH_SHARDS: (&str, &str) =
-    ("apiserver_watch_shards_total", "[ALPHA] Number of active sharded watch connections broken by resource type.");
-const FILTERED: (&str, &str) = (
-    "apiserver_watch_filtered_events_total",
-    "[ALPHA] Counter of events filtered out by shard selector during watch dispatch, broken by resource type.",
-);
-const LEASES: (&str, &str) = ("etcd_lease_object_counts", "[ALPHA] Number of objects attached to a single etcd lease.");
+
+families! {
+    /// Set at each scrape.
+    struct Families {
+        sent: IntCounterVec = "apiserver_watch_events_total" by ["group", "version", "resource"],
+            "[ALPHA] Number of events sent in watch clients";
+        cached_lists: IntCounterVec = "apiserver_cache_list_total" by ["group", "resource", "index"],
+            "[ALPHA] Number of LIST requests served from watch cache";
+        cached_fetched: IntCounterVec = "apiserver_cache_list_fetched_objects_total" by ["group", "resource", "index"],
+            "[ALPHA] Number of objects read from watch cache in the course of serving a LIST request";
+        cached_returned: IntCounterVec = "apiserver_cache_list_returned_objects_total" by ["group", "resource"],
+            "[ALPHA] Number of objects returned for a LIST request from watch cache";
+        stored_lists: IntCounterVec = "apiserver_storage_list_total" by ["group", "resource"],
+            "[ALPHA] Number of LIST requests served from storage";
+        stored_fetched: IntCounterVec = "apiserver_storage_list_fetched_objects_total" by ["group", "resource"],
+            "[ALPHA] Number of objects read from storage in the course of serving a LIST request";
+        stored_evaluated: IntCounterVec = "apiserver_storage_list_evaluated_objects_total" by ["group", "resource"],
+            "[ALPHA] Number of objects tested in the course of serving a LIST request from storage";
+        stored_returned: IntCounterVec = "apiserver_storage_list_returned_objects_total" by ["group", "resource"],
+            "[ALPHA] Number of objects returned for a LIST request from storage";
+        consistent: IntCounterVec = "apiserver_watch_cache_consistent_read_total"
+            by ["group", "resource", "success", "fallback"],
+            "[ALPHA] Counter for consistent reads from cache.";
+        initializations: IntCounterVec = "apiserver_watch_cache_initializations_total" by ["group", "resource"],
+            "[ALPHA] Counter of watch cache initializations broken by resource type.";
+        initial_events: IntCounterVec = "apiserver_init_events_total" by ["group", "resource"],
+            "[ALPHA] Counter of init events processed in watch cache broken by resource type.";
+        received: IntCounterVec = "apiserver_watch_cache_events_received_total" by ["group", "resource"],
+            "[ALPHA] Counter of events received in watch cache broken by resource type.";
+        dispatched: IntCounterVec = "apiserver_watch_cache_events_dispatched_total" by ["group", "resource"],
+            "[ALPHA] Counter of events dispatched in watch cache broken by resource type.";
+        terminated: IntCounterVec = "apiserver_terminated_watchers_total" by ["group", "resource"],
+            "[ALPHA] Counter of watchers closed due to unresponsiveness broken by resource type.";
+        undecodable: IntCounterVec = "apiserver_storage_decode_errors_total" by ["group", "resource"],
+            "[ALPHA] Number of stored object decode errors split by object type";
+        version: GaugeVec = "apiserver_watch_cache_resource_version" by ["group", "resource"],
+            "[ALPHA] Current resource version of watch cache broken by resource type. This is truncated to the 15 least \
+             significant digits.";
+        capacity: GaugeVec = "watch_cache_capacity" by ["group", "resource"],
+            "[ALPHA] Total capacity of watch cache broken by resource type.";
+    }
+}
+
+families! {
+    /// Watches of shards, and objects that they filtered out.
+    struct ShardFamilies {
+        watches: IntGaugeVec = "apiserver_watch_shards_total" by ["group", "resource"],
+            "[ALPHA] Number of active sharded watch connections broken by resource type.";
+        filtered: IntCounterVec = "apiserver_watch_filtered_events_total" by ["group", "resource"],
+            "[ALPHA] Counter of events filtered out by shard selector during watch dispatch, broken by resource type.";
+    }
+}
+
+families! {
+    struct HistogramFamilies {
+        waits: ComputedHistogram = "apiserver_watch_cache_read_wait_seconds" by ["group", "resource"],
+            "[ALPHA] Histogram of time spent waiting for a watch cache to become fresh.";
+        sizes: ComputedHistogram = "apiserver_watch_events_sizes" by ["group", "resource", "version"],
+            "[ALPHA] Watch event size distribution in bytes";
+        watch_lists: ComputedHistogram = "apiserver_watch_list_duration_seconds"
+            by ["group", "resource", "scope", "version"],
+            "[BETA] Response latency distribution in seconds for watch list requests broken by group, version, resource and \
+             scope.";
+        leases: ComputedHistogram = "etcd_lease_object_counts" by [],
+            "[ALPHA] Number of objects attached to a single etcd lease.";
+    }
+}
 
 /// Registers the metrics of all resources.
 pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Result<(), prometheus::Error> {
@@ -44,18 +94,28 @@ pub(crate) fn register(resources: &[Arc<Resource>], registry: &Registry) -> Resu
         Version { labels, sent: resource.sent.clone(), watch_lists: resource.watch_lists.clone() }
     });
     let (collections, versions): (Vec<_>, Vec<_>) = (collections.collect(), versions.collect());
-    let native = registry.has_native_histograms();
-    if native {
-        count_natively(&collections, &versions, registry)?;
-    }
-    registry.register_counting(Families { histograms: !native, ..Families::new(collections, versions)? })
+    let sharded = collections.first().is_some_and(|told| told.of.features.enabled("ShardedListAndWatch"));
+    let shards = if sharded { Some(ShardFamilies::build()?) } else { None };
+    let histograms = HistogramFamilies::build()?;
+    let histograms = if registry.has_native_histograms() {
+        count_natively(&histograms, &collections, &versions, registry)?;
+        None
+    } else {
+        Some(histograms)
+    };
+    let families = Families::build()?;
+    registry.register_counting(StorageMetrics { collections, versions, families, shards, histograms })
 }
 
 /// Has histograms of the registry count what the distributions do, which have no native buckets.
-fn count_natively(collections: &[Told], versions: &[Version], registry: &Registry) -> Result<(), prometheus::Error> {
-    let family = |(name, help): (&str, &str), of: Option<&Distribution>, labels: &[&str]| {
-        let bounds = of.map_or(&[][..], Distribution::bounds).to_vec();
-        keep(registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(bounds), labels)?)
+fn count_natively(
+    histograms: &HistogramFamilies,
+    collections: &[Told],
+    versions: &[Version],
+    registry: &Registry,
+) -> Result<(), prometheus::Error> {
+    let counting = |family: &ComputedHistogram, of: Option<&Distribution>| {
+        keep(registry, family.counting(of.map_or(&[][..], Distribution::bounds))?)
     };
     let follow = |distribution: &Distribution, family: &HistogramVec, labels: &[&str]| {
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
@@ -64,13 +124,11 @@ fn count_natively(collections: &[Told], versions: &[Version], registry: &Registr
             family.with_label_values(&labels.iter().map(String::as_str).collect::<Vec<_>>()).observe(value);
         });
     };
-    let by_version = ["group", "resource", "version"];
     let (one, version) = (collections.first(), versions.first());
-    let waits = family(WAITS, one.map(|told| told.of.cache.waits()), &["group", "resource"])?;
-    let sizes = family(SENT_SIZES, version.map(|version| &*version.sent), &by_version)?;
-    let lists = version.map(|version| &version.watch_lists[0].1);
-    let lists = family(WATCH_LISTS, lists, &["group", "resource", "scope", "version"])?;
-    let leases = family(LEASES, one.map(|told| &told.of.counts.leases), &[])?;
+    let waits = counting(&histograms.waits, one.map(|told| told.of.cache.waits()))?;
+    let sizes = counting(&histograms.sizes, version.map(|version| &*version.sent))?;
+    let lists = counting(&histograms.watch_lists, version.map(|version| &version.watch_lists[0].1))?;
+    let leases = counting(&histograms.leases, one.map(|told| &told.of.counts.leases))?;
     for told in collections {
         follow(told.of.cache.waits(), &waits, &[&told.group, &told.resource]);
         follow(&told.of.counts.leases, &leases, &[]);
@@ -98,170 +156,77 @@ struct Version {
     watch_lists: Arc<[(&'static str, Distribution); 3]>,
 }
 
-struct Families {
+struct StorageMetrics {
     collections: Vec<Told>,
     versions: Vec<Version>,
-    /// Watches of shards, and objects that they filtered out, with the feature gate for them.
-    shards: Option<(IntGaugeVec, IntCounterVec)>,
-    /// False if histograms of the registry count what these would tell.
-    histograms: bool,
-    /// Set at each scrape.
-    sent: IntCounterVec,
-    cached: [IntCounterVec; 3],
-    stored: [IntCounterVec; 4],
-    consistent: IntCounterVec,
-    cache: [IntCounterVec; 5],
-    undecodable: IntCounterVec,
-    version: GaugeVec,
-    capacity: GaugeVec,
-    /// The descriptions of the histograms, whose samples are built by hand.
-    described: [Gauge; 4],
+    families: Families,
+    /// Present if the feature gate for them is on.
+    shards: Option<ShardFamilies>,
+    /// Absent if histograms of the registry count the same.
+    histograms: Option<HistogramFamilies>,
 }
 
 impl Families {
-    fn new(collections: Vec<Told>, versions: Vec<Version>) -> Result<Self, prometheus::Error> {
-        let by_resource = &["group", "resource"][..];
-        let sharded = collections.first().is_some_and(|told| told.of.features.enabled("ShardedListAndWatch"));
-        let by_index = &["group", "resource", "index"];
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)
-        };
-        let gauge = |name: &str, help: &str| GaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), by_resource);
-        Ok(Self {
-            collections,
-            versions,
-            histograms: true,
-            shards: if sharded {
-                Some((
-                    IntGaugeVec::new(Opts::new(WATCH_SHARDS.0, WATCH_SHARDS.1), by_resource)?,
-                    IntCounterVec::new(Opts::new(FILTERED.0, FILTERED.1), by_resource)?,
-                ))
-            } else {
-                None
-            },
-            sent: IntCounterVec::new(Opts::new(SENT.0, SENT.1), &["group", "version", "resource"])?,
-            cached: [
-                counter("apiserver_cache_list_total", "Number of LIST requests served from watch cache", by_index)?,
-                counter(
-                    "apiserver_cache_list_fetched_objects_total",
-                    "Number of objects read from watch cache in the course of serving a LIST request",
-                    by_index,
-                )?,
-                counter(
-                    "apiserver_cache_list_returned_objects_total",
-                    "Number of objects returned for a LIST request from watch cache",
-                    by_resource,
-                )?,
-            ],
-            stored: [
-                counter("apiserver_storage_list_total", "Number of LIST requests served from storage", by_resource)?,
-                counter(
-                    "apiserver_storage_list_fetched_objects_total",
-                    "Number of objects read from storage in the course of serving a LIST request",
-                    by_resource,
-                )?,
-                counter(
-                    "apiserver_storage_list_evaluated_objects_total",
-                    "Number of objects tested in the course of serving a LIST request from storage",
-                    by_resource,
-                )?,
-                counter(
-                    "apiserver_storage_list_returned_objects_total",
-                    "Number of objects returned for a LIST request from storage",
-                    by_resource,
-                )?,
-            ],
-            consistent: counter(
-                "apiserver_watch_cache_consistent_read_total",
-                "Counter for consistent reads from cache.",
-                &["group", "resource", "success", "fallback"],
-            )?,
-            cache: [
-                counter(
-                    "apiserver_watch_cache_initializations_total",
-                    "Counter of watch cache initializations broken by resource type.",
-                    by_resource,
-                )?,
-                counter(
-                    "apiserver_init_events_total",
-                    "Counter of init events processed in watch cache broken by resource type.",
-                    by_resource,
-                )?,
-                counter(
-                    "apiserver_watch_cache_events_received_total",
-                    "Counter of events received in watch cache broken by resource type.",
-                    by_resource,
-                )?,
-                counter(
-                    "apiserver_watch_cache_events_dispatched_total",
-                    "Counter of events dispatched in watch cache broken by resource type.",
-                    by_resource,
-                )?,
-                counter(
-                    "apiserver_terminated_watchers_total",
-                    "Counter of watchers closed due to unresponsiveness broken by resource type.",
-                    by_resource,
-                )?,
-            ],
-            undecodable: counter(
-                "apiserver_storage_decode_errors_total",
-                "Number of stored object decode errors split by object type",
-                by_resource,
-            )?,
-            version: gauge(
-                "apiserver_watch_cache_resource_version",
-                "Current resource version of watch cache broken by resource type. This is truncated to the 15 least \
-                 significant digits.",
-            )?,
-            capacity: gauge("watch_cache_capacity", "Total capacity of watch cache broken by resource type.")?,
-            described: [
-                Gauge::new(WAITS.0, WAITS.1)?,
-                Gauge::new(LEASES.0, LEASES.1)?,
-                Gauge::new(SENT_SIZES.0, SENT_SIZES.1)?,
-                Gauge::new(WATCH_LISTS.0, WATCH_LISTS.1)?,
-            ],
-        })
+    fn reset(&self) {
+        for counter in [
+            &self.sent,
+            &self.cached_lists,
+            &self.cached_fetched,
+            &self.cached_returned,
+            &self.stored_lists,
+            &self.stored_fetched,
+            &self.stored_evaluated,
+            &self.stored_returned,
+            &self.consistent,
+            &self.initializations,
+            &self.initial_events,
+            &self.received,
+            &self.dispatched,
+            &self.terminated,
+            &self.undecodable,
+        ] {
+            counter.reset();
+        }
+        self.version.reset();
+        self.capacity.reset();
     }
+}
 
-    fn counters(&self) -> impl Iterator<Item = &IntCounterVec> {
-        self.cached
-            .iter()
-            .chain(&self.stored)
-            .chain([&self.consistent, &self.sent, &self.undecodable])
-            .chain(&self.cache)
-    }
-
+impl StorageMetrics {
     fn tell(&self, told: &Told) {
         let labels = [told.group.as_str(), told.resource.as_str()];
-        let counts = &told.of.counts;
+        let (families, counts) = (&self.families, &told.of.counts);
         for (index, lists) in counts.cached() {
             let by_index = [labels[0], labels[1], index.as_str()];
-            self.cached[0].with_label_values(&by_index).inc_by(lists.lists);
-            self.cached[1].with_label_values(&by_index).inc_by(lists.fetched);
-            self.cached[2].with_label_values(&labels).inc_by(lists.returned);
+            families.cached_lists.with_label_values(&by_index).inc_by(lists.lists);
+            families.cached_fetched.with_label_values(&by_index).inc_by(lists.fetched);
+            families.cached_returned.with_label_values(&labels).inc_by(lists.returned);
         }
         let stored = counts.stored();
         // A cache reads all objects once.
         let stats = told.of.cache.stats();
         let (read, objects) = (stats.initializations, stats.initial_events);
-        let stored =
-            [stored.lists + read, stored.fetched + objects, stored.evaluated + objects, stored.returned + objects];
-        if stored[0] > 0 {
-            for (family, count) in self.stored.iter().zip(stored) {
+        if stored.lists + read > 0 {
+            for (family, count) in [
+                (&families.stored_lists, stored.lists + read),
+                (&families.stored_fetched, stored.fetched + objects),
+                (&families.stored_evaluated, stored.evaluated + objects),
+                (&families.stored_returned, stored.returned + objects),
+            ] {
                 family.with_label_values(&labels).inc_by(count);
             }
         }
         let (failed, served) = counts.consistent();
         for (success, count) in [("false", failed), ("true", served)] {
             if count > 0 {
-                self.consistent.with_label_values(&[labels[0], labels[1], success, "false"]).inc_by(count);
+                families.consistent.with_label_values(&[labels[0], labels[1], success, "false"]).inc_by(count);
             }
         }
         let undecodable = stats.undecodable + counts.undecodable();
         if undecodable > 0 {
-            self.undecodable.with_label_values(&labels).inc_by(undecodable);
+            families.undecodable.with_label_values(&labels).inc_by(undecodable);
         }
-        if let Some((watches, filtered)) = self.shards.as_ref().filter(|_| stats.shards.watched > 0) {
+        if let Some(ShardFamilies { watches, filtered }) = self.shards.as_ref().filter(|_| stats.shards.watched > 0) {
             watches.with_label_values(&labels).set(stats.shards.watchers as i64);
             filtered.with_label_values(&labels).reset();
             filtered.with_label_values(&labels).inc_by(stats.shards.filtered);
@@ -270,92 +235,71 @@ impl Families {
         if stats.initializations == 0 {
             return;
         }
-        let [initializations, initial, received, dispatched, terminated] = &self.cache;
         for (family, count) in [
-            (initializations, stats.initializations),
-            (initial, stats.told_initially),
-            (received, stats.events_received),
-            (dispatched, stats.events_dispatched),
-            (terminated, stats.terminated),
+            (&families.initializations, stats.initializations),
+            (&families.initial_events, stats.told_initially),
+            (&families.received, stats.events_received),
+            (&families.dispatched, stats.events_dispatched),
+            (&families.terminated, stats.terminated),
         ] {
             if count > 0 {
                 family.with_label_values(&labels).inc_by(count);
             }
         }
         let version = told.of.cache.progress().0 % VERSION_DIGITS;
-        self.version.with_label_values(&labels).set(version as f64);
-        self.capacity.with_label_values(&labels).set(stats.capacity as f64);
+        families.version.with_label_values(&labels).set(version as f64);
+        families.capacity.with_label_values(&labels).set(stats.capacity as f64);
     }
 }
 
-impl Collector for Families {
+impl Collector for StorageMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        let gauges = [&self.version, &self.capacity].into_iter().flat_map(Collector::desc);
-        let described = self.described.iter().filter(|_| self.histograms).flat_map(Collector::desc);
-        let shards = self.shards.iter().flat_map(|(watches, filtered)| [watches.desc(), filtered.desc()].concat());
-        self.counters().flat_map(Collector::desc).chain(gauges).chain(described).chain(shards).collect()
+        let shards = self.shards.iter().flat_map(Collector::desc);
+        let histograms = self.histograms.iter().flat_map(Collector::desc);
+        self.families.desc().into_iter().chain(shards).chain(histograms).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        self.counters().for_each(IntCounterVec::reset);
-        [&self.version, &self.capacity].into_iter().for_each(GaugeVec::reset);
+        self.families.reset();
         self.collections.iter().for_each(|told| self.tell(told));
         for Version { labels, sent, .. } in &self.versions {
             let (_, count, _) = sent.cumulative();
             if count > 0 {
-                self.sent.with_label_values(labels).inc_by(count);
+                self.families.sent.with_label_values(labels).inc_by(count);
             }
         }
-        let mut families: Vec<_> = self.counters().flat_map(Collector::collect).collect();
-        families.extend(self.version.collect());
-        families.extend(self.capacity.collect());
-        families.extend(
-            self.shards.iter().flat_map(|(watches, filtered)| [watches.collect(), filtered.collect()].concat()),
-        );
-        if self.histograms {
-            self.tell_distributions(&mut families);
+        let mut families = self.families.collect();
+        families.extend(self.shards.iter().flat_map(Collector::collect));
+        if let Some(histograms) = &self.histograms {
+            families.extend(self.distributions(histograms));
         }
         families.retain(|family| !family.get_metric().is_empty());
         families
     }
 }
 
-impl Families {
-    fn tell_distributions(&self, families: &mut Vec<MetricFamily>) {
-        let waits = self.collections.iter().filter_map(|told| {
-            let labels = [("group", told.group.as_str()), ("resource", told.resource.as_str())];
-            histogram(told.of.cache.waits(), &labels)
-        });
-        families.push(family(WAITS, waits.collect()));
-        let sizes = self.versions.iter().filter_map(|Version { labels: [group, version, resource], sent, .. }| {
-            histogram(sent, &[("group", group), ("resource", resource), ("version", version)])
-        });
-        families.push(family(SENT_SIZES, sizes.collect()));
-        let watch_lists =
-            self.versions.iter().flat_map(|Version { labels: [group, version, resource], watch_lists, .. }| {
-                watch_lists.iter().filter_map(move |(scope, latencies)| {
-                    let labels = [("group", &**group), ("resource", resource), ("scope", scope), ("version", version)];
-                    histogram(latencies, &labels)
-                })
-            });
-        families.push(family(WATCH_LISTS, watch_lists.collect()));
-        // Only events have a time to live.
-        let leases = self.collections.iter().filter_map(|told| histogram(&told.of.counts.leases, &[]));
-        families.push(family(LEASES, leases.collect()));
+impl StorageMetrics {
+    fn distributions(&self, histograms: &HistogramFamilies) -> [MetricFamily; 4] {
+        let HistogramFamilies { waits, sizes, watch_lists, leases } = histograms;
+        let (mut of_waits, mut of_sizes, mut of_lists, mut of_leases) = (vec![], vec![], vec![], vec![]);
+        for Told { group, resource, of } in &self.collections {
+            of_waits.extend(histogram(of.cache.waits()).map(|counted| waits.metric(&[group, resource], counted)));
+            // Only events have a time to live.
+            of_leases.extend(histogram(&of.counts.leases).map(|counted| leases.metric(&[], counted)));
+        }
+        for Version { labels: [group, version, resource], sent, watch_lists: latencies } in &self.versions {
+            of_sizes.extend(histogram(sent).map(|counted| sizes.metric(&[group, resource, version], counted)));
+            for (scope, latencies) in latencies.iter() {
+                let labels: [&str; 4] = [group, resource, scope, version];
+                of_lists.extend(histogram(latencies).map(|counted| watch_lists.metric(&labels, counted)));
+            }
+        }
+        [waits.with(of_waits), sizes.with(of_sizes), watch_lists.with(of_lists), leases.with(of_leases)]
     }
 }
 
-fn family((name, help): (&str, &str), metrics: Vec<Metric>) -> MetricFamily {
-    let mut family = MetricFamily::default();
-    family.set_name(name.to_owned());
-    family.set_help(help.to_owned());
-    family.set_field_type(MetricType::HISTOGRAM);
-    family.set_metric(metrics);
-    family
-}
-
 /// Returns `None` if nothing was counted.
-fn histogram(distribution: &Distribution, labels: &[(&str, &str)]) -> Option<Metric> {
+fn histogram(distribution: &Distribution) -> Option<Histogram> {
     let (buckets, count, sum) = distribution.cumulative();
     if count == 0 {
         return None;
@@ -370,14 +314,5 @@ fn histogram(distribution: &Distribution, labels: &[(&str, &str)]) -> Option<Met
         bucket
     });
     histogram.set_bucket(buckets.collect());
-    let mut metric = Metric::default();
-    let labels = labels.iter().map(|(name, value)| {
-        let mut label = LabelPair::default();
-        label.set_name((*name).to_owned());
-        label.set_value((*value).to_owned());
-        label
-    });
-    metric.set_label(labels.collect());
-    metric.set_histogram(histogram);
-    Some(metric)
+    Some(histogram)
 }

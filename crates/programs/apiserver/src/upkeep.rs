@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::{Registry, families};
 use binnacle_registry::Resource;
 use binnacle_store::{Compactor, RangeRequest, prefix_range, spawn_compactor};
 use binnacle_supervise::supervise;
-use prometheus::{GaugeVec, Opts};
+use prometheus::GaugeVec;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -77,8 +77,25 @@ fn compactors(stores: &Stores, resources: &[Arc<Resource>], every: Duration) -> 
     stores.all().into_iter().enumerate().map(compactor).collect()
 }
 
-fn gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<GaugeVec, prometheus::Error> {
-    keep(registry, GaugeVec::new(Opts::new(name, help), labels)?)
+families! {
+    struct ObjectFamilies {
+        objects: GaugeVec = "apiserver_resource_objects" by ["group", "resource"],
+            "[ALPHA] Number of stored objects at the time of last check split by kind. In case of a fetching error, the \
+             value will be -1.";
+        deprecated: GaugeVec = "apiserver_storage_objects" by ["resource"],
+            "[STABLE] (Deprecated since 1.34.0) [DEPRECATED, consider using apiserver_resource_objects instead] Number of \
+             stored objects at the time of last check split by kind. In case of a fetching error, the value will be -1.";
+        sizes: GaugeVec = "apiserver_resource_size_estimate_bytes" by ["group", "resource"],
+            "[ALPHA] Estimated size of stored objects in database. Estimate is based on sum of last observed sizes of \
+             serialized objects. In case of a fetching error, the value will be -1.";
+    }
+}
+
+families! {
+    struct DatabaseFamilies {
+        size: GaugeVec = "apiserver_storage_size_bytes" by ["storage_cluster_id"],
+            "[STABLE] Size of the storage database file physically allocated in bytes.";
+    }
 }
 
 /// Counts the objects of every resource, once for all its versions. A failed count is -1.
@@ -88,16 +105,7 @@ fn count_objects(
     counted: Counted,
     registry: &Registry,
 ) -> Result<JoinHandle<()>, prometheus::Error> {
-    const HELP: &str = "Number of stored objects at the time of last check split by kind. In case of a fetching error, the \
-                        value will be -1.";
-    let objects = gauge(registry, "apiserver_resource_objects", &format!("[ALPHA] {HELP}"), &["group", "resource"])?;
-    let deprecated = format!(
-        "[STABLE] (Deprecated since 1.34.0) [DEPRECATED, consider using apiserver_resource_objects instead] {HELP}"
-    );
-    let deprecated = gauge(registry, "apiserver_storage_objects", &deprecated, &["resource"])?;
-    const SIZE_HELP: &str = "[ALPHA] Estimated size of stored objects in database. Estimate is based on sum of last observed \
-                             sizes of serialized objects. In case of a fetching error, the value will be -1.";
-    let sizes = gauge(registry, "apiserver_resource_size_estimate_bytes", SIZE_HELP, &["group", "resource"])?;
+    let ObjectFamilies { objects, deprecated, sizes } = ObjectFamilies::register(registry)?;
     let mut seen = HashSet::new();
     let resources: Vec<_> =
         resources.iter().filter(|resource| seen.insert(resource.collection.prefix.clone())).cloned().collect();
@@ -133,8 +141,7 @@ fn measure_databases(
     every: Duration,
     registry: &Registry,
 ) -> Result<JoinHandle<()>, prometheus::Error> {
-    let help = "[STABLE] Size of the storage database file physically allocated in bytes.";
-    let size = GaugeVec::new(Opts::new("apiserver_storage_size_bytes", help), &["storage_cluster_id"])?;
+    let DatabaseFamilies { size } = DatabaseFamilies::build()?;
     // Not kept: a reset does not forget what is read from elsewhere.
     registry.register(size.clone())?;
     let clusters = stores.clusters().to_vec();

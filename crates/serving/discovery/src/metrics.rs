@@ -1,44 +1,41 @@
 //! The `aggregator_discovery_*` families.
 
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::{Registry, families};
 use prometheus::IntCounter;
+
+families! {
+    #[derive(Clone, Debug)]
+    struct Families {
+        made: IntCounter = "aggregator_discovery_aggregation_count_total",
+            "[ALPHA] Counter of number of times discovery was aggregated";
+    }
+}
+
+families! {
+    #[derive(Clone, Debug)]
+    struct PeerFamilies {
+        asked_alone: IntCounter = "aggregator_discovery_nopeer_requests_total",
+            "[ALPHA] Counter of number of times no-peer (non peer-aggregated) discovery was requested";
+        hits: IntCounter = "aggregator_discovery_peer_aggregated_cache_hits_total",
+            "[ALPHA] Counter of number of times discovery was served from peer-aggregated cache";
+        misses: IntCounter = "aggregator_discovery_peer_aggregated_cache_misses_total",
+            "[ALPHA] Counter of number of times discovery was aggregated across all API servers";
+    }
+}
 
 /// Counters of requests for aggregated documents, and of built documents.
 #[derive(Clone, Debug)]
 pub struct DiscoveryMetrics {
-    made: IntCounter,
-    peers: Option<PeerCounters>,
-}
-
-#[derive(Clone, Debug)]
-struct PeerCounters {
-    asked_alone: IntCounter,
-    hits: IntCounter,
-    misses: IntCounter,
+    families: Families,
+    peers: Option<PeerFamilies>,
 }
 
 impl DiscoveryMetrics {
     /// `with_peers` is true if the gate UnknownVersionInteroperabilityProxy is on. Fails if the registry already has
     /// families with these names.
     pub fn register(registry: &Registry, with_peers: bool) -> Result<Self, prometheus::Error> {
-        let counter = |name: &str, help: &str| {
-            let (name, help) =
-                (format!("aggregator_discovery_{name}"), format!("[ALPHA] Counter of number of times {help}"));
-            keep(registry, IntCounter::new(name, help)?)
-        };
-        let made = counter("aggregation_count_total", "discovery was aggregated")?;
-        let peers = match with_peers {
-            true => Some(PeerCounters {
-                asked_alone: counter("nopeer_requests_total", "no-peer (non peer-aggregated) discovery was requested")?,
-                hits: counter("peer_aggregated_cache_hits_total", "discovery was served from peer-aggregated cache")?,
-                misses: counter(
-                    "peer_aggregated_cache_misses_total",
-                    "discovery was aggregated across all API servers",
-                )?,
-            }),
-            false => None,
-        };
-        Ok(Self { made, peers })
+        let peers = if with_peers { Some(PeerFamilies::register(registry)?) } else { None };
+        Ok(Self { families: Families::register(registry)?, peers })
     }
 
     /// Counts a request for an aggregated document: `alone` for this server only, `of_peers` with the resources of
@@ -55,7 +52,7 @@ impl DiscoveryMetrics {
             }
         }
         if !of_peers && !is_made {
-            self.made.inc();
+            self.families.made.inc();
         }
     }
 }

@@ -1,23 +1,28 @@
 //! Requests that wait or are served, by kind: `apiserver_flowcontrol_read_vs_write_current_requests`, and how many waited
 //! in the last second: `apiserver_current_inqueue_requests`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_metrics::pair;
+use binnacle_metrics::{ComputedGauge, ComputedHistogram, families};
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Gauge, Metric, MetricFamily, MetricType};
+use prometheus::proto::MetricFamily;
 
 use crate::ratios::Ratio;
 
-const NAME: &str = "apiserver_flowcontrol_read_vs_write_current_requests";
-const HELP: &str = "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of the number of requests (as a \
-                    fraction of the relevant limit) waiting or in regular stage of execution";
-const WAITING: &str = "apiserver_current_inqueue_requests";
-const WAITING_HELP: &str =
-    "[ALPHA] Maximal number of queued requests in this apiserver per request kind in last second.";
+families! {
+    #[derive(Clone)]
+    struct Families {
+        current: ComputedHistogram = "apiserver_flowcontrol_read_vs_write_current_requests"
+            by ["phase", "request_kind"],
+            "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of the number of requests (as a fraction of \
+             the relevant limit) waiting or in regular stage of execution";
+        waiting: ComputedGauge = "apiserver_current_inqueue_requests" by ["request_kind"],
+            "[ALPHA] Maximal number of queued requests in this apiserver per request kind in last second.";
+    }
+}
+
 const BOUNDS: [f64; 15] = [0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
 
 /// The limits of requests in flight, whose sum is divided among all levels.
@@ -42,7 +47,7 @@ pub(crate) enum Phase {
 /// The family. Clones share it.
 #[derive(Clone)]
 pub(crate) struct CurrentRequests {
-    descs: [Desc; 2],
+    families: Families,
     kinds: Arc<[Mutex<Kind>; 2]>,
 }
 
@@ -61,11 +66,6 @@ const LATELY: Duration = Duration::from_secs(1);
 
 impl CurrentRequests {
     pub(crate) fn new(limits: RequestLimits) -> Result<Self, prometheus::Error> {
-        let labels = vec!["phase".to_owned(), "request_kind".to_owned()];
-        let descs = [
-            Desc::new(NAME.to_owned(), HELP.to_owned(), labels, HashMap::new())?,
-            Desc::new(WAITING.to_owned(), WAITING_HELP.to_owned(), vec!["request_kind".to_owned()], HashMap::new())?,
-        ];
         let now = Instant::now();
         let ratios = |limit: u32| {
             let ratio = || {
@@ -75,7 +75,7 @@ impl CurrentRequests {
             };
             Mutex::new(Kind { ratios: [ratio(), ratio()], waiting: 0, highest: 0, since: now })
         };
-        Ok(Self { descs, kinds: Arc::new([ratios(limits.read_only), ratios(limits.mutating)]) })
+        Ok(Self { families: Families::build()?, kinds: Arc::new([ratios(limits.read_only), ratios(limits.mutating)]) })
     }
 
     /// Adds requests, or takes them away.
@@ -96,47 +96,33 @@ impl binnacle_metrics::Family for CurrentRequests {}
 
 impl Collector for CurrentRequests {
     fn desc(&self) -> Vec<&Desc> {
-        self.descs.iter().collect()
+        self.families.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let now = Instant::now();
+        let (now, Families { current, waiting }) = (Instant::now(), &self.families);
         let mut metrics = Vec::new();
         for (phase, phase_name) in [(Phase::Executing, "executing"), (Phase::Waiting, "waiting")] {
             for (kind, kind_name) in [(RequestKind::Mutating, "mutating"), (RequestKind::ReadOnly, "readOnly")] {
                 let mut kind = self.kinds[kind as usize].lock();
                 let ratio = &mut kind.ratios[phase as usize];
                 ratio.advance(now);
-                let mut metric = Metric::from_label(vec![pair("phase", phase_name), pair("request_kind", kind_name)]);
-                metric.set_histogram(ratio.histogram());
-                metrics.push(metric);
+                metrics.push(current.metric(&[phase_name, kind_name], ratio.histogram()));
             }
         }
-        let mut family = MetricFamily::default();
-        family.set_name(NAME.to_owned());
-        family.set_help(HELP.to_owned());
-        family.set_field_type(MetricType::HISTOGRAM);
-        family.set_metric(metrics);
-        let waiting = [(RequestKind::Mutating, "mutating"), (RequestKind::ReadOnly, "readOnly")].map(|(kind, name)| {
+        let queued = [(RequestKind::Mutating, "mutating"), (RequestKind::ReadOnly, "readOnly")].map(|(kind, name)| {
             let kind = self.kinds[kind as usize].lock();
             let recent = now.saturating_duration_since(kind.since) < 2 * LATELY;
-            let mut metric = Metric::from_label(vec![pair("request_kind", name)]);
-            let mut gauge = Gauge::default();
-            gauge.set_value(if recent { kind.highest } else { kind.waiting } as f64);
-            metric.set_gauge(gauge);
-            metric
+            waiting.metric(&[name], if recent { kind.highest } else { kind.waiting } as f64)
         });
-        let mut queued = MetricFamily::default();
-        queued.set_name(WAITING.to_owned());
-        queued.set_help(WAITING_HELP.to_owned());
-        queued.set_field_type(MetricType::GAUGE);
-        queued.set_metric(waiting.into());
-        vec![family, queued]
+        vec![current.with(metrics), waiting.with(queued.into())]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use prometheus::proto::Metric;
+
     use super::*;
 
     #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binnacle_metrics::{HistogramVec, Registry, Series, keep};
-use prometheus::{Gauge, GaugeVec, HistogramOpts, IntCounterVec, IntGaugeVec, Opts};
+use binnacle_metrics::{HistogramVec, Registry, Series, families, keep};
+use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec};
 
 use crate::current::{CurrentRequests, Phase, RequestKind, RequestLimits};
 use crate::demand::Seen;
@@ -12,35 +12,69 @@ use crate::level::Limits;
 use crate::ratios::{LevelRatios, Ratios};
 
 const DURATIONS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
-const QUEUE_LENGTHS: [f64; 8] = [0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
-const WATCHERS: [f64; 6] = [0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0];
 const FLOW: [&str; 2] = ["priority_level", "flow_schema"];
 const LEVEL: [&str; 1] = ["priority_level"];
 
+families! {
+    struct Families {
+        rejected: IntCounterVec = "apiserver_flowcontrol_rejected_requests_total"
+            by ["priority_level", "flow_schema", "reason"],
+            "[BETA] Number of requests rejected by API Priority and Fairness subsystem";
+        dispatched: IntCounterVec = "apiserver_flowcontrol_dispatched_requests_total" by FLOW,
+            "[BETA] Number of requests executed by API Priority and Fairness subsystem";
+        waiting: IntGaugeVec = "apiserver_flowcontrol_current_inqueue_requests" by FLOW,
+            "[BETA] Number of requests currently pending in queues of the API Priority and Fairness subsystem";
+        waiting_seats: IntGaugeVec = "apiserver_flowcontrol_current_inqueue_seats" by FLOW,
+            "[ALPHA] Number of seats currently pending in queues of the API Priority and Fairness subsystem";
+        running: IntGaugeVec = "apiserver_flowcontrol_current_executing_requests" by FLOW,
+            "[BETA] Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API \
+             Priority and Fairness subsystem";
+        running_seats: IntGaugeVec = "apiserver_flowcontrol_current_executing_seats" by FLOW,
+            "[BETA] Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any \
+             stage otherwise) requests in the API Priority and Fairness subsystem";
+        waited: HistogramVec = "apiserver_flowcontrol_request_wait_duration_seconds"
+            by ["priority_level", "flow_schema", "execute"] buckets DURATIONS,
+            "[BETA] Length of time a request spent waiting in its queue";
+        served: HistogramVec = "apiserver_flowcontrol_request_execution_seconds"
+            by ["priority_level", "flow_schema", "type"] buckets DURATIONS,
+            "[ALPHA] Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the API \
+             Priority and Fairness subsystem";
+        estimated: HistogramVec = "apiserver_flowcontrol_work_estimated_seats" by FLOW
+            buckets [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0],
+            "[ALPHA] Number of estimated seats (maximum of initial and final seats) associated with requests in API \
+             Priority and Fairness";
+        queue_lengths: HistogramVec = "apiserver_flowcontrol_request_queue_length_after_enqueue" by FLOW
+            buckets [0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0],
+            "[ALPHA] Length of queue in the API Priority and Fairness subsystem, as seen by each request after it is \
+             enqueued";
+        nominal: GaugeVec = "apiserver_flowcontrol_nominal_limit_seats" by LEVEL,
+            "[BETA] Nominal number of execution seats configured for each priority level";
+        lower: GaugeVec = "apiserver_flowcontrol_lower_limit_seats" by LEVEL,
+            "[ALPHA] Configured lower bound on number of execution seats available to each priority level";
+        upper: GaugeVec = "apiserver_flowcontrol_upper_limit_seats" by LEVEL,
+            "[ALPHA] Configured upper bound on number of execution seats available to each priority level";
+        current: GaugeVec = "apiserver_flowcontrol_current_limit_seats" by LEVEL,
+            "[ALPHA] current derived number of execution seats available to each priority level";
+        highest: GaugeVec = "apiserver_flowcontrol_demand_seats_high_watermark" by LEVEL,
+            "[ALPHA] High watermark, over last adjustment period, of demand_seats";
+        average: GaugeVec = "apiserver_flowcontrol_demand_seats_average" by LEVEL,
+            "[ALPHA] Time-weighted average, over last adjustment period, of demand_seats";
+        deviation: GaugeVec = "apiserver_flowcontrol_demand_seats_stdev" by LEVEL,
+            "[ALPHA] Time-weighted standard deviation, over last adjustment period, of demand_seats";
+        smoothed: GaugeVec = "apiserver_flowcontrol_demand_seats_smoothed" by LEVEL, "[ALPHA] Smoothed seat demands";
+        target: GaugeVec = "apiserver_flowcontrol_target_seats" by LEVEL, "[ALPHA] Seat allocation targets";
+        fair: Gauge = "apiserver_flowcontrol_seat_fair_frac",
+            "[ALPHA] Fair fraction of server's concurrency to allocate to each priority level that can use it";
+        current_r: GaugeVec = "apiserver_flowcontrol_current_r" by LEVEL, "[ALPHA] R(time of last change)";
+        watchers: HistogramVec = "apiserver_flowcontrol_watch_count_samples" by FLOW
+            buckets [0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0],
+            "[ALPHA] count of watchers for mutating requests in API Priority and Fairness";
+    }
+}
+
 pub(crate) struct Metrics {
-    rejected: IntCounterVec,
-    dispatched: IntCounterVec,
-    waiting: IntGaugeVec,
-    waiting_seats: IntGaugeVec,
-    running: IntGaugeVec,
-    running_seats: IntGaugeVec,
-    waited: HistogramVec,
-    served: HistogramVec,
-    estimated: HistogramVec,
-    queue_lengths: HistogramVec,
+    families: Families,
     ratios: Ratios,
-    nominal: GaugeVec,
-    lower: GaugeVec,
-    upper: GaugeVec,
-    current: GaugeVec,
-    highest: GaugeVec,
-    average: GaugeVec,
-    deviation: GaugeVec,
-    smoothed: GaugeVec,
-    target: GaugeVec,
-    fair: Gauge,
-    current_r: GaugeVec,
-    watchers: HistogramVec,
     by_kind: CurrentRequests,
 }
 
@@ -78,159 +112,53 @@ pub(crate) struct FlowMetrics {
 
 impl Metrics {
     pub(crate) fn register(registry: &Registry, limits: RequestLimits) -> Result<Self, prometheus::Error> {
-        let name = |name: &str| format!("apiserver_flowcontrol_{name}");
-        let counter = |short: &str, help: &str, labels: &[&str]| {
-            keep(registry, IntCounterVec::new(Opts::new(name(short), help), labels)?)
-        };
-        let count = |short: &str, help: &str| keep(registry, IntGaugeVec::new(Opts::new(name(short), help), &FLOW)?);
-        let gauge = |short: &str, help: &str| keep(registry, GaugeVec::new(Opts::new(name(short), help), &LEVEL)?);
-        let histogram = |short: &str, help: &str, buckets: &[f64], labels: &[&str]| {
-            let options = HistogramOpts::new(name(short), help).buckets(buckets.to_vec());
-            keep(registry, HistogramVec::new(options, labels)?)
-        };
         Ok(Self {
-            rejected: counter(
-                "rejected_requests_total",
-                "[BETA] Number of requests rejected by API Priority and Fairness subsystem",
-                &["priority_level", "flow_schema", "reason"],
-            )?,
-            dispatched: counter(
-                "dispatched_requests_total",
-                "[BETA] Number of requests executed by API Priority and Fairness subsystem",
-                &FLOW,
-            )?,
-            waiting: count(
-                "current_inqueue_requests",
-                "[BETA] Number of requests currently pending in queues of the API Priority and Fairness subsystem",
-            )?,
-            waiting_seats: count(
-                "current_inqueue_seats",
-                "[ALPHA] Number of seats currently pending in queues of the API Priority and Fairness subsystem",
-            )?,
-            running: count(
-                "current_executing_requests",
-                "[BETA] Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API \
-                 Priority and Fairness subsystem",
-            )?,
-            running_seats: count(
-                "current_executing_seats",
-                "[BETA] Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any \
-                 stage otherwise) requests in the API Priority and Fairness subsystem",
-            )?,
-            waited: histogram(
-                "request_wait_duration_seconds",
-                "[BETA] Length of time a request spent waiting in its queue",
-                &DURATIONS,
-                &["priority_level", "flow_schema", "execute"],
-            )?,
-            served: histogram(
-                "request_execution_seconds",
-                "[ALPHA] Duration of initial stage (for a WATCH) or any (for a non-WATCH) stage of request execution in the \
-                 API Priority and Fairness subsystem",
-                &DURATIONS,
-                &["priority_level", "flow_schema", "type"],
-            )?,
-            estimated: histogram(
-                "work_estimated_seats",
-                "[ALPHA] Number of estimated seats (maximum of initial and final seats) associated with requests in API \
-                 Priority and Fairness",
-                &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0],
-                &FLOW,
-            )?,
-            queue_lengths: histogram(
-                "request_queue_length_after_enqueue",
-                "[ALPHA] Length of queue in the API Priority and Fairness subsystem, as seen by each request after it is \
-                 enqueued",
-                &QUEUE_LENGTHS,
-                &FLOW,
-            )?,
+            families: Families::register(registry)?,
             ratios: keep(registry, Ratios::new()?)?,
-            nominal: gauge(
-                "nominal_limit_seats",
-                "[BETA] Nominal number of execution seats configured for each priority level",
-            )?,
-            lower: gauge(
-                "lower_limit_seats",
-                "[ALPHA] Configured lower bound on number of execution seats available to each priority level",
-            )?,
-            upper: gauge(
-                "upper_limit_seats",
-                "[ALPHA] Configured upper bound on number of execution seats available to each priority level",
-            )?,
-            current: gauge(
-                "current_limit_seats",
-                "[ALPHA] current derived number of execution seats available to each priority level",
-            )?,
-            highest: gauge(
-                "demand_seats_high_watermark",
-                "[ALPHA] High watermark, over last adjustment period, of demand_seats",
-            )?,
-            average: gauge(
-                "demand_seats_average",
-                "[ALPHA] Time-weighted average, over last adjustment period, of demand_seats",
-            )?,
-            deviation: gauge(
-                "demand_seats_stdev",
-                "[ALPHA] Time-weighted standard deviation, over last adjustment period, of demand_seats",
-            )?,
-            smoothed: gauge("demand_seats_smoothed", "[ALPHA] Smoothed seat demands")?,
-            current_r: gauge("current_r", "[ALPHA] R(time of last change)")?,
-            watchers: histogram(
-                "watch_count_samples",
-                "[ALPHA] count of watchers for mutating requests in API Priority and Fairness",
-                &WATCHERS,
-                &FLOW,
-            )?,
             by_kind: keep(registry, CurrentRequests::new(limits)?)?,
-            target: gauge("target_seats", "[ALPHA] Seat allocation targets")?,
-            fair: keep(
-                registry,
-                Gauge::new(
-                    name("seat_fair_frac"),
-                    "[ALPHA] Fair fraction of server's concurrency to allocate to each priority level that can use it",
-                )?,
-            )?,
         })
     }
 
     pub(crate) fn level(&self, level: &str) -> LevelMetrics {
+        let families = &self.families;
         let of = |family: &GaugeVec| Series::new(family, &[level]);
         LevelMetrics {
-            nominal: of(&self.nominal),
-            lower: of(&self.lower),
-            upper: of(&self.upper),
-            current: of(&self.current),
-            highest: of(&self.highest),
-            average: of(&self.average),
-            deviation: of(&self.deviation),
-            smoothed: of(&self.smoothed),
-            target: of(&self.target),
-            current_r: of(&self.current_r),
+            nominal: of(&families.nominal),
+            lower: of(&families.lower),
+            upper: of(&families.upper),
+            current: of(&families.current),
+            highest: of(&families.highest),
+            average: of(&families.average),
+            deviation: of(&families.deviation),
+            smoothed: of(&families.smoothed),
+            target: of(&families.target),
+            current_r: of(&families.current_r),
             ratios: self.ratios.level(level),
         }
     }
 
     pub(crate) fn flow(&self, schema: &str, level: &str) -> FlowMetrics {
+        let families = &self.families;
         let labels = [level, schema];
-        let rejected = |reason| (reason, Series::new(&self.rejected, &[level, schema, reason]));
+        let rejected = |reason| (reason, Series::new(&families.rejected, &[level, schema, reason]));
         FlowMetrics {
             rejected: ["concurrency-limit", "queue-full", "time-out"].map(rejected),
-            dispatched: Series::new(&self.dispatched, &labels),
-            waiting: Series::new(&self.waiting, &labels),
-            waiting_seats: Series::new(&self.waiting_seats, &labels),
-            running: Series::new(&self.running, &labels),
-            running_seats: Series::new(&self.running_seats, &labels),
-            waited: ["false", "true"].map(|execute| Series::new(&self.waited, &[level, schema, execute])),
-            served: Series::new(&self.served, &[level, schema, "regular"]),
-            estimated: Series::new(&self.estimated, &labels),
-            watchers: Series::new(&self.watchers, &labels),
-            queue_length: Series::new(&self.queue_lengths, &labels),
+            dispatched: Series::new(&families.dispatched, &labels),
+            waiting: Series::new(&families.waiting, &labels),
+            waiting_seats: Series::new(&families.waiting_seats, &labels),
+            running: Series::new(&families.running, &labels),
+            running_seats: Series::new(&families.running_seats, &labels),
+            waited: ["false", "true"].map(|execute| Series::new(&families.waited, &[level, schema, execute])),
+            served: Series::new(&families.served, &[level, schema, "regular"]),
+            estimated: Series::new(&families.estimated, &labels),
+            watchers: Series::new(&families.watchers, &labels),
+            queue_length: Series::new(&families.queue_lengths, &labels),
             by_kind: self.by_kind.clone(),
         }
     }
 
     pub(crate) fn fair_fraction(&self, fraction: f64) {
-        self.fair.set(fraction);
+        self.families.fair.set(fraction);
     }
 }
 

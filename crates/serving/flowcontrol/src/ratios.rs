@@ -1,22 +1,22 @@
 //! Histograms of ratios over time: each nanosecond counts once, in the bucket of the current ratio.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_metrics::pair;
+use binnacle_metrics::{ComputedHistogram, families};
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Bucket, Histogram, MetricFamily};
 
 /// The metric families of all levels. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Ratios {
-    descs: [Desc; 3],
+    families: Families,
     levels: Arc<Mutex<BTreeMap<String, Arc<LevelRatios>>>>,
 }
 
-/// The ratios of one level.
+/// The ratios of one level: of demand, of seats, of running and of waiting requests.
 pub(crate) struct LevelRatios(Mutex<[Ratio; 4]>);
 
 /// The load of a level: the numerators of its ratios.
@@ -38,49 +38,30 @@ pub(crate) struct Capacity {
     pub(crate) places: f64,
 }
 
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    bounds: &'static [f64],
-    /// Indices of the level's ratios in this family, each with its phase.
-    members: &'static [(usize, Option<&'static str>)],
+families! {
+    #[derive(Clone)]
+    struct Families {
+        demand: ComputedHistogram = "apiserver_flowcontrol_demand_seats" by ["priority_level"],
+            "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of (the number of seats each priority level \
+             could use) / (nominal number of seats for that level)";
+        requests: ComputedHistogram = "apiserver_flowcontrol_priority_level_request_utilization"
+            by ["phase", "priority_level"],
+            "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the \
+             relevant limit) waiting or in any stage of execution (but only initial stage for WATCHes)";
+        seats: ComputedHistogram = "apiserver_flowcontrol_priority_level_seat_utilization"
+            by ["phase", "priority_level"],
+            "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of utilization of seats for any stage of \
+             execution (but only initial stage for WATCHes)";
+    }
 }
 
-const FAMILIES: [Family; 3] = [
-    Family {
-        name: "apiserver_flowcontrol_demand_seats",
-        help: "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / \
-               (nominal number of seats for that level)",
-        bounds: &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0],
-        members: &[(0, None)],
-    },
-    Family {
-        name: "apiserver_flowcontrol_priority_level_request_utilization",
-        help: "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant \
-               limit) waiting or in any stage of execution (but only initial stage for WATCHes)",
-        bounds: &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0],
-        members: &[(2, Some("executing")), (3, Some("waiting"))],
-    },
-    Family {
-        name: "apiserver_flowcontrol_priority_level_seat_utilization",
-        help: "EXPERIMENTAL: [ALPHA] Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but \
-               only initial stage for WATCHes)",
-        bounds: &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0],
-        members: &[(1, Some("executing"))],
-    },
-];
+const DEMAND_BOUNDS: [f64; 12] = [0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0];
+const REQUEST_BOUNDS: [f64; 10] = [0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0];
+const SEAT_BOUNDS: [f64; 13] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
 
 impl Ratios {
     pub(crate) fn new() -> Result<Self, prometheus::Error> {
-        let desc = |family: &Family| {
-            let mut labels = vec!["priority_level".to_owned()];
-            if family.members.iter().any(|(_, phase)| phase.is_some()) {
-                labels.push("phase".to_owned());
-            }
-            Desc::new(family.name.to_owned(), family.help.to_owned(), labels, HashMap::new())
-        };
-        let [demand, requests, seats] = &FAMILIES;
-        Ok(Self { descs: [desc(demand)?, desc(requests)?, desc(seats)?], levels: Arc::default() })
+        Ok(Self { families: Families::build()?, levels: Arc::default() })
     }
 
     /// Returns the ratios of a level; existing ones continue.
@@ -93,39 +74,32 @@ impl binnacle_metrics::Family for Ratios {}
 
 impl Collector for Ratios {
     fn desc(&self) -> Vec<&Desc> {
-        self.descs.iter().collect()
+        self.families.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let (now, levels) = (Instant::now(), self.levels.lock().clone());
-        let collected = FAMILIES.iter().map(|family| {
-            let mut metrics = Vec::new();
-            for (name, level) in &levels {
-                let mut ratios = level.0.lock();
-                for (member, phase) in family.members {
-                    ratios[*member].advance(now);
-                    let mut labels = Vec::from_iter(phase.map(|phase| pair("phase", phase)));
-                    labels.push(pair("priority_level", name));
-                    let mut metric = Metric::from_label(labels);
-                    metric.set_histogram(ratios[*member].histogram());
-                    metrics.push(metric);
-                }
-            }
-            let mut collected = MetricFamily::default();
-            collected.set_name(family.name.to_owned());
-            collected.set_help(family.help.to_owned());
-            collected.set_field_type(MetricType::HISTOGRAM);
-            collected.set_metric(metrics);
-            collected
-        });
-        collected.collect()
+        let Families { demand, requests, seats } = &self.families;
+        let (mut of_demand, mut of_requests, mut of_seats) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, level) in &levels {
+            let mut ratios = level.0.lock();
+            let [demanded, used, running, waiting] = ratios.each_mut().map(|ratio| {
+                ratio.advance(now);
+                ratio.histogram()
+            });
+            of_demand.push(demand.metric(&[name], demanded));
+            of_requests.push(requests.metric(&["executing", name], running));
+            of_requests.push(requests.metric(&["waiting", name], waiting));
+            of_seats.push(seats.metric(&["executing", name], used));
+        }
+        vec![demand.with(of_demand), requests.with(of_requests), seats.with(of_seats)]
     }
 }
 
 impl LevelRatios {
     fn new(now: Instant) -> Self {
-        let [demand, requests, seats] = &FAMILIES;
-        Self(Mutex::new([demand, seats, requests, requests].map(|family| Ratio::new(family.bounds, now))))
+        let bounds: [&'static [f64]; 4] = [&DEMAND_BOUNDS, &SEAT_BOUNDS, &REQUEST_BOUNDS, &REQUEST_BOUNDS];
+        Self(Mutex::new(bounds.map(|bounds| Ratio::new(bounds, now))))
     }
 
     /// Sets the load from now on.
@@ -201,6 +175,8 @@ mod tests {
     use std::time::Duration;
 
     use prometheus::proto::LabelPair;
+
+    use prometheus::proto::Metric;
 
     use super::*;
 

@@ -1,5 +1,6 @@
 //! The metric families that this server fills, under kube-apiserver's names, and `/metrics`.
 
+mod families;
 mod labels;
 pub(crate) mod process;
 mod work;
@@ -11,15 +12,13 @@ use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Gates;
 use binnacle_meta::GoDuration;
-use binnacle_metrics::{Exposed, Gathered, HistogramVec, Registry, keep};
+use binnacle_metrics::{Exposed, Gathered, Registry};
 use binnacle_request::latency::Part;
 use binnacle_request::{BoxFuture, Facts, Link, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::Method;
-use prometheus::{
-    GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, exponential_buckets,
-    linear_buckets,
-};
+use prometheus::IntGauge;
 
+use self::families::{ComponentFamilies, Families, build_labels};
 use self::labels::{
     COMPONENT, Handled, code_label, component, compressed, field_validation, names, system_client, verb_with_body,
 };
@@ -30,44 +29,19 @@ use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, RequestKind};
 use crate::slow;
-use crate::version::{self, Build};
+use crate::version::Build;
 
 /// The server's own families; other parts register theirs with [`Metrics::registry`].
 pub struct Metrics {
     registry: Registry,
     inflight: Arc<InFlight>,
-    request_total: IntCounterVec,
-    request_duration: HistogramVec,
-    request_sli_duration: HistogramVec,
-    response_sizes: HistogramVec,
-    request_bodies: HistogramVec,
-    /// Only has series for used values, as in Go.
-    field_validation: HistogramVec,
-    terminations: IntCounterVec,
+    families: Families,
     work: WorkMetrics,
-    current_inflight: IntGaugeVec,
-    long_running: IntGaugeVec,
-    self_requests: IntCounterVec,
-    deprecated: IntGaugeVec,
-    tls_handshake_errors: IntCounter,
-    authentication_attempts: IntCounterVec,
-    authentication_duration: HistogramVec,
-    authenticated_users: IntCounterVec,
-    authorization_attempts: IntCounterVec,
-    authorization_duration: HistogramVec,
     filters: FilterMetrics,
     impersonation: ImpersonationMetrics,
     /// A further receiver of ended requests.
     observer: OnceLock<Arc<dyn RecordSink>>,
 }
-
-const DURATION_BUCKETS: [f64; 23] = [
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
-    45.0, 60.0,
-];
-const LABELS: [&str; 7] = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
-const LABELS_WITH_DRY_RUN: [&str; 8] =
-    ["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"];
 
 impl Metrics {
     /// Returns metrics without build information.
@@ -78,154 +52,21 @@ impl Metrics {
     pub fn of(build: &Build, gates: &Gates) -> Result<Arc<Self>, prometheus::Error> {
         let native = gates.enabled("NativeHistograms");
         let registry = if native { Registry::with_native_histograms() } else { Registry::new() };
-        let durations = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
-            let family = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)?;
-            keep(&registry, family)
-        };
-        let counters = |name: &str, help: &str, labels: &[&str]| {
-            keep(&registry, IntCounterVec::new(Opts::new(name, help), labels)?)
-        };
-        let sli_buckets = DURATION_BUCKETS[2..].to_vec();
-        let auth_buckets = || exponential_buckets(0.001, 2.0, 15);
         let metrics = Self {
-            request_total: counters(
-                "apiserver_request_total",
-                "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, \
-                 scope, component, and HTTP response code.",
-                &[
-                    "verb",
-                    "dry_run",
-                    "group",
-                    "version",
-                    "resource",
-                    "subresource",
-                    "scope",
-                    "component",
-                    "code",
-                    "system_client",
-                ],
-            )?,
-            request_duration: durations(
-                "apiserver_request_duration_seconds",
-                "[STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, \
-                 subresource, scope and component.",
-                DURATION_BUCKETS.to_vec(),
-                &LABELS_WITH_DRY_RUN,
-            )?,
-            request_sli_duration: durations(
-                "apiserver_request_sli_duration_seconds",
-                "[ALPHA] Response latency distribution (not counting webhook duration and priority & fairness queue wait \
-                 times) in seconds for each verb, group, version, resource, subresource, scope and component.",
-                sli_buckets,
-                &LABELS,
-            )?,
-            response_sizes: durations(
-                "apiserver_response_sizes",
-                "[STABLE] Response size distribution in bytes for each group, version, verb, resource, subresource, scope \
-                 and component.",
-                exponential_buckets(1000.0, 10.0, 7)?,
-                &LABELS,
-            )?,
-            request_bodies: durations(
-                "apiserver_request_body_size_bytes",
-                "[ALPHA] Apiserver request body size in bytes broken out by resource and verb.",
-                linear_buckets(50_000.0, 100_000.0, 31)?,
-                &["group", "resource", "verb"],
-            )?,
-            field_validation: durations(
-                "field_validation_request_duration_seconds",
-                "[ALPHA] Response latency distribution in seconds for each field validation value",
-                DURATION_BUCKETS[2..].to_vec(),
-                &["field_validation"],
-            )?,
-            terminations: counters(
-                "apiserver_request_terminations_total",
-                "[ALPHA] Number of requests which apiserver terminated in self-defense.",
-                &["verb", "group", "version", "resource", "subresource", "scope", "component", "code"],
-            )?,
+            families: Families::register(&registry)?,
             work: WorkMetrics::register(&registry)?,
-            current_inflight: keep(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new(
-                        "apiserver_current_inflight_requests",
-                        "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request \
-                         kind in last second.",
-                    ),
-                    &["request_kind"],
-                )?,
-            )?,
-            long_running: keep(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new(
-                        "apiserver_longrunning_requests",
-                        "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, \
-                         resource, scope and component. Not all requests are tracked this way.",
-                    ),
-                    &LABELS,
-                )?,
-            )?,
-            self_requests: counters(
-                "apiserver_selfrequest_total",
-                "[ALPHA] Counter of apiserver self-requests broken out for each verb, API resource and subresource.",
-                &["verb", "group", "resource", "subresource"],
-            )?,
-            deprecated: keep(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new(
-                        "apiserver_requested_deprecated_apis",
-                        "[STABLE] Gauge of deprecated APIs that have been requested, broken out by API group, version, \
-                         resource, subresource, and removed_release.",
-                    ),
-                    &["group", "version", "resource", "subresource", "removed_release"],
-                )?,
-            )?,
-            tls_handshake_errors: keep(
-                &registry,
-                IntCounter::new(
-                    "apiserver_tls_handshake_errors_total",
-                    "[ALPHA] Number of requests dropped with 'TLS handshake error from' error",
-                )?,
-            )?,
-            authentication_attempts: counters(
-                "authentication_attempts",
-                "[ALPHA] Counter of authenticated attempts.",
-                &["result"],
-            )?,
-            authentication_duration: durations(
-                "authentication_duration_seconds",
-                "[ALPHA] Authentication duration in seconds broken out by result.",
-                auth_buckets()?,
-                &["result"],
-            )?,
-            authenticated_users: counters(
-                "authenticated_user_requests",
-                "[ALPHA] Counter of authenticated requests broken out by username.",
-                &["username"],
-            )?,
-            authorization_attempts: counters(
-                "authorization_attempts_total",
-                "[ALPHA] Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', \
-                 'no-opinion' or 'error'.",
-                &["result"],
-            )?,
-            authorization_duration: durations(
-                "authorization_duration_seconds",
-                "[ALPHA] Authorization duration in seconds broken out by result.",
-                auth_buckets()?,
-                &["result"],
-            )?,
             filters: FilterMetrics::register(&registry)?,
             impersonation: ImpersonationMetrics::register(&registry)?,
             inflight: InFlight::new(),
             observer: OnceLock::new(),
             registry: registry.clone(),
         };
-        metrics.field_validation.with_label_values(&[""]);
-        keep(&registry, build_info(build)?)?;
-        keep(&registry, feature_gates(gates)?)?;
+        metrics.families.field_validation.with_label_values(&[""]);
+        let component = ComponentFamilies::register(&registry)?;
+        component.build_info.with_label_values(&build_labels(build)).set(1.0);
+        for (name, spec, on) in gates.all() {
+            component.features.with_label_values(&[name, spec.stage.label()]).set(f64::from(u8::from(on)));
+        }
         registry.register(process::Process::new()?)?;
         Ok(Arc::new(metrics))
     }
@@ -264,7 +105,7 @@ impl Metrics {
     }
 
     pub(crate) fn handshake_failed(&self) {
-        self.tls_handshake_errors.inc();
+        self.families.tls_handshake_errors.inc();
     }
 
     pub(crate) fn authenticated(&self, result: &Result<Option<Authenticated>, AuthnError>, took: Duration) {
@@ -272,12 +113,12 @@ impl Metrics {
             Err(_) => "error",
             Ok(None) => "failure",
             Ok(Some(known)) => {
-                self.authenticated_users.with_label_values(&[compressed(&known.user.name)]).inc();
+                self.families.authenticated_users.with_label_values(&[compressed(&known.user.name)]).inc();
                 "success"
             }
         };
-        self.authentication_attempts.with_label_values(&[label]).inc();
-        self.authentication_duration.with_label_values(&[label]).observe(took.as_secs_f64());
+        self.families.authentication_attempts.with_label_values(&[label]).inc();
+        self.families.authentication_duration.with_label_values(&[label]).observe(took.as_secs_f64());
     }
 
     pub(crate) fn authorized(&self, result: Result<&Decision, &AuthzError>, took: Duration) {
@@ -287,8 +128,8 @@ impl Metrics {
             Ok(Decision::NoOpinion(_)) => "no-opinion",
             Err(_) => "error",
         };
-        self.authorization_attempts.with_label_values(&[label]).inc();
-        self.authorization_duration.with_label_values(&[label]).observe(took.as_secs_f64());
+        self.families.authorization_attempts.with_label_values(&[label]).inc();
+        self.families.authorization_duration.with_label_values(&[label]).observe(took.as_secs_f64());
     }
 
     /// Counts a request that the server aborted to protect itself. The handler may not have checked that its resource
@@ -296,7 +137,7 @@ impl Metrics {
     pub(crate) fn terminated(&self, info: &RequestInfo, record: &Record, code: &str) {
         let mut verb = "";
         record.note(|facts| verb = facts.metric_verb);
-        self.terminations.with_label_values(&[verb, "", "", "", "", info.scope(), COMPONENT, code]).inc();
+        self.families.terminations.with_label_values(&[verb, "", "", "", "", info.scope(), COMPONENT, code]).inc();
     }
 
     pub(crate) fn work(&self) -> &WorkMetrics {
@@ -311,7 +152,7 @@ impl Metrics {
             gauge = info.map(|info| {
                 let [group, version, resource, subresource] = names(info);
                 let labels = [facts.metric_verb, group, version, resource, subresource, info.scope(), COMPONENT];
-                self.long_running.with_label_values(&labels)
+                self.families.long_running.with_label_values(&labels)
             });
         });
         gauge.map(|gauge| {
@@ -323,7 +164,7 @@ impl Metrics {
     /// Returns all families.
     fn families(&self, exposed: &Exposed) -> Gathered {
         for (kind, label) in [(RequestKind::ReadOnly, "readOnly"), (RequestKind::Mutating, "mutating")] {
-            self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
+            self.families.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
         exposed.families(self.registry.gather_all())
     }
@@ -362,22 +203,23 @@ impl RecordSink for Metrics {
             // Group and version are an APIService's; the resource may not exist.
             let (group, version) = (info.api_group.as_str(), info.api_version.as_str());
             let labels = [facts.metric_verb, group, version, "", "", info.scope(), part, code];
-            self.terminations.with_label_values(&labels).inc();
+            self.families.terminations.with_label_values(&labels).inc();
         }
         let Some(info) = facts.info.as_ref().filter(|_| facts.served) else { return };
         let Handled { verb, scope, reads } = Handled::of(info, facts.metric_verb, facts.routed);
         let [group, version, resource, subresource] = names(info);
         if facts.user.as_ref().is_some_and(|user| user.name == User::APISERVER) {
-            self.self_requests.with_label_values(&[verb, group, resource, subresource]).inc();
+            self.families.self_requests.with_label_values(&[verb, group, resource, subresource]).inc();
         }
         if let Some(removed) = &facts.deprecated {
-            self.deprecated.with_label_values(&[group, version, resource, subresource, removed]).set(1);
+            self.families.deprecated.with_label_values(&[group, version, resource, subresource, removed]).set(1);
         }
         let mut digits = [0; 3];
         let code = code_label(facts.status, &mut digits);
         let system_client = facts.user_agent.as_ref().map_or("", system_client);
         let seconds = record.started().elapsed().as_secs_f64();
-        self.request_total
+        self.families
+            .request_total
             .with_label_values(&[
                 verb,
                 facts.dry_run,
@@ -391,7 +233,8 @@ impl RecordSink for Metrics {
                 system_client,
             ])
             .inc();
-        self.request_duration
+        self.families
+            .request_duration
             .with_label_values(&[verb, facts.dry_run, group, version, resource, subresource, scope, component(info)])
             .observe(seconds);
         let labels = [verb, group, version, resource, subresource, scope, component(info)];
@@ -399,17 +242,17 @@ impl RecordSink for Metrics {
         if facts.dry_run.is_empty() && info.verb != "watch" {
             let elsewhere = [Part::MutatingWebhooks, Part::ValidatingWebhooks, Part::QueueWait];
             let elsewhere: Duration = elsewhere.into_iter().map(|part| record.latency(part)).sum();
-            self.request_sli_duration.with_label_values(&labels).observe(seconds - elsewhere.as_secs_f64());
+            self.families.request_sli_duration.with_label_values(&labels).observe(seconds - elsewhere.as_secs_f64());
         }
         if record.uri().contains("fieldValidation") {
-            self.field_validation.with_label_values(&[field_validation(record.uri())]);
+            self.families.field_validation.with_label_values(&[field_validation(record.uri())]);
         }
         if let Some(verb) = verb_with_body(info, verb) {
             let labels = [info.api_group.as_str(), info.resource.as_str(), verb];
-            self.request_bodies.with_label_values(&labels).observe(record.request_bytes() as f64);
+            self.families.request_bodies.with_label_values(&labels).observe(record.request_bytes() as f64);
         }
         if reads {
-            self.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);
+            self.families.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);
         }
     }
 }
@@ -446,36 +289,6 @@ fn shown(user: &User) -> String {
         groups if groups.is_empty() => name.to_owned(),
         groups => format!("{name}[{groups}]"),
     }
-}
-
-fn build_info(build: &Build) -> Result<GaugeVec, prometheus::Error> {
-    let help = "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree \
-                state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is \
-                running.";
-    let platform = version::platform();
-    let labels = [
-        ("major", version::MAJOR),
-        ("minor", version::MINOR),
-        ("git_version", &build.git_version),
-        ("git_commit", build.git_commit),
-        ("git_tree_state", build.git_tree_state),
-        ("build_date", build.date.unwrap_or_default()),
-        ("go_version", version::TOOLCHAIN),
-        ("compiler", version::COMPILER),
-        ("platform", &platform),
-    ];
-    let gauge = GaugeVec::new(Opts::new("kubernetes_build_info", help), &labels.map(|(name, _)| name))?;
-    gauge.with_label_values(&labels.map(|(_, value)| value)).set(1.0);
-    Ok(gauge)
-}
-
-fn feature_gates(gates: &Gates) -> Result<GaugeVec, prometheus::Error> {
-    let help = "[BETA] This metric records the data about the stage and enablement of a k8s feature.";
-    let gauge = GaugeVec::new(Opts::new("kubernetes_feature_enabled", help), &["name", "stage"])?;
-    for (name, spec, on) in gates.all() {
-        gauge.with_label_values(&[name, spec.stage.label()]).set(f64::from(u8::from(on)));
-    }
-    Ok(gauge)
 }
 
 /// Serves `/metrics`.

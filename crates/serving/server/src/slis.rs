@@ -3,42 +3,48 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::{Exposed, Gathered, Registry, keep};
+use binnacle_metrics::{Exposed, Gathered, Registry, families};
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 use http::Method;
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
 use crate::exposition::{exposition, reset};
-use crate::metrics::process::{START_TIME, START_TIME_HELP, start_time};
+use crate::metrics::process::start_time;
 
 const PATH: &str = "/metrics/slis";
+
+families! {
+    struct Families {
+        latest: IntGaugeVec = "kubernetes_healthcheck" by ["name", "type"],
+            "[STABLE] This metric records the result of a single healthcheck.";
+        total: IntCounterVec = "kubernetes_healthchecks_total" by ["name", "status", "type"],
+            "[STABLE] This metric records the results of all healthcheck.";
+        /// A reset forgets it.
+        started: GaugeVec = "process_start_time_seconds" by [],
+            "[ALPHA] Start time of the process since unix epoch in seconds.";
+    }
+}
 
 /// The results of the checks of each health endpoint. These families have their own registry.
 pub struct HealthMetrics {
     registry: Registry,
-    latest: IntGaugeVec,
-    total: IntCounterVec,
+    families: Families,
 }
 
 impl HealthMetrics {
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
-        let latest = "[STABLE] This metric records the result of a single healthcheck.";
-        let total = "[STABLE] This metric records the results of all healthcheck.";
-        let latest = IntGaugeVec::new(Opts::new("kubernetes_healthcheck", latest), &["name", "type"])?;
-        let total = IntCounterVec::new(Opts::new("kubernetes_healthchecks_total", total), &["name", "status", "type"])?;
-        let (latest, total) = (keep(&registry, latest)?, keep(&registry, total)?);
+        let families = Families::register(&registry)?;
         if let Some(seconds) = start_time() {
-            let started = GaugeVec::new(Opts::new(START_TIME, format!("[ALPHA] {START_TIME_HELP}")), &[])?;
-            keep(&registry, started)?.with_label_values::<&str>(&[]).set(seconds);
+            families.started.with_label_values::<&str>(&[]).set(seconds);
         }
-        Ok(Arc::new(Self { registry, latest, total }))
+        Ok(Arc::new(Self { registry, families }))
     }
 
     /// Records a result of the check `name` for `endpoint`.
     pub(crate) fn observe(&self, endpoint: &str, name: &str, well: bool) {
-        self.latest.with_label_values(&[name, endpoint]).set(i64::from(well));
-        self.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
+        self.families.latest.with_label_values(&[name, endpoint]).set(i64::from(well));
+        self.families.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
     }
 
     fn families(&self, exposed: &Exposed) -> Gathered {

@@ -66,7 +66,7 @@ impl OutboundClients {
         Ok(Self {
             kubelets: Arc::new(kubelets),
             tls: client_config(Verification::None, None)?,
-            metrics: StreamMetrics::new(registry)?,
+            metrics: StreamMetrics::register(registry)?,
         })
     }
 }

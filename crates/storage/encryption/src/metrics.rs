@@ -9,11 +9,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_egress::plugin::{Code, code_name};
 use binnacle_meta::GroupResource;
-use binnacle_metrics::{HistogramVec, LoneHistogram, Registry, keep};
+use binnacle_metrics::{HistogramVec, LoneHistogram, Registry, families};
 use parking_lot::Mutex;
-use prometheus::{
-    GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, exponential_buckets,
-};
+use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
 use sha2::{Digest, Sha256};
 
 use crate::config::ConfigError;
@@ -29,27 +27,67 @@ pub(crate) enum Direction {
     ToStorage,
 }
 
-/// The families, shared by all stores of a server.
-#[derive(Clone)]
-pub struct Metrics(Arc<Families>);
+families! {
+    struct Families {
+        durations: HistogramVec = "apiserver_storage_transformation_duration_seconds"
+            by ["transformation_type", "transformer_prefix"] buckets exponential_buckets(5e-6, 2.0, 25)?,
+            "[ALPHA] Latencies in seconds of value transformation operations.";
+        operations: IntCounterVec = "apiserver_storage_transformation_operations_total"
+            by ["resource", "transformation_type", "transformer_prefix", "status"],
+            "[ALPHA] Total number of transformations. Successful transformation will have a status 'OK' and a varied status \
+             string when the transformation fails. The status, resource, and transformation_type fields can be used for \
+             alerting purposes. For example, you can monitor for encryption/decryption failures using the \
+             transformation_type (e.g., from_storage for decryption and to_storage for encryption). Additionally, these \
+             fields can be used to ensure that the correct transformers are applied to each resource.";
+        misses: IntCounter = "apiserver_storage_envelope_transformation_cache_misses_total",
+            "[ALPHA] Total number of cache misses while accessing key decryption key(KEK).";
+        generation: LoneHistogram = "apiserver_storage_data_key_generation_duration_seconds"
+            buckets exponential_buckets(5e-6, 2.0, 14)?,
+            "[ALPHA] Latencies in seconds of data encryption key(DEK) generation operations.";
+        generation_failures: IntCounter = "apiserver_storage_data_key_generation_failures_total",
+            "[ALPHA] Total number of failed data encryption key(DEK) generation operations.";
+        kms_durations: HistogramVec = "apiserver_envelope_encryption_kms_operations_latency_seconds"
+            by ["provider_name", "method_name", "grpc_status_code"] buckets exponential_buckets(0.0001, 2.0, 20)?,
+            "[ALPHA] KMS operation duration with gRPC error code status total.";
+        key_uses: IntCounterVec = "apiserver_envelope_encryption_key_id_hash_total"
+            by ["transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash"],
+            "[ALPHA] Number of times a keyID is used split by transformation type, provider, and apiserver identity.";
+        key_last_used: GaugeVec = "apiserver_envelope_encryption_key_id_hash_last_timestamp_seconds"
+            by ["transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash"],
+            "[ALPHA] The last time in seconds when a keyID was used.";
+        key_last_in_status: GaugeVec = "apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds"
+            by ["provider_name", "key_id_hash", "apiserver_id_hash"],
+            "[ALPHA] The last time in seconds when a keyID was returned by the Status RPC call.";
+        invalid_keys: IntCounterVec = "apiserver_envelope_encryption_invalid_key_id_from_status_total"
+            by ["provider_name", "error"],
+            "[ALPHA] Number of times an invalid keyID is returned by the Status RPC call split by error.";
+        kept_sources: IntGaugeVec = "apiserver_envelope_encryption_dek_source_cache_size" by ["provider_name"],
+            "[ALPHA] Number of records in data encryption key (DEK) source cache. On a restart, this value is an \
+             approximation of the number of decrypt RPC calls the server will make to the KMS plugin.";
+        /// A metric of version 1 of the plugin API, which is not supported: exposed as in kube-apiserver.
+        fill: IntGauge = "apiserver_envelope_encryption_dek_cache_fill_percent",
+            "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.";
+        reloads: IntCounterVec = "apiserver_encryption_config_controller_automatic_reloads_total"
+            by ["status", "apiserver_id_hash"],
+            "[ALPHA] Total number of reload successes and failures of encryption configuration split by apiserver identity.";
+        last_reload: GaugeVec = "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds"
+            by ["status", "apiserver_id_hash"],
+            "[ALPHA] Timestamp of the last successful or failed automatic reload of encryption configuration split by \
+             apiserver identity.";
+        in_use: IntGaugeVec = "apiserver_encryption_config_controller_last_config_info" by ["apiserver_id_hash", "hash"],
+            "[ALPHA] Information about the last applied encryption configuration with hash as label, split by apiserver \
+             identity.";
+    }
+}
 
-struct Families {
+/// The metrics, shared by all stores of a server.
+#[derive(Clone)]
+pub struct Metrics(Arc<Shared>);
+
+struct Shared {
     /// The hash of the server's identity.
     server: String,
-    durations: HistogramVec,
-    operations: IntCounterVec,
-    misses: IntCounter,
-    generation: LoneHistogram,
-    generation_failures: IntCounter,
-    kms_durations: HistogramVec,
-    key_uses: IntCounterVec,
-    key_last_used: GaugeVec,
-    key_last_in_status: GaugeVec,
-    invalid_keys: IntCounterVec,
-    kept_sources: IntGaugeVec,
-    reloads: IntCounterVec,
-    last_reload: GaugeVec,
-    in_use: IntGaugeVec,
+    families: Families,
     told: Mutex<Told>,
 }
 
@@ -73,114 +111,8 @@ pub(crate) struct Observed<'a> {
 impl Metrics {
     /// Registers the families; `server` is the server's id in its cluster.
     pub fn new(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
-        let counters = |name: &str, help: &str, labels: &[&str]| {
-            keep(registry, IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
-        };
-        let counter = |name: &str, help: &str| keep(registry, IntCounter::new(name, format!("[ALPHA] {help}"))?);
-        let gauges = |name: &str, help: &str, labels: &[&str]| {
-            keep(registry, GaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
-        };
-        let counts = |name: &str, help: &str, labels: &[&str]| {
-            keep(registry, IntGaugeVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)?)
-        };
-        let options = |name: &str, help: &str, buckets: Vec<f64>| {
-            HistogramOpts::new(name, format!("[ALPHA] {help}")).buckets(buckets)
-        };
-        let histograms = |options: HistogramOpts, labels: &[&str]| keep(registry, HistogramVec::new(options, labels)?);
-        let generation = LoneHistogram::with_opts(options(
-            "apiserver_storage_data_key_generation_duration_seconds",
-            "Latencies in seconds of data encryption key(DEK) generation operations.",
-            exponential_buckets(5e-6, 2.0, 14)?,
-        ))?;
-        let generation = keep(registry, generation)?;
-        // A metric of version 1 of the plugin API, which is not supported: exposed as in kube-apiserver.
-        let fill = IntGauge::new(
-            "apiserver_envelope_encryption_dek_cache_fill_percent",
-            "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.",
-        )?;
-        keep(registry, fill)?;
-        let by_key = ["transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash"];
-        Ok(Self(Arc::new(Families {
-            server: hash(server),
-            durations: histograms(
-                options(
-                    "apiserver_storage_transformation_duration_seconds",
-                    "Latencies in seconds of value transformation operations.",
-                    exponential_buckets(5e-6, 2.0, 25)?,
-                ),
-                &["transformation_type", "transformer_prefix"],
-            )?,
-            operations: counters(
-                "apiserver_storage_transformation_operations_total",
-                "Total number of transformations. Successful transformation will have a status 'OK' and a varied status \
-                 string when the transformation fails. The status, resource, and transformation_type fields can be used \
-                 for alerting purposes. For example, you can monitor for encryption/decryption failures using the \
-                 transformation_type (e.g., from_storage for decryption and to_storage for encryption). Additionally, \
-                 these fields can be used to ensure that the correct transformers are applied to each resource.",
-                &["resource", "transformation_type", "transformer_prefix", "status"],
-            )?,
-            misses: counter(
-                "apiserver_storage_envelope_transformation_cache_misses_total",
-                "Total number of cache misses while accessing key decryption key(KEK).",
-            )?,
-            generation,
-            generation_failures: counter(
-                "apiserver_storage_data_key_generation_failures_total",
-                "Total number of failed data encryption key(DEK) generation operations.",
-            )?,
-            kms_durations: histograms(
-                options(
-                    "apiserver_envelope_encryption_kms_operations_latency_seconds",
-                    "KMS operation duration with gRPC error code status total.",
-                    exponential_buckets(0.0001, 2.0, 20)?,
-                ),
-                &["provider_name", "method_name", "grpc_status_code"],
-            )?,
-            key_uses: counters(
-                "apiserver_envelope_encryption_key_id_hash_total",
-                "Number of times a keyID is used split by transformation type, provider, and apiserver identity.",
-                &by_key,
-            )?,
-            key_last_used: gauges(
-                "apiserver_envelope_encryption_key_id_hash_last_timestamp_seconds",
-                "The last time in seconds when a keyID was used.",
-                &by_key,
-            )?,
-            key_last_in_status: gauges(
-                "apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds",
-                "The last time in seconds when a keyID was returned by the Status RPC call.",
-                &by_key[1..],
-            )?,
-            invalid_keys: counters(
-                "apiserver_envelope_encryption_invalid_key_id_from_status_total",
-                "Number of times an invalid keyID is returned by the Status RPC call split by error.",
-                &["provider_name", "error"],
-            )?,
-            kept_sources: counts(
-                "apiserver_envelope_encryption_dek_source_cache_size",
-                "Number of records in data encryption key (DEK) source cache. On a restart, this value is an \
-                 approximation of the number of decrypt RPC calls the server will make to the KMS plugin.",
-                &["provider_name"],
-            )?,
-            reloads: counters(
-                "apiserver_encryption_config_controller_automatic_reloads_total",
-                "Total number of reload successes and failures of encryption configuration split by apiserver identity.",
-                &["status", "apiserver_id_hash"],
-            )?,
-            last_reload: gauges(
-                "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds",
-                "Timestamp of the last successful or failed automatic reload of encryption configuration split by \
-                 apiserver identity.",
-                &["status", "apiserver_id_hash"],
-            )?,
-            in_use: counts(
-                "apiserver_encryption_config_controller_last_config_info",
-                "Information about the last applied encryption configuration with hash as label, split by apiserver \
-                 identity.",
-                &["apiserver_id_hash", "hash"],
-            )?,
-            told: Mutex::default(),
-        })))
+        let families = Families::register(registry)?;
+        Ok(Self(Arc::new(Shared { server: hash(server), families, told: Mutex::default() })))
     }
 
     /// Returns metrics that are not exposed, for tools.
@@ -195,10 +127,13 @@ impl Metrics {
         if let Some(oldest) = remember(&mut told.used, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
             // Known labels can be removed.
-            let _ = (self.0.key_uses.remove_label_values(&oldest), self.0.key_last_used.remove_label_values(&oldest));
+            let _ = (
+                self.0.families.key_uses.remove_label_values(&oldest),
+                self.0.families.key_last_used.remove_label_values(&oldest),
+            );
         }
-        self.0.key_uses.with_label_values(&labels).inc();
-        self.0.key_last_used.with_label_values(&labels).set(now());
+        self.0.families.key_uses.with_label_values(&labels).inc();
+        self.0.families.key_last_used.with_label_values(&labels).set(now());
     }
 
     /// Records a plugin's key, as in its status.
@@ -207,43 +142,43 @@ impl Metrics {
         let mut told = self.0.told.lock();
         if let Some(oldest) = remember(&mut told.in_status, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
-            let _ = self.0.key_last_in_status.remove_label_values(&oldest);
+            let _ = self.0.families.key_last_in_status.remove_label_values(&oldest);
         }
-        self.0.key_last_in_status.with_label_values(&labels).set(now());
+        self.0.families.key_last_in_status.with_label_values(&labels).set(now());
     }
 
     pub(crate) fn invalid_key_id(&self, provider: &str, error: &str) {
-        self.0.invalid_keys.with_label_values(&[provider, error]).inc();
+        self.0.families.invalid_keys.with_label_values(&[provider, error]).inc();
     }
 
     /// Records that a seed was generated, or a failure.
     pub(crate) fn generated(&self, begun: Instant, done: bool) {
         match done {
-            true => self.0.generation.observe(begun.elapsed().as_secs_f64()),
-            false => self.0.generation_failures.inc(),
+            true => self.0.families.generation.observe(begun.elapsed().as_secs_f64()),
+            false => self.0.families.generation_failures.inc(),
         }
     }
 
     /// Records that a plugin was called for the seed of a value.
     pub(crate) fn missed(&self) {
-        self.0.misses.inc();
+        self.0.families.misses.inc();
     }
 
     /// Sets the number of seeds that are kept.
     pub(crate) fn keeps(&self, provider: &str, count: usize) {
-        self.0.kept_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.0.families.kept_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Records a call of a plugin; `method` includes its service.
     pub(crate) fn called(&self, provider: &str, method: &str, begun: Instant, failed: Option<Code>) {
         let labels = [provider, method, &code_name(failed.unwrap_or(Code::Ok))];
-        self.0.kms_durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
+        self.0.families.kms_durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
     }
 
     pub(crate) fn reloaded(&self, done: bool) {
         let labels = [if done { "success" } else { "failure" }, &self.0.server];
-        self.0.reloads.with_label_values(&labels).inc();
-        self.0.last_reload.with_label_values(&labels).set(now());
+        self.0.families.reloads.with_label_values(&labels).inc();
+        self.0.families.last_reload.with_label_values(&labels).set(now());
     }
 
     /// Records the hash of the configuration in use.
@@ -251,9 +186,9 @@ impl Metrics {
         let hash = format!("sha256:{}", hex(hash));
         let mut told = self.0.told.lock();
         if let Some(old) = told.in_use.replace(hash.clone()) {
-            let _ = self.0.in_use.remove_label_values(&[&self.0.server, &old]);
+            let _ = self.0.families.in_use.remove_label_values(&[&self.0.server, &old]);
         }
-        self.0.in_use.with_label_values(&[&self.0.server, &hash]).set(1);
+        self.0.families.in_use.with_label_values(&[&self.0.server, &hash]).set(1);
     }
 }
 
@@ -266,7 +201,7 @@ impl Observed<'_> {
         begun: Instant,
         failed: Option<&TransformError>,
     ) {
-        let families = &self.metrics.0;
+        let families = &self.metrics.0.families;
         let resource = self.resource.map(ToString::to_string).unwrap_or_default();
         let prefix = String::from_utf8_lossy(prefix);
         let status = match failed.map(TransformError::code) {

@@ -3,27 +3,28 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use binnacle_metrics::{Held, Histogram, HistogramVec, Registry, keep};
+use binnacle_metrics::{Held, Histogram, HistogramVec, Registry, families};
 use binnacle_patch::apply::Compared;
-use prometheus::HistogramOpts;
 
 const BUCKETS: [f64; 10] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0];
 
-static COMPARISONS: LazyLock<HistogramVec> = LazyLock::new(|| {
-    let opts = HistogramOpts::new(
-        "apiserver_request_timestamp_comparison_time",
-        "[ALPHA] Time taken for comparison of old vs new objects in UPDATE or PATCH requests",
-    );
-    // Name, help, label and bounds are valid constants.
-    HistogramVec::new(opts.buckets(BUCKETS.to_vec()), &["code_path"])
-        .unwrap_or_else(|error| panic!("a metric without fault: {error}"))
+families! {
+    struct Families {
+        comparisons: HistogramVec = "apiserver_request_timestamp_comparison_time" by ["code_path"] buckets BUCKETS,
+            "[ALPHA] Time taken for comparison of old vs new objects in UPDATE or PATCH requests";
+    }
+}
+
+static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
+    // Label and buckets are valid constants.
+    Families::build().unwrap_or_else(|error| panic!("a metric without fault: {error}"))
 });
 
 static BY_PATH: LazyLock<[Held<Histogram>; 3]> = LazyLock::new(Default::default);
 
 /// Registers these families.
 pub fn register_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
-    keep(registry, COMPARISONS.clone()).map(drop)
+    FAMILIES.register_in(registry)
 }
 
 /// Records a comparison of an object with the stored one.
@@ -34,5 +35,5 @@ pub(crate) fn compared(outcome: Compared, took: Duration) {
         Compared::UnequalSlow => (slow, "unequal_objects_slow"),
         Compared::Equal => (equal, "equal_objects"),
     };
-    held.with(|| COMPARISONS.with_label_values(&[path]), |histogram| histogram.observe(took.as_secs_f64()));
+    held.with(|| FAMILIES.comparisons.with_label_values(&[path]), |histogram| histogram.observe(took.as_secs_f64()));
 }

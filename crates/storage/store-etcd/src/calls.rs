@@ -2,20 +2,28 @@
 
 use std::sync::Arc;
 
-use binnacle_metrics::Registry;
-use prometheus::{IntCounter, IntCounterVec, Opts};
+use binnacle_metrics::{Registry, families};
+use prometheus::{IntCounter, IntCounterVec};
 use tonic::Code;
+
+families! {
+    #[derive(Clone)]
+    struct Families {
+        started: IntCounterVec = "grpc_client_started_total" by ["grpc_type", "grpc_service", "grpc_method"],
+            "Total number of RPCs started on the client.";
+        handled: IntCounterVec = "grpc_client_handled_total"
+            by ["grpc_type", "grpc_service", "grpc_method", "grpc_code"],
+            "Total number of RPCs completed by the client, regardless of success or failure.";
+        sent: IntCounterVec = "grpc_client_msg_sent_total" by ["grpc_type", "grpc_service", "grpc_method"],
+            "Total number of gRPC stream messages sent by the client.";
+        received: IntCounterVec = "grpc_client_msg_received_total" by ["grpc_type", "grpc_service", "grpc_method"],
+            "Total number of RPC stream messages received by the client.";
+    }
+}
 
 /// The families, shared by all stores of a server.
 #[derive(Clone)]
 pub(crate) struct CallMetrics(Arc<Families>);
-
-struct Families {
-    started: IntCounterVec,
-    handled: IntCounterVec,
-    sent: IntCounterVec,
-    received: IntCounterVec,
-}
 
 /// A call that is counted as handled when it ends; as canceled if it is dropped before.
 pub(crate) struct CallCount {
@@ -31,31 +39,10 @@ pub(crate) struct CallCount {
 
 impl CallMetrics {
     pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let labels = ["grpc_type", "grpc_service", "grpc_method"];
+        let families = Families::build()?;
         // Not kept: the library that kube-apiserver calls etcd with does not forget what it counted at a reset.
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            let family = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(family.clone())?;
-            Ok::<_, prometheus::Error>(family)
-        };
-        Ok(Self(Arc::new(Families {
-            started: counter("grpc_client_started_total", "Total number of RPCs started on the client.", &labels)?,
-            handled: counter(
-                "grpc_client_handled_total",
-                "Total number of RPCs completed by the client, regardless of success or failure.",
-                &["grpc_type", "grpc_service", "grpc_method", "grpc_code"],
-            )?,
-            sent: counter(
-                "grpc_client_msg_sent_total",
-                "Total number of gRPC stream messages sent by the client.",
-                &labels,
-            )?,
-            received: counter(
-                "grpc_client_msg_received_total",
-                "Total number of RPC stream messages received by the client.",
-                &labels,
-            )?,
-        })))
+        registry.register(families.clone())?;
+        Ok(Self(Arc::new(families)))
     }
 
     /// Counts a call with one message in each direction.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_metrics::{HistogramVec, Registry, keep};
-use prometheus::{HistogramOpts, IntCounterVec, Opts};
+use binnacle_metrics::{HistogramVec, Registry, families};
+use prometheus::IntCounterVec;
 
 use crate::calls::CallMetrics;
 
@@ -13,16 +13,28 @@ const LATENCY_BUCKETS: [f64; 23] = [
     45.0, 60.0,
 ];
 
+families! {
+    struct Families {
+        duration: HistogramVec = "etcd_request_duration_seconds" by ["operation", "group", "resource"]
+            buckets LATENCY_BUCKETS,
+            "[ALPHA] Etcd request latency in seconds for each operation and object type.";
+        requests: IntCounterVec = "etcd_requests_total" by ["operation", "group", "resource"],
+            "[ALPHA] Etcd request counts for each operation and object type.";
+        errors: IntCounterVec = "etcd_request_errors_total" by ["operation", "group", "resource"],
+            "[ALPHA] Etcd failed request counts for each operation and object type.";
+        events: IntCounterVec = "apiserver_storage_events_received_total" by ["group", "resource"],
+            "[BETA] Number of etcd events received split by kind.";
+        bookmarks: IntCounterVec = "etcd_bookmark_total" by ["group", "resource"],
+            "[ALPHA] Number of etcd bookmarks (progress notify events) split by kind.";
+    }
+}
+
 /// The counters, shared by all stores of a server.
 #[derive(Clone)]
-pub struct Metrics(Arc<Families>);
+pub struct Metrics(Arc<Shared>);
 
-struct Families {
-    duration: HistogramVec,
-    requests: IntCounterVec,
-    errors: IntCounterVec,
-    events: IntCounterVec,
-    bookmarks: IntCounterVec,
+struct Shared {
+    families: Families,
     calls: CallMetrics,
     resources: Vec<KeyOwner>,
 }
@@ -42,51 +54,18 @@ impl Metrics {
     /// Registers the families. Keys that belong to none of `resources` are counted under empty labels.
     pub fn new(registry: &Registry, mut resources: Vec<KeyOwner>) -> Result<Self, prometheus::Error> {
         resources.sort_by(|a, b| a.prefix.cmp(&b.prefix));
-        let by_operation = &["operation", "group", "resource"];
-        let by_resource = &["group", "resource"];
-        let duration = HistogramOpts::new(
-            "etcd_request_duration_seconds",
-            "[ALPHA] Etcd request latency in seconds for each operation and object type.",
-        );
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            keep(registry, IntCounterVec::new(Opts::new(name, help), labels)?)
-        };
-        let families = Families {
-            duration: keep(registry, HistogramVec::new(duration.buckets(LATENCY_BUCKETS.to_vec()), by_operation)?)?,
-            requests: counter(
-                "etcd_requests_total",
-                "[ALPHA] Etcd request counts for each operation and object type.",
-                by_operation,
-            )?,
-            errors: counter(
-                "etcd_request_errors_total",
-                "[ALPHA] Etcd failed request counts for each operation and object type.",
-                by_operation,
-            )?,
-            events: counter(
-                "apiserver_storage_events_received_total",
-                "[BETA] Number of etcd events received split by kind.",
-                by_resource,
-            )?,
-            bookmarks: counter(
-                "etcd_bookmark_total",
-                "[ALPHA] Number of etcd bookmarks (progress notify events) split by kind.",
-                by_resource,
-            )?,
-            calls: CallMetrics::new(registry)?,
-            resources,
-        };
-        Ok(Self(Arc::new(families)))
+        let families = Families::register(registry)?;
+        Ok(Self(Arc::new(Shared { families, calls: CallMetrics::new(registry)?, resources })))
     }
 
     /// Counts a request about `key` that began at `begun`.
     pub fn request(&self, operation: &str, key: &[u8], begun: Instant, failed: bool) {
         let (group, resource) = self.0.owner(key);
         let labels = [operation, group, resource];
-        self.0.duration.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
-        self.0.requests.with_label_values(&labels).inc();
+        self.0.families.duration.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
+        self.0.families.requests.with_label_values(&labels).inc();
         if failed {
-            self.0.errors.with_label_values(&labels).inc();
+            self.0.families.errors.with_label_values(&labels).inc();
         }
     }
 
@@ -96,7 +75,7 @@ impl Metrics {
         if resource.is_empty() {
             return;
         }
-        self.0.events.with_label_values(&[group, resource]).inc();
+        self.0.families.events.with_label_values(&[group, resource]).inc();
     }
 
     pub(crate) fn calls(&self) -> &CallMetrics {
@@ -105,11 +84,11 @@ impl Metrics {
 
     /// Counts progress, without a resource: all resources share one watch.
     pub(crate) fn bookmark(&self) {
-        self.0.bookmarks.with_label_values(&["", ""]).inc();
+        self.0.families.bookmarks.with_label_values(&["", ""]).inc();
     }
 }
 
-impl Families {
+impl Shared {
     fn owner(&self, key: &[u8]) -> (&str, &str) {
         let at = self.resources.partition_point(|owner| owner.prefix.as_bytes() <= key);
         let owner = at.checked_sub(1).map(|at| &self.resources[at]);

@@ -2,35 +2,28 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::families;
 use binnacle_schema::Value;
-use prometheus::{IntCounterVec, Opts};
+use prometheus::IntCounterVec;
 use x509_parser::pem::Pem;
 
 /// The prefix of the signers that are counted by name, so that clients cannot make any number of series.
 const OWN_SIGNERS: &str = "kubernetes.io/";
 
-/// How often signers were asked for a duration, and how often they kept to it. Clones share the counts.
-#[derive(Clone, Debug)]
-pub struct CertificateDurations {
-    requested: IntCounterVec,
-    honored: IntCounterVec,
+families! {
+    /// How often signers were asked for a duration, and how often they kept to it. Clones share the counts.
+    #[derive(Clone, Debug)]
+    pub struct CertificateDurations {
+        requested: IntCounterVec = "apiserver_certificates_registry_csr_requested_duration_total" by ["signerName"],
+            "[ALPHA] Total number of issued CSRs with a requested duration, sliced by signer (only kubernetes.io signer \
+             names are specifically identified)";
+        honored: IntCounterVec = "apiserver_certificates_registry_csr_honored_duration_total" by ["signerName"],
+            "[ALPHA] Total number of issued CSRs with a requested duration that was honored, sliced by signer (only \
+             kubernetes.io signer names are specifically identified)";
+    }
 }
 
 impl CertificateDurations {
-    /// Registers the families; fails if the registry already has their names.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |which: &str, honored: &str| {
-            let help = format!(
-                "[ALPHA] Total number of issued CSRs with a requested duration{honored}, sliced by signer (only \
-                 kubernetes.io signer names are specifically identified)"
-            );
-            let name = format!("apiserver_certificates_registry_csr_{which}_duration_total");
-            keep(registry, IntCounterVec::new(Opts::new(name, help), &["signerName"])?)
-        };
-        Ok(Self { requested: counter("requested", "")?, honored: counter("honored", " that was honored")? })
-    }
-
     /// Counts a CertificateSigningRequest whose status has been written, if it has its certificate since then.
     pub(super) fn issued(&self, request: &Value, old: &Value) {
         let certificate = |request: &Value| request.str_at(&["status", "certificate"]).to_owned();
@@ -104,7 +97,7 @@ mod tests {
             (client, Some(86400), "", "bm90IFBFTQ==", client, (1, 0)),
         ];
         for (signer, seconds, before, after, label, expected) in cases {
-            let durations = CertificateDurations::register(&Registry::new()).unwrap();
+            let durations = CertificateDurations::build().unwrap();
             durations.issued(&request(signer, seconds, after), &request(signer, seconds, before));
             let counted = |of: &IntCounterVec| of.with_label_values(&[label]).get();
             let counts = (counted(&durations.requested), counted(&durations.honored));

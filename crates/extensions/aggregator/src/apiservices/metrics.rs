@@ -1,36 +1,38 @@
 //! The `aggregator_unavailable_*` families.
 
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::{Registry, families, keep};
 use binnacle_schema::Value;
-use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+use prometheus::{IntCounterVec, IntGaugeVec};
 
 use super::checks::Condition;
 
+families! {
+    #[derive(Clone, Debug)]
+    struct Families {
+        unavailable: IntGaugeVec = "aggregator_unavailable_apiservice" by ["name"],
+            "[ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name.";
+        became_unavailable: IntCounterVec = "aggregator_unavailable_apiservice_total" by ["name", "reason"],
+            "[ALPHA] Counter of APIServices which are marked as unavailable broken down by APIService name and reason.";
+    }
+}
+
 /// Metrics of APIServices: which are unavailable, and how often they became unavailable.
 #[derive(Clone, Debug)]
-pub struct AvailabilityMetrics {
-    unavailable: IntGaugeVec,
-    became_unavailable: IntCounterVec,
-}
+pub struct AvailabilityMetrics(Families);
 
 impl AvailabilityMetrics {
     /// Registers the families; fails if the registry already has their names.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        const NAME: &str = "aggregator_unavailable_apiservice";
-        let unavailable =
-            "[ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name.";
-        let became = "[ALPHA] Counter of APIServices which are marked as unavailable broken down by APIService name and \
-                      reason.";
-        let unavailable = IntGaugeVec::new(Opts::new(NAME, unavailable), &["name"])?;
-        let became = IntCounterVec::new(Opts::new(format!("{NAME}_total"), became), &["name", "reason"])?;
+        let families = Families::build()?;
         // Not kept: kube-apiserver reads it from elsewhere, so that a reset does not forget it.
-        registry.register(unavailable.clone())?;
-        Ok(Self { unavailable, became_unavailable: keep(registry, became)? })
+        registry.register(families.unavailable.clone())?;
+        keep(registry, families.became_unavailable.clone())?;
+        Ok(Self(families))
     }
 
     /// Sets the availability of an APIService after a check.
     pub(super) fn seen(&self, name: &str, condition: &Condition) {
-        self.unavailable.with_label_values(&[name]).set(i64::from(condition.status != "True"));
+        self.0.unavailable.with_label_values(&[name]).set(i64::from(condition.status != "True"));
     }
 
     /// Counts a condition that replaces the one in `before`, if the APIService becomes unavailable.
@@ -40,13 +42,13 @@ impl AvailabilityMetrics {
         let was_available = available.is_some_and(|condition| condition.str_at(&["status"]) == "True");
         if was_available && condition.status != "True" {
             let name = before.str_at(&["metadata", "name"]);
-            self.became_unavailable.with_label_values(&[name, &condition.reason]).inc();
+            self.0.became_unavailable.with_label_values(&[name, &condition.reason]).inc();
         }
     }
 
     /// Removes a deleted APIService.
     pub(super) fn forget(&self, name: &str) {
         // One that was never checked has no value.
-        drop(self.unavailable.remove_label_values(&[name]));
+        drop(self.0.unavailable.remove_label_values(&[name]));
     }
 }

@@ -150,7 +150,7 @@ fn build_aggregator(
 ) -> Result<Aggregator, StartFailure> {
     let base = &security.base;
     register_webhook_certificates(base.registry()).map_err(not_registered)?;
-    let certificates = CertificateMetrics::register(base.registry(), "kube_aggregator").map_err(not_registered)?;
+    let certificates = CertificateMetrics::of_aggregated(base.registry()).map_err(not_registered)?;
     let addresses = Addresses { default: external_address(&base.config, base.address), ..Addresses::default() };
     Ok(Aggregator::new(AggregatorOptions {
         catalog: security.catalog.clone(),

@@ -8,15 +8,16 @@ use binnacle_admission::PluginOptions;
 use binnacle_controlplane::identity_lease_name;
 use binnacle_egress::{DialMetrics, Egress};
 use binnacle_features::Features;
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::{Registry, families};
 use binnacle_registry::ROOT;
 use binnacle_server::{BoundPort, Canary, KUBERNETES_VERSION, Metrics};
-use prometheus::{GaugeVec, Opts};
+use prometheus::GaugeVec;
 use tokio::sync::Notify;
 
 use super::address::reachable;
 use super::named::Named;
-use super::{StartFailure, build, not_registered, validation_metrics};
+use super::validation_metrics::ValidationMetrics;
+use super::{StartFailure, build, not_registered};
 use crate::admin_socket::AdminSocket;
 use crate::data_dir::{DataDir, default_path};
 use crate::encryption::AtRest;
@@ -106,19 +107,24 @@ fn register_metrics(config: &Settings, registry: &Registry) -> Result<(), promet
     binnacle_structural::register_metrics(registry)?;
     binnacle_registry::register_metrics(registry)?;
     binnacle_webhook::register_metrics(registry)?;
-    validation_metrics::register(registry)
+    ValidationMetrics::register(registry).map(drop)
+}
+
+families! {
+    struct VersionFamilies {
+        info: GaugeVec = "version_info" by ["binary", "component", "emulation", "min_compat"],
+            "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the \
+             component, usually kube, but is relevant for aggregated-apiservers.";
+    }
 }
 
 /// Sets the metric `version_info`: the server's version, and its emulated and minimum compatible versions.
 fn register_version(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
-    let help = "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the \
-                component, usually kube, but is relevant for aggregated-apiservers.";
-    let labels = ["binary", "component", "emulation", "min_compat"];
-    let info = keep(registry, GaugeVec::new(Opts::new("version_info", help), &labels)?)?;
     let own =
         KUBERNETES_VERSION.trim_start_matches('v').rsplit_once('.').map_or(KUBERNETES_VERSION, |(minor, _)| minor);
     let gates = &config.generic.gates;
     let [emulation, compatible] = [gates.emulated(), gates.compatible()].map(|version| version.to_string());
+    let VersionFamilies { info } = VersionFamilies::register(registry)?;
     info.with_label_values(&[own, "kube", &emulation, &compatible]).set(1.0);
     Ok(())
 }

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use binnacle_metrics::{Held, Histogram, HistogramVec, Registry, keep};
+use binnacle_metrics::{Held, Histogram, HistogramVec, Registry, families};
 use binnacle_request::Record;
-use prometheus::HistogramOpts;
 
 use super::traces;
 
@@ -36,25 +35,27 @@ impl Filter {
     }
 }
 
-/// The family `apiserver_request_filter_duration_seconds`.
+families! {
+    struct Families {
+        durations: HistogramVec = "apiserver_request_filter_duration_seconds" by ["filter"] buckets BUCKETS,
+            "[ALPHA] Request filter latency distribution in seconds, for each filter type";
+    }
+}
+
+/// The durations of each filter.
 pub(crate) struct FilterMetrics {
-    family: HistogramVec,
+    families: Families,
     /// A filter that has seen no request has no series.
     filters: [Held<Histogram>; Filter::COUNT],
 }
 
 impl FilterMetrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let opts = HistogramOpts::new(
-            "apiserver_request_filter_duration_seconds",
-            "[ALPHA] Request filter latency distribution in seconds, for each filter type",
-        );
-        let family = keep(registry, HistogramVec::new(opts.buckets(BUCKETS.to_vec()), &["filter"])?)?;
-        Ok(Self { family, filters: Default::default() })
+        Ok(Self { families: Families::register(registry)?, filters: Default::default() })
     }
 
     fn observe(&self, filter: Filter, took: Duration) {
-        let find = || self.family.with_label_values(&[filter.as_str()]);
+        let find = || self.families.durations.with_label_values(&[filter.as_str()]);
         self.filters[filter as usize].with(find, |histogram| histogram.observe(took.as_secs_f64()));
     }
 }

@@ -1,26 +1,33 @@
 //! The `process_*` families, read from `/proc` per request. Without `/proc` they are absent.
 
+use binnacle_metrics::families;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge};
 use tokio::runtime::Handle;
 
-/// Metrics of this process from the kernel.
-#[derive(Clone)]
-pub(super) struct Process {
-    /// A gauge here, because it is set and not counted, and a counter in the output.
-    cpu_seconds: Counter,
-    received: Counter,
-    sent: Counter,
-    open_files: Gauge,
-    most_files: Gauge,
-    resident: Gauge,
-    virtual_memory: Gauge,
-    most_virtual_memory: Gauge,
-    started: Gauge,
-    /// Tasks under the name of Go's goroutines, which dashboards show.
-    tasks: Gauge,
+families! {
+    struct Families {
+        cpu_seconds: Counter = "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.";
+        received: Counter = "process_network_receive_bytes_total",
+            "Number of bytes received by the process over the network.";
+        sent: Counter = "process_network_transmit_bytes_total",
+            "Number of bytes sent by the process over the network.";
+        open_files: Gauge = "process_open_fds", "Number of open file descriptors.";
+        most_files: Gauge = "process_max_fds", "Maximum number of open file descriptors.";
+        resident: Gauge = "process_resident_memory_bytes", "Resident memory size in bytes.";
+        virtual_memory: Gauge = "process_virtual_memory_bytes", "Virtual memory size in bytes.";
+        most_virtual_memory: Gauge = "process_virtual_memory_max_bytes",
+            "Maximum amount of virtual memory available in bytes.";
+        started: Gauge = "process_start_time_seconds", "Start time of the process since unix epoch in seconds.";
+        /// Tasks under the name of Go's goroutines, which dashboards show.
+        tasks: Gauge = "go_goroutines",
+            "Number of tasks of the runtime that answers requests: they stand for goroutines.";
+    }
 }
+
+/// Metrics of this process from the kernel, set at each scrape.
+pub(super) struct Process(Families);
 
 struct Snapshot {
     cpu_seconds: f64,
@@ -62,9 +69,6 @@ impl ProcessUsage {
     }
 }
 
-pub(crate) const START_TIME: &str = "process_start_time_seconds";
-pub(crate) const START_TIME_HELP: &str = "Start time of the process since unix epoch in seconds.";
-
 /// Returns the start time of this process, in seconds of the Unix epoch.
 pub(crate) fn start_time() -> Option<f64> {
     Some(boot_time()? + snapshot()?.started)
@@ -72,73 +76,41 @@ pub(crate) fn start_time() -> Option<f64> {
 
 impl Process {
     pub(super) fn new() -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            cpu_seconds: Counter::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.")?,
-            received: Counter::new(
-                "process_network_receive_bytes_total",
-                "Number of bytes received by the process over the network.",
-            )?,
-            sent: Counter::new(
-                "process_network_transmit_bytes_total",
-                "Number of bytes sent by the process over the network.",
-            )?,
-            open_files: Gauge::new("process_open_fds", "Number of open file descriptors.")?,
-            most_files: Gauge::new("process_max_fds", "Maximum number of open file descriptors.")?,
-            resident: Gauge::new("process_resident_memory_bytes", "Resident memory size in bytes.")?,
-            virtual_memory: Gauge::new("process_virtual_memory_bytes", "Virtual memory size in bytes.")?,
-            most_virtual_memory: Gauge::new(
-                "process_virtual_memory_max_bytes",
-                "Maximum amount of virtual memory available in bytes.",
-            )?,
-            started: Gauge::new(START_TIME, START_TIME_HELP)?,
-            tasks: Gauge::new(
-                "go_goroutines",
-                "Number of tasks of the runtime that answers requests: they stand for goroutines.",
-            )?,
-        })
-    }
-
-    fn gauges(&self) -> [&Gauge; 6] {
-        let (memory, most_memory) = (&self.virtual_memory, &self.most_virtual_memory);
-        [&self.open_files, &self.most_files, &self.resident, memory, most_memory, &self.started]
+        Families::build().map(Self)
     }
 }
 
 impl Collector for Process {
     fn desc(&self) -> Vec<&Desc> {
-        let mut all = self.cpu_seconds.desc();
-        all.extend(self.received.desc());
-        all.extend(self.sent.desc());
-        for gauge in self.gauges() {
-            all.extend(gauge.desc());
-        }
-        all.extend(self.tasks.desc());
-        all
+        self.0.desc()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let Some(now) = snapshot() else { return Vec::new() };
-        self.cpu_seconds.reset();
-        self.cpu_seconds.inc_by(now.cpu_seconds);
-        self.open_files.set(now.open_files);
-        self.most_files.set(now.most_files);
-        self.resident.set(now.resident);
-        self.virtual_memory.set(now.virtual_memory);
-        self.most_virtual_memory.set(now.most_virtual_memory);
-        self.started.set(boot_time().unwrap_or_default() + now.started);
-        let mut all = self.cpu_seconds.collect();
+        let families = &self.0;
+        families.cpu_seconds.reset();
+        families.cpu_seconds.inc_by(now.cpu_seconds);
+        let mut all = families.cpu_seconds.collect();
         if let Ok(runtime) = Handle::try_current() {
-            self.tasks.set(runtime.metrics().num_alive_tasks() as f64);
-            all.extend(self.tasks.collect());
+            families.tasks.set(runtime.metrics().num_alive_tasks() as f64);
+            all.extend(families.tasks.collect());
         }
         if let Some([received, sent]) = network() {
-            for (counter, bytes) in [(&self.received, received), (&self.sent, sent)] {
+            for (counter, bytes) in [(&families.received, received), (&families.sent, sent)] {
                 counter.reset();
                 counter.inc_by(bytes);
                 all.extend(counter.collect());
             }
         }
-        for gauge in self.gauges() {
+        for (gauge, value) in [
+            (&families.open_files, now.open_files),
+            (&families.most_files, now.most_files),
+            (&families.resident, now.resident),
+            (&families.virtual_memory, now.virtual_memory),
+            (&families.most_virtual_memory, now.most_virtual_memory),
+            (&families.started, boot_time().unwrap_or_default() + now.started),
+        ] {
+            gauge.set(value);
             all.extend(gauge.collect());
         }
         all

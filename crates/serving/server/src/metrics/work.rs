@@ -2,13 +2,22 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use binnacle_metrics::{Registry, keep};
+use binnacle_metrics::{Registry, families};
 use binnacle_work::{Exceeded, WorkBudget};
-use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+use prometheus::{IntCounterVec, IntGaugeVec};
+
+families! {
+    struct Families {
+        exceeded: IntCounterVec = "binnacle_request_work_exceeded_total" by ["limit"],
+            "[ALPHA] Counter of requests that exceeded a limit of their work budget, by limit.";
+        largest: IntGaugeVec = "binnacle_request_work_largest" by ["unit"],
+            "[ALPHA] The most work that one request has caused since the start, in steps (about 10 ns each) and in bytes of \
+             memory.";
+    }
+}
 
 pub(crate) struct WorkMetrics {
-    exceeded: IntCounterVec,
-    largest: IntGaugeVec,
+    families: Families,
     /// The values of `largest`, which most requests do not change.
     steps: AtomicU64,
     bytes: AtomicU64,
@@ -16,20 +25,7 @@ pub(crate) struct WorkMetrics {
 
 impl WorkMetrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let exceeded = Opts::new(
-            "binnacle_request_work_exceeded_total",
-            "[ALPHA] Counter of requests that exceeded a limit of their work budget, by limit.",
-        );
-        let largest = Opts::new(
-            "binnacle_request_work_largest",
-            "[ALPHA] The most work that one request has caused since the start, in steps (about 10 ns each) and in bytes of memory.",
-        );
-        Ok(Self {
-            exceeded: keep(registry, IntCounterVec::new(exceeded, &["limit"])?)?,
-            largest: keep(registry, IntGaugeVec::new(largest, &["unit"])?)?,
-            steps: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        })
+        Ok(Self { families: Families::register(registry)?, steps: AtomicU64::new(0), bytes: AtomicU64::new(0) })
     }
 
     /// Records the work of a request that has been answered.
@@ -45,13 +41,13 @@ impl WorkMetrics {
                 Exceeded::Busy(_) => "pool",
                 Exceeded::Queue => "queue",
             };
-            self.exceeded.with_label_values(&[limit]).inc();
+            self.families.exceeded.with_label_values(&[limit]).inc();
         }
     }
 
     fn raise(&self, largest: &AtomicU64, unit: &str, value: u64) {
         if value > largest.load(Ordering::Relaxed) && value > largest.fetch_max(value, Ordering::Relaxed) {
-            self.largest.with_label_values(&[unit]).set(i64::try_from(value).unwrap_or(i64::MAX));
+            self.families.largest.with_label_values(&[unit]).set(i64::try_from(value).unwrap_or(i64::MAX));
         }
     }
 }
@@ -70,7 +66,7 @@ mod tests {
             let _ = budget.enter(|| charge(steps));
             metrics.record(&budget);
         }
-        assert_eq!(metrics.largest.with_label_values(&["steps"]).get(), 200_000);
-        assert_eq!(metrics.exceeded.with_label_values(&["steps"]).get(), 1);
+        assert_eq!(metrics.families.largest.with_label_values(&["steps"]).get(), 200_000);
+        assert_eq!(metrics.families.exceeded.with_label_values(&["steps"]).get(), 1);
     }
 }

@@ -3,20 +3,33 @@
 use std::sync::Arc;
 
 use binnacle_features::Version;
-use binnacle_metrics::{Family, Registry, Series, keep};
+use binnacle_metrics::{Family, Registry, Series, families, keep};
 use binnacle_registry::admission::{Attributes, Operation};
+use prometheus::IntCounterVec;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounterVec, Opts};
 
 use super::policy::{Level, LevelVersion};
 use crate::plugin::is_any_of;
 
+families! {
+    #[derive(Clone, Debug)]
+    struct Families {
+        evaluations: IntCounterVec = "pod_security_evaluations_total"
+            by ["decision", "policy_level", "policy_version", "mode", "request_operation", "resource", "subresource"],
+            "[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.";
+        exemptions: IntCounterVec = "pod_security_exemptions_total" by ["request_operation", "resource", "subresource"],
+            "[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.";
+        errors: IntCounterVec = "pod_security_errors_total"
+            by ["fatal", "request_operation", "resource", "subresource"],
+            "[ALPHA] Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted \
+             profile being used for evaluation.";
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct PodSecurityMetrics {
-    evaluations: IntCounterVec,
-    exemptions: IntCounterVec,
-    errors: IntCounterVec,
+    families: Families,
     /// Allowed creates and updates of pods in namespaces without a policy, which are most of all pods.
     unrestricted: Arc<[Series<IntCounterVec>; 2]>,
 }
@@ -48,34 +61,16 @@ impl Mode {
 
 impl PodSecurityMetrics {
     pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let family = |name: &str, help: &str, labels: &[&str]| {
-            IntCounterVec::new(Opts::new(name, format!("[ALPHA] {help}")), labels)
-        };
-        let evaluations = family(
-            "pod_security_evaluations_total",
-            "Number of policy evaluations that occurred, not counting ignored or exempt requests.",
-            &["decision", "policy_level", "policy_version", "mode", "request_operation", "resource", "subresource"],
-        )?;
-        let exemptions = family(
-            "pod_security_exemptions_total",
-            "Number of exempt requests, not counting ignored or out of scope requests.",
-            &["request_operation", "resource", "subresource"],
-        )?;
-        let errors = family(
-            "pod_security_errors_total",
-            "Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted profile \
-             being used for evaluation.",
-            &["fatal", "request_operation", "resource", "subresource"],
-        )?;
-        keep(registry, errors.clone())?;
+        let families = Families::build()?;
+        keep(registry, families.errors.clone())?;
         let objects = [("create", "pod"), ("update", "pod"), ("create", "controller"), ("update", "controller")];
         let exempt = objects.map(|(operation, resource)| vec![operation, resource, ""]);
-        keep(registry, Seeded::new(&exemptions, exempt.into()))?;
+        keep(registry, Seeded::new(&families.exemptions, exempt.into()))?;
         let unrestricted = ["create", "update"]
             .map(|operation| vec!["allow", "privileged", "latest", "enforce", operation, "pod", ""]);
-        keep(registry, Seeded::new(&evaluations, unrestricted.to_vec()))?;
-        let unrestricted = Arc::new(unrestricted.map(|labels| Series::new(&evaluations, &labels)));
-        Ok(Self { evaluations, exemptions, errors, unrestricted })
+        keep(registry, Seeded::new(&families.evaluations, unrestricted.to_vec()))?;
+        let unrestricted = Arc::new(unrestricted.map(|labels| Series::new(&families.evaluations, &labels)));
+        Ok(Self { families, unrestricted })
     }
 
     pub(super) fn evaluated(&self, attributes: &Attributes, policy: LevelVersion, mode: Mode, allowed: bool) {
@@ -99,17 +94,17 @@ impl PodSecurityMetrics {
             }
         };
         let labels = [decision, policy.level.name(), version, mode.as_str(), operation, resource, subresource];
-        self.evaluations.with_label_values(&labels).inc();
+        self.families.evaluations.with_label_values(&labels).inc();
     }
 
     pub(super) fn exempted(&self, attributes: &Attributes) {
-        self.exemptions.with_label_values(&labels(attributes)).inc();
+        self.families.exemptions.with_label_values(&labels(attributes)).inc();
     }
 
     pub(super) fn failed(&self, attributes: &Attributes, fatal: bool) {
         let [operation, resource, subresource] = labels(attributes);
         let fatal = if fatal { "true" } else { "false" };
-        self.errors.with_label_values(&[fatal, operation, resource, subresource]).inc();
+        self.families.errors.with_label_values(&[fatal, operation, resource, subresource]).inc();
     }
 }
 
@@ -177,7 +172,7 @@ pub(super) mod tests {
         pub(in super::super) fn counted(&self) -> Vec<String> {
             use prometheus::core::Collector;
 
-            let all = [&self.errors, &self.evaluations, &self.exemptions];
+            let all = [&self.families.errors, &self.families.evaluations, &self.families.exemptions];
             let families = all.into_iter().flat_map(Collector::collect);
             let mut counted: Vec<String> = Vec::new();
             for family in families {
