@@ -9,4 +9,4 @@ mod types;
 
 pub use self::compile::{Compiled, MessageExpression, Rules, compile};
 pub use self::evaluate::{Judgement, RUNTIME_BUDGET};
-pub use self::types::{decl_type, is_typed};
+pub use self::types::{TypeSource, decl_type, is_typed};

@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use binnacle_cel::Version;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_structural::rules::{Compiled, compile, decl_type, is_typed};
+use binnacle_structural::rules::{Compiled, TypeSource, compile};
 use binnacle_structural::{Additional, SchemaType, Size, Structural};
 
 use super::definition::Definition;
@@ -58,7 +59,7 @@ impl Existing {
 pub(super) struct Subject<'a> {
     pub(super) schema: &'a Value,
     /// The same schema as a tree of nodes.
-    pub(super) structural: &'a Structural,
+    pub(super) structural: &'a Arc<Structural>,
     pub(super) rules: &'a open_api::Rules,
     pub(super) existing: &'a Existing,
     /// True if the schema has other errors: expressions above them are not compiled.
@@ -70,8 +71,10 @@ pub(super) struct Subject<'a> {
 /// Validates all expressions of a schema.
 pub(super) fn validate(subject: &Subject<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut walk = Walk { subject, errors, total: 0, expensive: Vec::new() };
-    let scope = Scope { cardinality: Some(1), uncorrelatable: None, rules_above: false, untyped_above: false };
-    walk.node(subject.schema, subject.structural, SchemaPosition::root(), scope, path);
+    let root = subject.structural;
+    let types = if root.rules.is_empty() { Types::Unused } else { Types::on_its_own(root, true) };
+    let scope = Scope { cardinality: Some(1), uncorrelatable: None, types: &types };
+    walk.node(subject.schema, root, SchemaPosition::root(), scope, path);
     walk.total(path);
 }
 
@@ -83,53 +86,95 @@ struct Walk<'a, 'e> {
     expensive: Vec<(FieldPath, u64)>,
 }
 
-/// Facts about the values of a schema that follow from the schemas above it.
+/// Facts about the values of a schema that follow from the schemas above it, and their type.
 #[derive(Clone, Copy)]
 struct Scope<'p> {
     /// The maximum number of values; `None` where nothing bounds it.
     cardinality: Option<u64>,
     /// The topmost schema whose values cannot be matched with their old values.
     uncorrelatable: Option<&'p FieldPath>,
-    /// True if a schema above has rules.
-    rules_above: bool,
-    /// True if a schema above has values without a type, and rules that would need it are on it or further above.
-    untyped_above: bool,
+    types: &'p Types,
+}
+
+/// The type of the values of a schema, in its rules.
+enum Types {
+    /// No rule needs it: there are none on the schema and above it.
+    Unused,
+    /// `None` for elements of a type without elements, such as the `items` of an object.
+    Of(Option<TypeSource>),
+    /// The schema, or one above it, has values without a type.
+    Failed,
+}
+
+impl Types {
+    fn on_its_own(schema: &Arc<Structural>, is_resource: bool) -> Self {
+        TypeSource::new(schema, is_resource).map_or(Self::Failed, |source| Self::Of(Some(source)))
+    }
+
+    /// Returns the type of the values of a schema below, if it follows from the type here.
+    fn below(&self, schema: &Arc<Structural>, element: impl FnOnce(&TypeSource) -> Self) -> Self {
+        match self {
+            Self::Unused if schema.rules.is_empty() => Self::Unused,
+            Self::Unused => Self::on_its_own(schema, schema.embedded),
+            Self::Of(Some(source)) => element(source),
+            Self::Of(None) | Self::Failed => Self::Failed,
+        }
+    }
+
+    fn property(&self, name: &str, schema: &Arc<Structural>) -> Self {
+        self.below(schema, |source| match source.property(name) {
+            Some(field) => Self::Of(Some(field)),
+            None => Self::on_its_own(schema, schema.embedded),
+        })
+    }
+
+    fn element(&self, schema: &Arc<Structural>) -> Self {
+        self.below(schema, |source| Self::Of(source.element()))
+    }
 }
 
 impl Walk<'_, '_> {
-    fn node(&mut self, schema: &Value, node: &Structural, place: SchemaPosition, scope: Scope<'_>, path: &FieldPath) {
+    fn node(
+        &mut self,
+        schema: &Value,
+        node: &Arc<Structural>,
+        place: SchemaPosition,
+        scope: Scope<'_>,
+        path: &FieldPath,
+    ) {
         if self.errors.is_full() || !node.has_rules() {
             return;
         }
         binnacle_work::pace(schema::SCHEMA);
-        let is_resource = place.is_root || node.embedded;
-        let in_rules = scope.rules_above || !node.rules.is_empty();
-        let untyped = scope.untyped_above || in_rules && !is_typed(node);
         let cardinality = match (scope.cardinality, max_elements(node)) {
             (Some(above), Some(here)) => Some(above.saturating_mul(here)),
             _ => None,
         };
-        let below = Scope { cardinality, rules_above: in_rules, untyped_above: untyped, ..scope };
+        let below = Scope { cardinality, ..scope };
         if let (Some(additional), Some(of_node)) = (schema::additional(schema), node.additional_schema()) {
-            let place = place.of_additional();
+            let (place, types) = (place.of_additional(), scope.types.element(of_node));
+            let below = Scope { types: &types, ..below };
             self.node(additional, of_node, place, below, &path.child("additionalProperties"));
         }
         // Values of an unknown map type count as replaced as a whole.
         let map_type = present(schema, "x-kubernetes-map-type").and_then(Value::as_str);
         let correlated = map_type.is_none_or(|kind| matches!(kind, "granular" | "atomic"));
-        let of_properties = Scope { uncorrelatable: scope.uncorrelatable.or((!correlated).then_some(path)), ..below };
+        let uncorrelatable = scope.uncorrelatable.or((!correlated).then_some(path));
         for (name, property) in schema::members(schema, "properties") {
             let Some(of_node) = node.property(name) else { continue };
-            let place = place.of_property(name, node.embedded);
-            self.node(property, of_node, place, of_properties, &path.child("properties").key(name));
+            let (place, types) = (place.of_property(name, node.embedded), scope.types.property(name, of_node));
+            let below = Scope { uncorrelatable, types: &types, ..below };
+            self.node(property, of_node, place, below, &path.child("properties").key(name));
         }
-        if let (Some(items), Some(of_node)) = (schema::item(schema), node.items.as_deref()) {
+        if let (Some(items), Some(of_node)) = (schema::item(schema), node.items.as_ref()) {
             let correlated = schema.str_at(&["x-kubernetes-list-type"]) == "map";
             let uncorrelatable = scope.uncorrelatable.or((!correlated).then_some(path));
-            self.node(items, of_node, place.below(), Scope { uncorrelatable, ..below }, &path.child("items"));
+            let types = scope.types.element(of_node);
+            let below = Scope { uncorrelatable, types: &types, ..below };
+            self.node(items, of_node, place.below(), below, &path.child("items"));
         }
         if !node.rules.is_empty() && !self.has_errors(schema, place, path) {
-            self.rules(schema, node, is_resource, Scope { untyped_above: untyped, ..scope }, path);
+            self.rules(schema, node, scope, path);
         }
     }
 
@@ -143,13 +188,20 @@ impl Walk<'_, '_> {
         !errors.is_empty()
     }
 
-    fn rules(&mut self, schema: &Value, node: &Structural, is_resource: bool, scope: Scope<'_>, path: &FieldPath) {
+    fn rules(&mut self, schema: &Value, node: &Structural, scope: Scope<'_>, path: &FieldPath) {
+        const UNTYPED: &str = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+        const NO_ELEMENTS: &str = "failed to convert to declType for CEL validation rules";
         let path = path.child(RULES);
-        let ty = decl_type(node, is_resource).filter(|_| !scope.untyped_above);
-        let Some(ty) = ty else {
-            let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
-            self.errors.push(FieldError::internal(&path, detail));
-            return;
+        let source = match scope.types {
+            Types::Of(source) => source.as_ref().ok_or(NO_ELEMENTS),
+            Types::Unused | Types::Failed => Err(UNTYPED),
+        };
+        let ty = match source.and_then(|source| source.decl_type().ok_or(UNTYPED)) {
+            Ok(ty) => ty,
+            Err(detail) => {
+                self.errors.push(FieldError::internal(&path, detail));
+                return;
+            }
         };
         let existing = self.subject.existing;
         let compiled = compile(node, &ty, &|expression, is_message| existing.version(expression, is_message));
@@ -352,6 +404,36 @@ mod tests {
             any,
             &[
                 "s.properties[x].x-kubernetes-validations: Internal error: internal error: failed to construct type information",
+            ],
+        );
+        // Below rules, items of an object have the type of its values, or none.
+        let items_of = |mut object: Value, rule: &str| {
+            let items = value!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]});
+            object.make_object().insert("items", items);
+            object.make_object().insert(RULES, value!([{"rule": "true"}]));
+            object
+        };
+        check(
+            items_of(value!({"type": "object"}), "true &&"),
+            &[
+                "s.properties[x].items.x-kubernetes-validations: Internal error: failed to convert to declType for CEL validation rules",
+            ],
+        );
+        check(items_of(value!({"type": "object", "additionalProperties": {"type": "integer"}}), "self > 1"), &[]);
+        // Below rules, the names of a resource have no bounds.
+        let named = value!({"type": "string", "maxLength": 5i64, "x-kubernetes-validations": [
+            {"rule": "self.contains(self)"},
+        ]});
+        let mut embedded = value!({"type": "object", "x-kubernetes-embedded-resource": true});
+        embedded.make_at(&["properties"]).insert("kind", named);
+        check(embedded.clone(), &[]);
+        embedded.make_object().insert(RULES, value!([{"rule": "true"}]));
+        check(
+            embedded,
+            &[
+                "s.properties[x].properties[kind].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget",
+                "s.properties[x].properties[kind].x-kubernetes-validations[0].rule: Forbidden: contributed to",
+                "s: Forbidden: x-kubernetes-validations estimated rule cost total",
             ],
         );
         // If another part of the schema has an error, expressions above it are not compiled.

@@ -95,29 +95,23 @@ fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         return;
     }
     let keys = texts(schema, MAP_KEYS);
-    let mut refuse = |detail| {
-        // Each error shows all keys.
-        if !errors.is_full() {
-            errors.push(FieldError::invalid(&at, shown(schema.get(MAP_KEYS)), detail));
-        }
-    };
-    let mut scalars = FieldErrors::new();
+    // Each error shows all keys, so they are written only while there is room.
+    let refused = |detail: &str| FieldError::invalid(&at, shown(schema.get(MAP_KEYS)), detail);
     let repeated = repeated(&keys, |key| *key);
-    for (i, key) in keys.iter().enumerate() {
+    for (key, is_repeated) in errors.while_room(keys.iter().zip(repeated)) {
         match property(item, key).map(|property| property.str_at(&["type"])) {
-            None => refuse("entries must all be names of item properties"),
+            None => errors.push(refused("entries must all be names of item properties")),
             Some("array" | "object") => {
                 let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
                 let at = items_path.child("properties").key(key).child("type");
-                scalars.push(FieldError::invalid(&at, kind, detail));
+                errors.push(FieldError::invalid(&at, kind, detail));
             }
             Some(_) => {}
         }
-        if repeated[i] {
-            refuse("must not contain duplicate entries");
+        if is_repeated {
+            errors.push(refused("must not contain duplicate entries"));
         }
     }
-    errors.extend(scalars);
 }
 
 /// Rejects nullable items of sets and maps, and map keys that may be absent or null.

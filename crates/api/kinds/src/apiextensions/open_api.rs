@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_structural::{Interner, Structural};
 
 use super::list_types::list_and_map_types;
-use super::schema::{SCHEMA, has_properties, is_set, members};
+use super::schema::{SCHEMA, has_properties, is_not_zero, is_set, members};
 use crate::checks::{items, one_of, present};
 
 /// Newer rules, each true unless the old definition breaks it.
@@ -224,11 +224,7 @@ pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut Fi
         "x-kubernetes-map-type",
     ];
     const DEFINITION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
-    // In Go, a pointer to false is not the zero value.
-    let is_there = |name: &&str| match *name {
-        "additionalProperties" | "additionalItems" | "default" => present(schema, name).is_some(),
-        _ => is_set(schema, name),
-    };
+    let is_there = |name: &&str| is_not_zero(schema, name);
     let kind = schema.str_at(&["type"]);
     let early = BEFORE_TYPE.iter().any(&is_there);
     if !early && !kind.is_empty() && kind != "object" {

@@ -35,6 +35,22 @@ pub(super) fn is_set(schema: &Value, name: &str) -> bool {
     present(schema, name).is_some_and(|value| value.as_str() != Some("") && value.as_bool() != Some(false))
 }
 
+/// Returns true if a member does not have Go's zero value: pointers and interfaces are not zero, whatever they lead to.
+pub(super) fn is_not_zero(schema: &Value, name: &str) -> bool {
+    const POINTERS: [&str; 9] = [
+        "$ref",
+        "default",
+        "example",
+        "additionalItems",
+        "additionalProperties",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+        "x-kubernetes-preserve-unknown-fields",
+        "externalDocs",
+    ];
+    if POINTERS.contains(&name) { present(schema, name).is_some() } else { is_set(schema, name) }
+}
+
 /// Returns true if a predicate holds for a schema or one below it.
 pub(super) fn any(schema: &Value, holds: &mut dyn FnMut(&Value) -> bool) -> bool {
     const LISTS: [&str; 4] = ["items", "allOf", "anyOf", "oneOf"];

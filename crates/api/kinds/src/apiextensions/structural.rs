@@ -4,7 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::go_regexp;
 
-use super::schema::{SCHEMA, additional, has_properties, is_set, item, members, property};
+use super::schema::{SCHEMA, additional, has_properties, is_not_zero, is_set, item, members, property};
 use crate::checks::present;
 
 const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
@@ -116,19 +116,24 @@ fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPa
     }
 }
 
-/// Returns true if a member has Go's zero value or is absent.
+/// Returns true if a member of a structural schema has Go's zero value or is absent.
 fn is_zero(schema: &Value, name: &str) -> bool {
     const LISTS: [&str; 4] = ["enum", "allOf", "anyOf", "oneOf"];
-    // Structural schemas do not have them.
-    const MAPS: [&str; 3] = ["patternProperties", "dependencies", "definitions"];
-    !is_set(schema, name)
-        || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty())
-        || (MAPS.contains(&name) && schema.get(name).and_then(Value::as_object).is_some_and(Object::is_empty))
+    match name {
+        // Structural schemas do not have them: here they are empty, since others are refused.
+        "id" | "$schema" | "$ref" | "patternProperties" | "dependencies" | "definitions" => true,
+        "items" => item(schema).is_none(),
+        _ => !is_not_zero(schema, name) || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty()),
+    }
 }
 
 fn is_only_type(schema: &Value, kind: &str) -> bool {
     let mut others = schema.as_object().into_iter().flat_map(Object::keys).filter(|name| name.as_str() != "type");
-    schema.str_at(&["type"]) == kind && others.all(|name| is_zero(schema, name))
+    let is_absent = |name: &str| {
+        // Under `anyOf`, false and absent are equal.
+        is_zero(schema, name) || name == "additionalProperties" && !is_set(schema, name)
+    };
+    schema.str_at(&["type"]) == kind && others.all(|name| is_absent(name))
 }
 
 /// Returns true for `anyOf: [{type: integer}, {type: string}]`, the one `anyOf` with types that is allowed.
@@ -278,6 +283,23 @@ mod tests {
                 vec![],
             ),
             (
+                value!({"type": "object", "properties": {"a": {
+                    "x-kubernetes-int-or-string": true,
+                    "anyOf": [{"type": "integer", "additionalProperties": false, "items": []}, {"type": "string", "$ref": ""}],
+                }}}),
+                vec![],
+            ),
+            (
+                value!({"type": "object", "properties": {"a": {
+                    "x-kubernetes-int-or-string": true,
+                    "anyOf": [{"type": "integer"}, {"type": "string", "example": ""}],
+                }}}),
+                vec![
+                    "s.properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
+                    "s.properties[a].anyOf[1].type: Forbidden: must be empty to be structural",
+                ],
+            ),
+            (
                 value!({"type": "object", "additionalProperties": true, "not": {"properties": {"b": {}}, "items": {}}}),
                 vec![
                     "s.additionalProperties: Forbidden: must not be used at the root",
@@ -294,6 +316,29 @@ mod tests {
         ] {
             let errors = validate(&schema, &FieldPath::new("s"));
             assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), want);
+        }
+    }
+
+    /// In Go, pointers are set even if they lead to an empty text or false.
+    #[test]
+    fn metadata_with_empty_members() {
+        for (member, value, is_allowed) in [
+            ("x-kubernetes-list-type", value!(""), false),
+            ("x-kubernetes-map-type", value!(""), false),
+            ("additionalProperties", value!(false), false),
+            ("example", value!(""), false),
+            ("default", value!(""), true),
+            ("format", value!(""), true),
+            ("$ref", value!(""), true),
+            ("nullable", value!(false), true),
+            ("items", value!([]), true),
+            ("enum", value!([]), true),
+            ("required", value!([]), false),
+        ] {
+            let mut metadata = value!({"type": "object"});
+            metadata.make_object().insert(member, value);
+            let schema = value!({"type": "object", "properties": {"metadata": (metadata)}});
+            assert_eq!(validate(&schema, &FieldPath::new("s")).is_empty(), is_allowed, "{member}");
         }
     }
 }

@@ -242,11 +242,13 @@ fn spec(object: &Value, asked: &RequiredChecks<'_>, errors: &mut FieldErrors) {
         errors.push(FieldError::invalid(&path.child("preserveUnknownFields"), true, detail));
     }
     let structural = asked.structural || !preserve || has_defaults || definition.schemas().any(has_extensions);
+    let status = status_by_name(definition.versions);
     for (i, version) in errors.while_room(definition.versions.iter().enumerate()) {
         let at = path.child("versions").index(i);
         let name = version.str_at(&["name"]);
         label(&at.child("name"), name, "", name, errors);
-        validate_version(&definition, version, asked, structural, &at, errors);
+        let has_status = status.get(name).is_some_and(|has_status| *has_status);
+        validate_version(&definition, version, has_status, asked, structural, &at, errors);
     }
     whole_versions(&definition, &path, errors);
     for name in ["plural", "singular", "kind", "listKind"] {
@@ -288,6 +290,13 @@ fn has_status(subresources: Option<&Value>) -> bool {
     subresources.is_some_and(|subresources| present(subresources, "status").is_some())
 }
 
+/// Returns which versions have the subresource `status`. As in kube-apiserver, the first of two versions with one name
+/// decides for both.
+fn status_by_name(versions: &[Value]) -> HashMap<&str, bool> {
+    let of_version = |version| has_status(present(version, "subresources"));
+    versions.iter().rev().map(|version| (version.str_at(&["name"]), of_version(version))).collect()
+}
+
 fn has_extensions(schema: &Value) -> bool {
     schema::any(schema, &mut |s| {
         ["x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"].iter().any(|name| s.bool_at(&[name]))
@@ -323,6 +332,7 @@ fn missing_schemas(
 fn validate_version(
     definition: &Definition<'_>,
     version: &Value,
+    has_status: bool,
     asked: &RequiredChecks<'_>,
     structural: bool,
     path: &FieldPath,
@@ -331,9 +341,8 @@ fn validate_version(
     let own = |name| present(version, name).filter(|_| definition.own(version, name).is_some());
     deprecation_warning(version, path, errors);
     let schema = own("schema");
-    let subresources_of_version = present(version, "subresources");
-    let (status, unchanged) = (has_status(subresources_of_version), asked.is_unchanged(version));
-    validate_schema(schema, status, asked, structural, unchanged, &path.child("schema"), errors);
+    let unchanged = asked.is_unchanged(version);
+    validate_schema(schema, has_status, asked, structural, unchanged, &path.child("schema"), errors);
     subresources(own("subresources"), &path.child("subresources"), errors);
     for (at, item) in errors.while_room(items(version, "additionalPrinterColumns", path)) {
         if own("additionalPrinterColumns").is_some() {
@@ -464,7 +473,8 @@ fn selectable_fields(
         Err(problem) => {
             let at = path.child("schema").child("openAPIV3Schema");
             errors.push(FieldError::invalid(&at, "", problem.to_string()));
-            return;
+            // The paths themselves are still validated, beside a schema without fields.
+            Arc::default()
         }
     };
     let path = path.child("selectableFields");

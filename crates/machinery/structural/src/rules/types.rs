@@ -34,6 +34,55 @@ pub fn is_typed(schema: &Structural) -> bool {
     }
 }
 
+/// The schema whose CEL type the values of a schema have in its rules.
+///
+/// This is almost always the schema itself. But kube-apiserver takes the type of a member from the type of the value above
+/// it, if rules above need that type: names of resources lose their bounds, and `items` of an object have the type of the
+/// values of that object, or none.
+#[derive(Clone, Debug)]
+pub struct TypeSource(Arc<Structural>);
+
+impl TypeSource {
+    /// Returns the source of a schema on its own; `None` if rules cannot access its values. `is_resource` is true for
+    /// schemas of resources, which have unlisted members.
+    pub fn new(schema: &Arc<Structural>, is_resource: bool) -> Option<Self> {
+        if !is_typed(schema) {
+            return None;
+        }
+        let listed = if is_resource { with_resource_fields(schema) } else { Cow::Borrowed(&**schema) };
+        Some(match listed {
+            Cow::Borrowed(_) => Self(schema.clone()),
+            Cow::Owned(listed) => Self(Arc::new(listed)),
+        })
+    }
+
+    /// Returns the source of a property; `None` if the type has no field for it.
+    pub fn property(&self, name: &str) -> Option<Self> {
+        let property = self.0.property(name)?;
+        // The name must be one that CEL can write.
+        (is_object(&self.0) && escape(name).is_some()).then(|| Self::new(property, property.embedded))?
+    }
+
+    /// Returns the source of all elements; `None` if the type has no elements.
+    pub fn element(&self) -> Option<Self> {
+        let element = match &self.0.kind {
+            _ if self.0.int_or_string => None,
+            Some(SchemaType::Array) => self.0.items.as_ref(),
+            Some(SchemaType::Object) => self.0.additional_schema(),
+            _ => None,
+        }?;
+        Self::new(element, element.embedded)
+    }
+
+    pub fn decl_type(&self) -> Option<DeclType> {
+        decl_type(&self.0, false)
+    }
+}
+
+fn is_object(schema: &Structural) -> bool {
+    schema.is(&SchemaType::Object) && schema.additional_schema().is_none() && !schema.int_or_string
+}
+
 /// Returns true if the CEL type of a schema has elements: a list, or a map.
 pub(super) fn has_elements(schema: &Structural) -> bool {
     let is_map = schema.is(&SchemaType::Object) && schema.additional_schema().is_some();
@@ -42,9 +91,8 @@ pub(super) fn has_elements(schema: &Structural) -> bool {
 
 /// Returns true if the CEL type of a schema, if that `has_type`, has a field for this property.
 pub(super) fn is_field(schema: &Structural, has_type: bool, name: &str, property: &Structural) -> bool {
-    let is_object = schema.is(&SchemaType::Object) && schema.additional_schema().is_none() && !schema.int_or_string;
     // A property whose name CEL cannot write is a value of its own.
-    (has_type && is_object || escape(name).is_none()) && is_typed(property)
+    (has_type && is_object(schema) || escape(name).is_none()) && is_typed(property)
 }
 
 /// The path of an object, which is the name of its type.
