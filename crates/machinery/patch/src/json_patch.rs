@@ -23,6 +23,7 @@ pub struct Patch {
     findings: Findings,
     /// True if it has a number that an `f64` cannot hold.
     is_beyond: bool,
+    rewrites_numbers: bool,
 }
 
 /// One operation. Members that are missing or of another type are `None`: an operation fails only when it is reached.
@@ -65,12 +66,18 @@ impl Patch {
             operations: operations.iter().map(Operation::new).collect(),
             findings: Findings::default(),
             is_beyond: false,
+            rewrites_numbers: false,
         }
     }
 
     /// Returns true if the patch has a number that an `f64` cannot hold, which only unvalidated patches may have.
     pub fn is_beyond(&self) -> bool {
         self.is_beyond
+    }
+
+    /// Returns true if a number has another text when it is written.
+    pub fn rewrites_numbers(&self) -> bool {
+        self.rewrites_numbers
     }
 
     /// Returns the object after all operations, or 422 if one of them does not apply, without the reason, as
@@ -91,12 +98,21 @@ impl Patch {
         self.run(live, true).map_err(|Failed(_)| Status::unprocessable())
     }
 
-    /// Returns the patch with the numbers of its values as they were sent, for a result that is only shown.
-    pub fn with_shown_numbers(&self) -> Self {
+    /// Returns the patch with the numbers of its values as they were sent, for a result that is only shown. `sent` is the
+    /// patch with the texts of its numbers, if some differ.
+    pub fn with_shown_numbers(&self, sent: Option<&Value>) -> Self {
         let mut patch = self.clone();
-        // Values that are only compared stay as they are.
-        let written = patch.operations.iter_mut().filter(|operation| operation.kind() != "test");
-        written.filter_map(|operation| operation.value.as_mut()).for_each(decode::show_numbers);
+        let mut sent = sent.and_then(Value::as_list).into_iter().flatten();
+        for operation in &mut patch.operations {
+            let sent = sent.next().and_then(|sent| sent.get("value"));
+            // Values that are only compared stay as they are.
+            if operation.kind() != "test"
+                && let Some(value) = &mut operation.value
+            {
+                sent.into_iter().for_each(|sent| value.clone_from(sent));
+                decode::show_numbers(value);
+            }
+        }
         patch
     }
 

@@ -13,7 +13,7 @@ mod order;
 
 pub use error::StrategicError;
 pub use format::go_print;
-pub(crate) use format::go_type;
+pub(crate) use format::{go_float, go_type};
 
 use meta::{Meta, Strategy};
 

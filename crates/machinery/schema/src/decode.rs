@@ -21,6 +21,7 @@ pub use empties::Empties;
 pub use from_json::json;
 pub use from_value::{converted, value, value_within};
 pub(crate) use path::Path;
+pub(crate) use scalar::float_literal;
 pub use scalar::show_numbers;
 
 use crate::cbor::CborError;

@@ -13,7 +13,8 @@ pub(crate) use cursor::{Cursor, Malformed, go_utf8};
 pub(crate) use free::{Report, free_form, kind_of, number, parse_within};
 pub use free::{
     TypeMeta, WithAnyNumber, check_type_meta, check_unstructured, interpret, is_type_meta_in_other_case, json_type,
-    no_type_meta, parse, parse_object, parse_strict, parse_with_any_number, raw_number, tree_type_meta, type_meta,
+    no_type_meta, parse, parse_as_sent, parse_object, parse_strict, parse_with_any_number, raw_number, tree_type_meta,
+    type_meta,
 };
 pub use splice::with_text_member;
 pub(crate) use writer::{carried, compacted, whole, write_float};

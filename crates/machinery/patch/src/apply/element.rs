@@ -7,6 +7,7 @@ use binnacle_meta::{Text, go_quote};
 use binnacle_schema::{Limits, Value, json};
 
 use crate::order::order;
+use crate::strategic::go_float;
 
 #[derive(Clone, Debug)]
 pub(super) enum PathElement {
@@ -183,7 +184,7 @@ impl fmt::Display for DisplayValue<'_> {
             Value::Null => f.write_str("null"),
             Value::Bool(b) => write!(f, "{b}"),
             Value::Int(n) => write!(f, "{n}"),
-            Value::Float(n) => write!(f, "{n}"),
+            Value::Float(n) => f.write_str(&go_float(*n)),
             Value::Str(text) | Value::Raw(text) => f.write_str(&go_quote(text)),
             Value::List(items) => {
                 f.write_str("[")?;

@@ -35,7 +35,7 @@ pub fn parse_unvalidated(bytes: &[u8]) -> Result<Patch, Status> {
 fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
     let undecodable = |why: &str| Status::bad_request(format!("{}{why}", words.prefix));
     let read = json::parse_with_any_number(bytes, &Limits::default());
-    let WithAnyNumber { value: document, findings: duplicates, beyond } =
+    let WithAnyNumber { value: document, findings: duplicates, beyond, rewrites_numbers } =
         read.map_err(|error| undecodable(&error.to_string()))?;
     let items = match document {
         Value::List(items) => items,
@@ -78,7 +78,7 @@ fn read(bytes: &[u8], words: &Words, validates: bool) -> Result<Patch, Status> {
     found.sort_by_key(|(at, _)| *at);
     let mut findings = Findings::default();
     findings.extend(found.into_iter().map(|(_, finding)| finding));
-    Ok(Patch { operations, findings, is_beyond: beyond.is_some() })
+    Ok(Patch { operations, findings, is_beyond: beyond.is_some(), rewrites_numbers })
 }
 
 /// Returns the index of the operation of a parser's finding, whose text has the path `[7].op`.

@@ -183,13 +183,13 @@ impl<'a> Decoder<'a> {
             (_, Ty::FieldsV1) => return Ok(Value::Raw(compacted(self.cursor.skip(depth)?).into())),
             (b'{' | b'[', Ty::RawExtension) => {
                 // Go keeps it as text, whose numbers may have any size.
-                let mut report = Report { findings: None, overflow: None };
+                let mut report = Report::new(None);
                 let start = self.cursor.position();
                 let tree = free_form(&mut self.cursor, depth, None, &mut report)?;
                 return Ok(json::carried(self.cursor.since(start), tree));
             }
             (b'{' | b'[', Ty::Json) => {
-                let mut report = Report { findings: None, overflow: None };
+                let mut report = Report::new(None);
                 let value = free_form(&mut self.cursor, depth, None, &mut report)?;
                 return Ok(match report.overflow {
                     Some(number) => scalar::overflow(&number, &mut self.trouble),
@@ -219,7 +219,7 @@ impl<'a> Decoder<'a> {
             }
             // Go accepts a list of numbers for bytes as well.
             (b'[', Ty::Bytes) => {
-                let mut report = Report { findings: None, overflow: None };
+                let mut report = Report::new(None);
                 let list = free_form(&mut self.cursor, depth, None, &mut report)?;
                 return Ok(scalar::byte_list(list.as_list().unwrap_or(&[]), path, &mut self.trouble));
             }

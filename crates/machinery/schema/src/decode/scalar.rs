@@ -161,7 +161,7 @@ pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, trouble: &mut 
 }
 
 /// Formats a number as it was in the JSON. It has a point or an exponent, or it would be a [`Value::Int`].
-pub(super) fn float_literal(n: f64) -> String {
+pub(crate) fn float_literal(n: f64) -> String {
     let mut text = Vec::new();
     crate::json::write_float(n, &mut text);
     let text = String::from_utf8(text).unwrap_or_default();

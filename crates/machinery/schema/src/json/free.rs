@@ -6,7 +6,7 @@ use binnacle_meta::{GroupVersion, Text};
 
 use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8, refusal, to_string};
 use crate::canonical::sort_free_form;
-use crate::decode::Path;
+use crate::decode::{Path, float_literal};
 use crate::findings::{Finding, Findings};
 use crate::limits::Budget;
 use crate::{Limits, Object, Value};
@@ -17,6 +17,24 @@ pub(crate) struct Report<'f> {
     pub(crate) findings: Option<&'f mut Findings>,
     /// The first number that an `f64` cannot hold.
     pub(crate) overflow: Option<String>,
+    pub(crate) numbers: Numbers,
+}
+
+/// How numbers are read whose text is another one when they are written.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    #[default]
+    ByValue,
+    /// By value, and there is one.
+    HasRewritten,
+    /// As [`Value::Raw`], with the text that was sent.
+    AsSent,
+}
+
+impl<'f> Report<'f> {
+    pub(crate) fn new(findings: Option<&'f mut Findings>) -> Self {
+        Self { findings, overflow: None, numbers: Numbers::ByValue }
+    }
 }
 
 /// Reads a document. Members keep their order; a repeated member has its last value, at its first place.
@@ -46,13 +64,24 @@ pub struct WithAnyNumber {
     pub findings: Findings,
     /// The first number that an `f64` cannot hold.
     pub beyond: Option<String>,
+    /// True if writing the value gives a number another text (`1e3`): [`parse_as_sent`] keeps the text.
+    pub rewrites_numbers: bool,
 }
 
 /// Reads a document like [`parse_strict`]. Numbers that an `f64` cannot hold become [`Value::Raw`].
 pub fn parse_with_any_number(bytes: &[u8], limits: &Limits) -> Result<WithAnyNumber, JsonError> {
     let mut findings = Findings::default();
-    let (value, beyond) = read_any_number(bytes, limits, &mut Budget::new(limits), Some(&mut findings))?;
-    Ok(WithAnyNumber { value, findings, beyond })
+    let mut report = Report::new(Some(&mut findings));
+    let value = read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)?;
+    let (beyond, rewrites_numbers) = (report.overflow, report.numbers == Numbers::HasRewritten);
+    Ok(WithAnyNumber { value, findings, beyond, rewrites_numbers })
+}
+
+/// Reads a document like [`parse`], for a message that quotes it: numbers that would be written with another text become
+/// [`Value::Raw`].
+pub fn parse_as_sent(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
+    let mut report = Report { numbers: Numbers::AsSent, ..Report::new(None) };
+    read_any_number(bytes, limits, &mut Budget::new(limits), &mut report)
 }
 
 /// Returns a number in a tree from [`parse_with_any_number`] that an `f64` cannot hold. Objects that the tree carries as
@@ -235,28 +264,26 @@ fn read(
     budget: &mut Budget,
     findings: Option<&mut Findings>,
 ) -> Result<Value, JsonError> {
-    match read_any_number(bytes, limits, budget, findings)? {
-        (_, Some(number)) => Err(JsonError::Number(number)),
-        (value, None) => Ok(value),
-    }
+    let mut report = Report::new(findings);
+    let value = read_any_number(bytes, limits, budget, &mut report)?;
+    report.overflow.map_or(Ok(value), |number| Err(JsonError::Number(number)))
 }
 
-/// Reads a document; the second result is the first number that an `f64` cannot hold.
+/// Reads a document with any number.
 fn read_any_number(
     bytes: &[u8],
     limits: &Limits,
     budget: &mut Budget,
-    findings: Option<&mut Findings>,
-) -> Result<(Value, Option<String>), JsonError> {
+    report: &mut Report<'_>,
+) -> Result<Value, JsonError> {
     check_size(bytes, limits)?;
     let text = go_utf8(bytes);
     let mut cursor = Cursor::within(&text, budget.clone());
-    let mut report = Report { findings, overflow: None };
-    let value = free_form(&mut cursor, limits.max_depth, None, &mut report)
+    let value = free_form(&mut cursor, limits.max_depth, None, report)
         .and_then(|value| cursor.end().map(|()| value))
         .map_err(|Malformed| refusal(&cursor, bytes, limits))?;
     *budget = cursor.budget;
-    Ok((value, report.overflow))
+    Ok(value)
 }
 
 /// Reads any value at the cursor. `path` is its position in the document.
@@ -318,12 +345,29 @@ pub(crate) fn free_form(
         }
         _ => {
             let literal = cursor.number()?;
-            number(literal).unwrap_or_else(|| {
-                report.overflow.get_or_insert_with(|| literal.to_owned());
-                Value::Raw(literal.into())
-            })
+            match number(literal) {
+                None => {
+                    report.overflow.get_or_insert_with(|| literal.to_owned());
+                    Value::Raw(literal.into())
+                }
+                Some(number) if report.numbers == Numbers::HasRewritten || is_written_as(&number, literal) => number,
+                Some(_) if report.numbers == Numbers::AsSent => Value::Raw(literal.into()),
+                Some(number) => {
+                    report.numbers = Numbers::HasRewritten;
+                    number
+                }
+            }
         }
     })
+}
+
+/// Returns true if a number that was read from this text has it in messages as well.
+fn is_written_as(number: &Value, literal: &str) -> bool {
+    match number {
+        Value::Float(n) => float_literal(*n) == literal,
+        // The only other text of an integer is that of the negative zero.
+        _ => literal != "-0",
+    }
 }
 
 /// Reads a number without schema; `None` if it is out of floating point's range.
@@ -355,6 +399,27 @@ pub(crate) fn text(text: Cow<'_, str>) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_as_they_were_sent() {
+        let limits = Limits::default();
+        for (text, is_rewritten) in [
+            ("[0, -1, 12, 1.5, 1.0]", false),
+            ("[1e3]", true),
+            ("[1.50]", true),
+            ("[-0]", true),
+            ("[-0.0]", false),
+            ("[100000000000000000000]", true),
+            ("[1, 1E400]", false),
+        ] {
+            let read = parse_with_any_number(text.as_bytes(), &limits).unwrap();
+            assert_eq!(read.rewrites_numbers, is_rewritten, "{text}");
+            let shown = super::super::to_string(&parse_as_sent(text.as_bytes(), &limits).unwrap());
+            if is_rewritten {
+                assert_eq!(shown, text);
+            }
+        }
+    }
 
     /// Go's decoder of the type ignores the case of names, and the last of several counts.
     #[test]

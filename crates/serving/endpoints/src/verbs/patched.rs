@@ -33,6 +33,8 @@ pub(crate) struct Patch {
     complaints: Vec<String>,
     /// True if the patch has a number that an `f64` cannot hold, which only unvalidated patches may have.
     is_beyond: bool,
+    /// The text of a patch that has numbers whose text is another one when they are written.
+    sent: Option<Box<[u8]>>,
 }
 
 enum Content {
@@ -57,17 +59,17 @@ impl Patch {
     /// Errors: 400 for an invalid one, 413 for one with too many operations.
     pub(crate) fn parse(kind: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let is_strict = validation != FieldValidation::Ignore;
-        let mut is_beyond = false;
+        let (mut is_beyond, mut rewrites_numbers) = (false, false);
         let (content, findings, prefix) = match kind {
             PatchType::Json => {
                 let patch = if is_strict { json_patch::parse(bytes) } else { json_patch::parse_unvalidated(bytes) }?;
                 let findings = patch.findings().clone();
-                is_beyond = patch.is_beyond();
+                (is_beyond, rewrites_numbers) = (patch.is_beyond(), patch.rewrites_numbers());
                 (Content::Json(patch), findings, "json patch ")
             }
             PatchType::Merge => {
-                let (value, findings) = merge_patch(bytes, is_strict)?;
-                is_beyond = json::raw_number(&value).is_some();
+                let MergePatch { value, findings, rewritten } = merge_patch(bytes, is_strict)?;
+                (is_beyond, rewrites_numbers) = (json::raw_number(&value).is_some(), rewritten);
                 (Content::Merge(value), findings, "")
             }
             PatchType::Strategic | PatchType::Apply(_) => {
@@ -76,7 +78,12 @@ impl Patch {
             }
         };
         let complaints = findings.iter().map(|finding| format!("{prefix}{finding}")).collect();
-        Ok(Self { content, validation, complaints, is_beyond })
+        Ok(Self { content, validation, complaints, is_beyond, sent: rewrites_numbers.then(|| bytes.into()) })
+    }
+
+    /// Returns the patch with the numbers as they were sent, if their text differs from what is written.
+    fn sent(&self) -> Option<Value> {
+        self.sent.as_deref().and_then(|sent| json::parse_as_sent(sent, &Limits::default()).ok())
     }
 
     /// Returns the patched object. `live` returns the live object, again if an error shows the result.
@@ -92,9 +99,11 @@ impl Patch {
             Ok(match (&self.content, as_written) {
                 (Content::Json(patch), Written::Any) => patch.apply(live())?,
                 (Content::Json(patch), Written::InOrder) => patch.apply_in_order(live())?,
-                (Content::Json(patch), Written::Quoted) => patch.with_shown_numbers().apply_in_order(live())?,
+                (Content::Json(patch), Written::Quoted) => {
+                    patch.with_shown_numbers(self.sent().as_ref()).apply_in_order(live())?
+                }
                 (Content::Merge(patch), Written::Quoted) => {
-                    let mut patch = patch.clone();
+                    let mut patch = self.sent().map_or_else(|| patch.clone(), merge_value);
                     decode::show_numbers(&mut patch);
                     merge::apply(live(), &patch)
                 }
@@ -126,7 +135,9 @@ impl Patch {
         let mut decoded = decode(apply(Written::Any)?);
         // Only the order of the findings depends on the order of the members.
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
-            let mut again = apply(Written::InOrder)?;
+            // The error of a built-in kind quotes a number.
+            let quotes = decoded.is_err() && custom.is_none();
+            let mut again = apply(if quotes { Written::Quoted } else { Written::InOrder })?;
             match self.content {
                 Content::Strategic(_) => sort_as_struct(&mut again, expected.message),
                 _ => self.order(&mut again, &live()),
@@ -182,7 +193,7 @@ impl Patch {
 /// Parses a patch that must be an object; `null` is an empty one.
 fn object_of(bytes: &[u8]) -> Result<(Value, Findings), String> {
     let read = json::parse_with_any_number(bytes, &Limits::default()).map_err(|error| error.to_string())?;
-    let WithAnyNumber { value, findings, beyond } = read;
+    let WithAnyNumber { value, findings, beyond, .. } = read;
     match value {
         Value::Object(_) => match beyond {
             Some(number) => Err(JsonError::Number(number).to_string()),
@@ -196,21 +207,38 @@ fn object_of(bytes: &[u8]) -> Result<(Value, Findings), String> {
     }
 }
 
+struct MergePatch {
+    value: Value,
+    findings: Findings,
+    /// True if a number has another text when it is written.
+    rewritten: bool,
+}
+
 /// Parses a merge patch. With field validation kube-apiserver parses it twice, and first refuses anything but an
 /// object; without it, a list passes (and is refused later).
-fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<(Value, Findings), Status> {
+fn merge_patch(bytes: &[u8], is_strict: bool) -> Result<MergePatch, Status> {
     let none = || Status::bad_request("Invalid JSON Patch");
     match json::parse_with_any_number(bytes, &Limits::default()) {
-        Ok(WithAnyNumber { value: value @ Value::Object(_), findings, beyond }) if !is_strict || beyond.is_none() => {
-            Ok((value, findings))
-        }
         Ok(WithAnyNumber { value: Value::Null, .. }) => Err(none()),
-        Ok(WithAnyNumber { value: value @ Value::List(_), findings, .. }) if !is_strict => {
-            Ok((merge::pruned(&value), findings))
+        Ok(WithAnyNumber { value, findings, beyond, rewrites_numbers })
+            if match value {
+                Value::Object(_) => !is_strict || beyond.is_none(),
+                Value::List(_) => !is_strict,
+                _ => false,
+            } =>
+        {
+            Ok(MergePatch { value: merge_value(value), findings, rewritten: rewrites_numbers })
         }
         _ if !is_strict => Err(none()),
-        _ => object_of(bytes).map_err(|why| Status::bad_request(format!("error decoding patch: {why}"))),
+        _ => object_of(bytes)
+            .map(|(value, findings)| MergePatch { value, findings, rewritten: false })
+            .map_err(|why| Status::bad_request(format!("error decoding patch: {why}"))),
     }
+}
+
+/// Returns a merge patch as it is applied.
+fn merge_value(patch: Value) -> Value {
+    if patch.as_list().is_some() { merge::pruned(&patch) } else { patch }
 }
 
 /// Decodes a result as the expected kind, ignoring the kind that it names: kube-apiserver applies strategic merge
@@ -340,6 +368,8 @@ fn sort_as(value: &mut Value, ty: &Ty) {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_request::User;
+
     use super::*;
 
     fn expected() -> Expected<'static> {
@@ -417,6 +447,30 @@ mod tests {
         ] {
             let read = as_it_was(value(patched), &expected());
             assert_eq!(read.as_ref().map(|_| ()).map_err(String::as_str), want, "{patched}");
+        }
+    }
+
+    /// kube-apiserver's library keeps the text of what a patch adds.
+    #[test]
+    fn errors_show_numbers_as_they_were_sent() {
+        let context = Context::new(User::new("a", &[]), "".into(), false);
+        let live = || value(r#"{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":1}}"#);
+        for (kind, patch) in [
+            (PatchType::Merge, r#"{"spec":{"replicas":NUMBER}}"#),
+            (
+                PatchType::Json,
+                r#"[{"op":"test","path":"/spec/replicas","value":1},{"op":"add","path":"/spec/replicas","value":NUMBER}]"#,
+            ),
+        ] {
+            for number in ["1e3", "1.50", "1E+2", "100.0", "1.5"] {
+                let patch = patch.replace("NUMBER", number);
+                let patch = Patch::parse(kind, patch.as_bytes(), FieldValidation::Strict).unwrap();
+                let error = patch.apply(&context, &expected(), &live).err().unwrap();
+                let want = format!(
+                    r#" "" is invalid: patch: Invalid value: "{{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"spec\":{{\"replicas\":{number}}}}}": json: cannot unmarshal number {number} into Go struct field DeploymentSpec.spec.replicas of type int32"#
+                );
+                assert_eq!(error.message(), want);
+            }
         }
     }
 
