@@ -271,7 +271,7 @@ fn install(inner: &Inner, mut segment: Segment) {
         let waiting = few.then_some(table);
         for revision in died {
             if let Some(n) = segment.records.find(revision) {
-                segment.records.bury(n, segment.end.at);
+                segment.records.bury(n);
             }
         }
         if let Some(mut table) = waiting {

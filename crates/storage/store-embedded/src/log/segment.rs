@@ -33,10 +33,12 @@ pub(crate) struct Records {
     places: Vec<u32>,
     dead: Bits,
     deletions: Bits,
+    /// The end of the newest record.
+    end: u64,
     pub(crate) usage: Usage,
 }
 
-/// Bytes of records.
+/// Bytes of records, each with what lies between it and the next one: padding, and the header and notes of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) total: u64,
@@ -83,9 +85,13 @@ impl Records {
         if !self.revisions.is_empty() || delta as usize != count {
             self.revisions.push(delta);
         }
+        if count > 0 {
+            self.count(count - 1, at.saturating_sub(self.end));
+        }
         self.places.push(place);
         self.dead.push(count, false);
         self.deletions.push(count, deletion);
+        self.end = at + len as u64;
         self.usage.total += len as u64;
         true
     }
@@ -136,12 +142,23 @@ impl Records {
     }
 
     /// Marks a record as dead: no read can return it any more.
-    pub(crate) fn bury(&mut self, n: usize, end: u64) {
-        if self.dead.get(n) {
-            return;
+    pub(crate) fn bury(&mut self, n: usize) {
+        if !self.dead.get(n) {
+            self.dead.set(n);
+            let bytes = self.place(n, self.end).room;
+            self.count_dead(n, bytes);
         }
-        self.dead.set(n);
-        let bytes = self.place(n, end).room;
+    }
+
+    /// Counts bytes that lie between a record and the next one.
+    fn count(&mut self, n: usize, bytes: u64) {
+        self.usage.total += bytes;
+        if self.dead.get(n) {
+            self.count_dead(n, bytes);
+        }
+    }
+
+    fn count_dead(&mut self, n: usize, bytes: u64) {
         match self.deletions.get(n) {
             true => self.usage.dead_deletions += bytes,
             false => self.usage.dead_puts += bytes,
@@ -219,12 +236,37 @@ mod tests {
             assert_eq!((records.find(4), records.first_from(4)), (None, 0));
             assert_eq!(records.first_from(u64::MAX), revisions.len());
             assert_eq!(records.find(11), revisions.iter().position(|revision| *revision == 11));
-            records.bury(0, end);
-            records.bury(0, end);
-            records.bury(1, end);
+            records.bury(0);
+            records.bury(0);
+            records.bury(1);
             let expected = Usage { total: end - 4096, dead_puts: 10, dead_deletions: 10 };
             assert_eq!(records.usage, expected);
             assert_eq!(expected.needed(), end - 4096 - 20);
+        }
+    }
+
+    /// Records of 10 bytes, each in a frame of its own.
+    #[test]
+    fn bytes_between_records_belong_to_the_record_before() {
+        let deletion = |n: u64| n % 2 == 1;
+        let count = |dead: &[usize], early: bool| {
+            let mut records = Records::default();
+            for n in 0..4u64 {
+                assert!(records.push(5 + n, 4096 + n * 64, 10, deletion(n)));
+                if early {
+                    dead.iter().filter(|dead| **dead as u64 == n).for_each(|dead| records.bury(*dead));
+                }
+            }
+            dead.iter().for_each(|dead| records.bury(*dead));
+            records.usage
+        };
+        for early in [false, true] {
+            let total = 3 * 64 + 10;
+            assert_eq!(count(&[], early), Usage { total, dead_puts: 0, dead_deletions: 0 });
+            assert_eq!(count(&[0, 2], early), Usage { total, dead_puts: 128, dead_deletions: 0 });
+            assert_eq!(count(&[0, 1, 2], early), Usage { total, dead_puts: 128, dead_deletions: 64 });
+            assert_eq!(count(&[0, 1, 2], early).needed(), 10, "the newest record is needed");
+            assert_eq!(count(&[0, 1, 2, 3], early).needed(), 0);
         }
     }
 }

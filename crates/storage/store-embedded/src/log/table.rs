@@ -80,7 +80,7 @@ impl Table {
             let Some(place) = self.segment_of(*revision) else { continue };
             let segment = &mut self.segments[place];
             let Some(n) = segment.records.find(*revision) else { continue };
-            segment.records.bury(n, segment.end.at);
+            segment.records.bury(n);
             if let Some(moving) = self.moving.as_mut().filter(|moving| moving.range.contains(&place)) {
                 moving.died.push(*revision);
             }
