@@ -69,6 +69,8 @@ pub(crate) struct Leaf {
     pub(crate) common_name: Text,
     /// `None` without a common name; an error if the subject is invalid.
     pub(crate) user: Result<Option<Arc<User>>, AuthnError>,
+    /// The same, as if the subject had no UID.
+    pub(crate) user_without_uid: Result<Option<Arc<User>>, AuthnError>,
     pub(crate) not_after: SystemTime,
 }
 
@@ -216,18 +218,24 @@ fn not_after(certificate: &X509Certificate<'_>) -> SystemTime {
 fn subject(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Leaf {
     let names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
     let common_name = names.last().unwrap_or_default().into();
-    let user = user(certificate, der).map(|user| user.map(authenticated));
-    Leaf { common_name, user, not_after: not_after(certificate) }
+    let [user, user_without_uid] =
+        [true, false].map(|reads_uid| user(certificate, der, reads_uid).map(|user| user.map(authenticated)));
+    Leaf { common_name, user, user_without_uid, not_after: not_after(certificate) }
 }
 
 /// Returns the user that the subject names; `None` without a common name.
-fn user(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Result<Option<User>, AuthnError> {
+fn user(
+    certificate: &X509Certificate<'_>,
+    der: &CertificateDer<'_>,
+    reads_uid: bool,
+) -> Result<Option<User>, AuthnError> {
     let mut name = Text::default();
     let mut groups = Vec::new();
     let mut uids: Vec<Text> = Vec::new();
     for attribute in certificate.subject().iter_attributes() {
         let kind = attribute.attr_type();
-        if *kind != OID_X509_COMMON_NAME && *kind != OID_X509_ORGANIZATION_NAME && *kind != UID {
+        let is_uid = reads_uid && *kind == UID;
+        if *kind != OID_X509_COMMON_NAME && *kind != OID_X509_ORGANIZATION_NAME && !is_uid {
             continue;
         }
         // Guessing an encoding would be guessing an identity.

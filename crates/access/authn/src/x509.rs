@@ -37,11 +37,19 @@ families! {
 pub struct X509 {
     authorities: Arc<Authorities>,
     lifetimes: Option<LoneHistogram>,
+    /// True if the UID in a certificate is that of the user.
+    reads_uids: bool,
 }
 
 impl X509 {
     pub fn new(authorities: Arc<Authorities>) -> Self {
-        Self { authorities, lifetimes: None }
+        Self { authorities, lifetimes: None, reads_uids: true }
+    }
+
+    /// Sets whether the UID in a certificate is that of the user; otherwise it is ignored.
+    #[must_use]
+    pub fn reading_uids(self, reads_uids: bool) -> Self {
+        Self { reads_uids, ..self }
     }
 
     /// Records the remaining lifetimes of client certificates in the family
@@ -72,7 +80,8 @@ impl Authenticator for X509 {
                 Err(_) => Authorities::not_after(credentials.connection),
             });
             let Some(leaf) = verified? else { return Ok(None) };
-            Ok(leaf.user.clone()?.map(Authenticated::new))
+            let user = if self.reads_uids { &leaf.user } else { &leaf.user_without_uid };
+            Ok(user.clone()?.map(Authenticated::new))
         })
     }
 }

@@ -110,6 +110,11 @@ async fn subjects() {
         let got = ask(&x509, connection, &[]).await;
         assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned));
     }
+    let without_uids = X509::new(authorities.clone()).reading_uids(false);
+    for value in ["the-uid", ""] {
+        let connection = leaf(&issuer, &[cn("a"), uid(value)], |_| {});
+        assert_eq!(ask(&without_uids, &connection, &[]).await, Ok("a  system:authenticated".to_owned()));
+    }
     for (name, connection) in [
         ("a stranger's", leaf(&stranger, &[cn("admin")], |_| {})),
         (

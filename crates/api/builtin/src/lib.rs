@@ -26,6 +26,8 @@ pub fn kinds() -> Shared<dyn Kinds> {
 pub struct Releases {
     pub emulated: Release,
     pub compatible: Release,
+    /// True if discovery shows hashes of storage versions.
+    pub storage_version_hashes: bool,
 }
 
 impl Default for Releases {
@@ -40,15 +42,20 @@ impl Releases {
     pub fn of(gates: &Gates) -> Self {
         let [emulated, compatible] = [gates.emulated(), gates.compatible()]
             .map(|version| Release { major: version.major, minor: version.minor });
-        Self { emulated, compatible }
+        Self { emulated, compatible, storage_version_hashes: gates.enabled("StorageVersionHash") }
     }
 }
 
 /// Returns the built-in resources that are served, with the storage versions that servers of these releases announce.
 pub fn served(releases: Releases, enabled: impl Fn(&VersionDescription, &ResourceDescription) -> bool) -> Served {
     Served::built_in(groups(), |version, description| {
-        enabled(version, description)
-            .then(|| binnacle_resources::announced(description, releases.emulated, releases.compatible))
+        enabled(version, description).then(|| {
+            let announced = binnacle_resources::announced(description, releases.emulated, releases.compatible);
+            match releases.storage_version_hashes || announced.storage.is_none() {
+                true => announced,
+                false => Arc::new(ResourceDescription::clone(&announced).unannounced()),
+            }
+        })
     })
 }
 

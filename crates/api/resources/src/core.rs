@@ -207,6 +207,7 @@ pub(crate) const EVENT_STORAGE: Storage = Storage {
     version: Text::new_static("v1"),
     kind: Text::new_static("Event"),
     announced_version: Text::new_static("v1"),
+    is_announced: true,
     expires: true,
     watch_cache: false,
 };

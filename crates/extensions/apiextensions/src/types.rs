@@ -118,6 +118,7 @@ fn kind_type(
         version: version.name.clone(),
         kind: names.kind.clone(),
         announced_version: storage.name.clone(),
+        is_announced: true,
         expires: false,
         watch_cache: true,
     };

@@ -139,6 +139,8 @@ pub struct Storage {
     /// The version whose hash discovery shows. It differs where kube-apiserver writes objects in a version that is no
     /// longer served (CustomResourceDefinition in v1beta1): it reads both, as must every server with the same store.
     pub announced_version: Text,
+    /// True if discovery shows the hash of that version.
+    pub is_announced: bool,
     /// True if objects expire after `--event-ttl`.
     pub expires: bool,
     /// True if lists and watches are served from a watch cache.
@@ -218,6 +220,7 @@ impl ResourceDescription {
                 version: version.clone(),
                 kind: kind.clone(),
                 announced_version: version.clone(),
+                is_announced: true,
                 expires: false,
                 watch_cache: true,
             }),
@@ -295,6 +298,12 @@ impl ResourceDescription {
     #[must_use]
     pub fn announced_as(self, announced_version: impl Into<Text>) -> Self {
         self.with_storage(|storage| storage.announced_version = announced_version.into())
+    }
+
+    /// Announces no storage version in discovery.
+    #[must_use]
+    pub fn unannounced(self) -> Self {
+        self.with_storage(|storage| storage.is_announced = false)
     }
 
     #[must_use]

@@ -239,7 +239,8 @@ pub(crate) fn build(
         proxy_prefixes.clone_from(&options.extra_prefixes);
         known.push(Box::new(FrontProxy::new(proxies.authorities, options, audiences.clone())));
     }
-    known.push(Box::new(X509::new(clients.authorities.clone()).counted(metrics.registry())?));
+    let x509 = X509::new(clients.authorities.clone()).counted(metrics.registry())?;
+    known.push(Box::new(x509.reading_uids(resources.features().enabled("AllowParsingUserUIDFromCertAuth"))));
     known.push(Box::new(Bearer::new(tokens)));
     let known = Union::new(known);
     let authenticator: Arc<dyn Authenticator> = match &issuers.anonymous {

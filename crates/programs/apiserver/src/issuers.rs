@@ -85,6 +85,7 @@ impl NamedIssuers {
         server: &str,
         registry: &binnacle_metrics::Registry,
         egress: Option<Egress>,
+        records_fetches: bool,
     ) -> Result<MadeIssuers, IssuersError> {
         let in_file = self.config.anonymous().cloned();
         let file = match self.file {
@@ -99,7 +100,7 @@ impl NamedIssuers {
             algorithms: self.algorithms,
             audiences: audiences(flags),
             disallowed: flags.service_accounts.issuers.clone(),
-            metrics: Some(JwtMetrics::register(registry, server)?),
+            metrics: Some(JwtMetrics::register(registry, server)?.recording_fetches(records_fetches)),
             egress,
         };
         let by_flag = || AnonymousConfig { enabled: flags.anonymous, paths: Vec::new() };

@@ -379,9 +379,9 @@ pub(crate) fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'
 
 // === Parts ===
 
-/// Returns the storage version hash; empty for resources that are not stored.
+/// Returns the storage version hash; empty for resources that are not stored or do not announce their version.
 fn hash_of(resource: &ResourceDescription) -> String {
-    let storage = resource.storage.as_ref();
+    let storage = resource.storage.as_ref().filter(|storage| storage.is_announced);
     storage
         .map(|storage| storage_version_hash(&storage.group, &storage.announced_version, &storage.kind))
         .unwrap_or_default()

@@ -30,6 +30,8 @@ pub struct OpenApi {
     encodings: Encodings,
     /// The release in the documents' heads.
     release: Text,
+    /// True if built-in enums have their values.
+    shows_enums: bool,
     others: Arc<Others>,
     index: OnceLock<Bytes>,
     /// By their names in the index.
@@ -131,6 +133,12 @@ impl OpenApi {
         Self { release: release.into(), ..self }
     }
 
+    /// Sets whether built-in enums have their values, before the first request.
+    #[must_use]
+    pub fn showing_enums(self, shows_enums: bool) -> Self {
+        Self { shows_enums, ..self }
+    }
+
     /// Returns the documents of the resources that are served now, reusing each document whose resources are the same.
     #[must_use]
     pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
@@ -146,7 +154,8 @@ impl OpenApi {
         let v3 = slots.collect();
         let custom = custom_parts(&v3, &served, &self.custom);
         let followed = Self::of(served, others, self.kinds.clone(), v3, custom, self.kept.clone());
-        Self { encodings: self.encodings, release: self.release.clone(), ..followed }
+        let (encodings, shows_enums) = (self.encodings, self.shows_enums);
+        Self { encodings, shows_enums, release: self.release.clone(), ..followed }
     }
 
     fn of(
@@ -159,7 +168,7 @@ impl OpenApi {
     ) -> Self {
         let (encodings, release) = (Encodings::STANDARD, Text::new_static(RELEASE));
         let (index, v2) = Default::default();
-        Self { served, kinds, encodings, release, others, index, v3, v2, custom, kept }
+        Self { served, kinds, encodings, release, shows_enums: true, others, index, v3, v2, custom, kept }
     }
 
     /// Returns the resources in the documents.
@@ -260,7 +269,7 @@ impl OpenApi {
         let own: Vec<Arc<PathParts>> = own.map(|slot| slot.v2.get_or_init(|| paths(slot)).clone()).collect();
         let custom = custom_resources(&self.v3, &self.served).filter_map(|known| self.custom.get(&address(known)));
         let custom: Vec<Arc<CustomParts>> = custom.cloned().collect();
-        let own = v2::Document::new(&own, &custom, &*self.kinds, &self.kept, &self.release);
+        let own = v2::Document::new(&own, &custom, &*self.kinds, self.shows_enums, &self.kept, &self.release);
         if self.others.v2.is_empty() {
             return own;
         }
@@ -300,7 +309,7 @@ impl OpenApi {
 
     fn make_v3(&self, place: &DocumentName) -> Bytes {
         let paths = place.paths(&self.served, &*self.kinds, self.encodings);
-        let built_in = BuiltIn::new(&*self.kinds, place.scope());
+        let built_in = BuiltIn::new(&*self.kinds, place.scope()).showing_enums(self.shows_enums);
         if let DocumentName::Custom(..) = place {
             let definitions = WithCustom::new(built_in.for_custom(), &*self.kinds, place.resources(&self.served));
             return v3::document(&paths, &definitions, None).into();

@@ -35,6 +35,8 @@ pub(crate) struct BuiltIn<'k> {
     scope: Option<(Text, Text)>,
     /// True for documents of custom resources.
     for_custom: bool,
+    /// True if enums have their values.
+    shows_enums: bool,
 }
 
 /// Returns all names that are reachable from `roots`.
@@ -74,7 +76,14 @@ impl<'k> BuiltIn<'k> {
         for kind in known.all().into_iter().filter(|kind| !UNPUBLISHED.contains(&kind.group)) {
             kinds.entry(kind.message.name.as_str()).or_default().push(kind);
         }
-        Self { known, kinds, scope: scope.map(|(group, version)| (group.into(), version.into())), for_custom: false }
+        let scope = scope.map(|(group, version)| (group.into(), version.into()));
+        Self { known, kinds, scope, for_custom: false, shows_enums: true }
+    }
+
+    /// Sets whether enums have their values.
+    #[must_use]
+    pub(crate) fn showing_enums(self, shows_enums: bool) -> Self {
+        Self { shows_enums, ..self }
     }
 
     /// Restricts the definitions to client-go's kinds, as in documents of custom resources.
@@ -104,7 +113,8 @@ impl<'k> BuiltIn<'k> {
             fields.sort_by(|a, b| a.name.cmp(&b.name));
             json.name("properties").object(|json| {
                 for field in fields {
-                    json.name(&field.name).object(|json| property(message, field, dialect, json));
+                    let values = if self.shows_enums { &field.values[..] } else { &[] };
+                    json.name(&field.name).object(|json| property(message, field, values, dialect, json));
                 }
             });
         }
@@ -181,8 +191,9 @@ const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
 // === Fields ===
 
-fn property(message: &Message, field: &Field, dialect: Dialect, json: &mut Json) {
-    let description = described(message, field);
+/// Writes a field. `values` are those of its enum that are shown.
+fn property(message: &Message, field: &Field, values: &[Text], dialect: Dialect, json: &mut Json) {
+    let description = described(message, field, values);
     if let Some(description) = &description {
         json.text_member("description", description);
     }
@@ -199,21 +210,21 @@ fn property(message: &Message, field: &Field, dialect: Dialect, json: &mut Json)
             json.name("allOf").list(|json| json.object(|json| dialect.reference(&reference, json)));
         }
     } else {
-        plain(&field.ty, field, default, &message.name, dialect, json);
+        plain(&field.ty, values, default, &message.name, dialect, json);
     }
     extensions(field, json);
 }
 
 /// Writes the type of a field that is no reference.
-fn plain(ty: &Ty, field: &Field, default: Option<&str>, owner: &str, dialect: Dialect, json: &mut Json) {
+fn plain(ty: &Ty, values: &[Text], default: Option<&str>, owner: &str, dialect: Dialect, json: &mut Json) {
     if let Some(reference) = referenced(ty, owner) {
         dialect.reference(&reference, json);
     } else if let Some(element) = ty.element() {
         json.text_member("type", "array");
-        json.name("items").object(|json| plain(element, field, default, owner, dialect, json));
+        json.name("items").object(|json| plain(element, values, default, owner, dialect, json));
     } else if let Some(value) = ty.map_value() {
         json.text_member("type", "object");
-        json.name("additionalProperties").object(|json| plain(value, field, default, owner, dialect, json));
+        json.name("additionalProperties").object(|json| plain(value, values, default, owner, dialect, json));
     } else {
         let (name, format) = scalar(ty);
         json.text_member("type", name);
@@ -223,8 +234,8 @@ fn plain(ty: &Ty, field: &Field, default: Option<&str>, owner: &str, dialect: Di
         if let Some(default) = default {
             json.name("default").raw(default);
         }
-        if !field.values.is_empty() {
-            json.texts_member("enum", field.values.iter());
+        if !values.is_empty() {
+            json.texts_member("enum", values.iter());
         }
     }
 }
@@ -243,10 +254,10 @@ fn default(field: &Field) -> Option<&str> {
 }
 
 /// Returns the field's description; for an enum it ends with its values and their meanings, one a line.
-fn described(message: &Message, field: &Field) -> Option<String> {
+fn described(message: &Message, field: &Field, values: &[Text]) -> Option<String> {
     let text = binnacle_apimachinery::descriptions::field(&message.name, &field.name)
         .or_else(|| if words::is_list(message) { words::list_field(&field.name) } else { None });
-    let is_enum = !field.values.is_empty() && field.ty.element().is_none() && field.ty.map_value().is_none();
+    let is_enum = !values.is_empty() && field.ty.element().is_none() && field.ty.map_value().is_none();
     if !is_enum {
         return text.map(str::to_owned);
     }
@@ -255,7 +266,7 @@ fn described(message: &Message, field: &Field) -> Option<String> {
         text.push_str("\n\n");
     }
     text.push_str("Possible enum values:");
-    for value in field.values.iter() {
+    for value in values {
         text.push_str(&format!("\n - `\"{value}\"`"));
         if let Some(words) = enum_words::value(message, field, value) {
             text.push(' ');

@@ -29,14 +29,17 @@ pub struct OpenApiLink {
 const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl OpenApiLink {
-    /// `served` tells what is served now, in these encodings, by a server that emulates the release.
+    /// `served` tells what is served now, in these encodings, by a server that emulates the release. `shows_enums` is false
+    /// for documents without the values of built-in enums.
     pub fn new(
         served: impl Fn() -> Arc<Served> + Send + Sync + 'static,
         kinds: Shared<dyn Kinds>,
         encodings: Encodings,
         release: impl Into<Text>,
+        shows_enums: bool,
     ) -> Self {
-        let documents = OpenApi::new(served(), kinds).offering(encodings).of_release(release);
+        let documents =
+            OpenApi::new(served(), kinds).offering(encodings).of_release(release).showing_enums(shows_enums);
         let documents = ArcSwap::from_pointee(documents);
         let nobody = Arc::<Others>::default();
         let others = Box::new(move || nobody.clone());
@@ -176,8 +179,13 @@ mod tests {
 
     #[test]
     fn headers() {
-        let link =
-            OpenApiLink::new(Arc::default, Shared::Static(&binnacle_scheme::NoKinds), Encodings::STANDARD, "1.36");
+        let link = OpenApiLink::new(
+            Arc::default,
+            Shared::Static(&binnacle_scheme::NoKinds),
+            Encodings::STANDARD,
+            "1.36",
+            true,
+        );
         let etag = || "\"E\"".to_owned();
         let document = |immutable| Document {
             content_type: "application/json",

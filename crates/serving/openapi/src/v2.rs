@@ -65,6 +65,7 @@ impl Document {
         built_in: &[Arc<PathParts>],
         resources: &[Arc<CustomParts>],
         kinds: &dyn Kinds,
+        shows_enums: bool,
         kept: &Arc<Kept>,
         release: &str,
     ) -> Self {
@@ -82,7 +83,7 @@ impl Document {
         if !resources.is_empty() {
             roots.extend(custom::REFERENCED.map(Text::new_static));
         }
-        definitions.extend(kept.built_in.reached(roots, kinds));
+        definitions.extend(kept.built_in.reached(roots, kinds, shows_enums));
         let (head, tail) = (head(release), tail(&parameters));
         let mut document = Self {
             hash: String::new(),
@@ -188,14 +189,14 @@ impl CustomParts {
 
 impl BuiltInParts {
     /// Returns the definitions that are reachable from these names.
-    fn reached(&self, roots: BTreeSet<Text>, kinds: &dyn Kinds) -> NamedParts {
+    fn reached(&self, roots: BTreeSet<Text>, kinds: &dyn Kinds, shows_enums: bool) -> NamedParts {
         let mut known = self.0.lock();
         if let Some((before, parts)) = &*known
             && *before == roots
         {
             return parts.clone();
         }
-        let definitions = BuiltIn::new(kinds, None);
+        let definitions = BuiltIn::new(kinds, None).showing_enums(shows_enums);
         let names = reachable(&definitions, roots.iter().cloned()).into_iter();
         let parts = names.map(|name| {
             let part = Part::new(&name, |json| definitions.write(&name, Dialect::V2, json));

@@ -70,6 +70,8 @@ pub struct Chain {
     config: ChainConfig,
     impersonation: Impersonation,
     inflight: Arc<InFlight>,
+    /// False if large answers are not compressed, whatever clients accept.
+    compresses: bool,
 }
 
 impl Chain {
@@ -83,7 +85,8 @@ impl Chain {
         let constrained = config.features.enabled("ConstrainedImpersonation");
         let metrics = config.metrics.impersonation().clone();
         let impersonation = Impersonation::new(config.authorizer.clone(), constrained, metrics);
-        Self { config, impersonation, inflight }
+        let compresses = config.features.enabled("APIResponseCompression");
+        Self { config, impersonation, inflight, compresses }
     }
 
     pub(crate) fn inflight(&self) -> &Arc<InFlight> {
@@ -105,7 +108,7 @@ impl Chain {
         connection: Arc<ConnectionInfo>,
     ) -> http::Response<Tracked> {
         let is_head = request.method() == http::Method::HEAD;
-        let gzip_accepted = compress::accepted(request.headers());
+        let gzip_accepted = self.compresses && compress::accepted(request.headers());
         let record = filters::record::open(&request, &connection, &self.config.metrics);
         let (upgrade, kept) = filters::upgrade::of(request.extensions_mut());
         let audited = self.config.options.auditor.is_some();

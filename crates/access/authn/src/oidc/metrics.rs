@@ -31,6 +31,8 @@ families! {
 #[derive(Clone)]
 pub struct JwtMetrics {
     families: Families,
+    /// False if fetches of keys are not recorded.
+    records_fetches: bool,
     /// The hash of this server's name.
     server: String,
 }
@@ -46,7 +48,14 @@ pub(super) struct IssuerMetrics {
 impl JwtMetrics {
     /// `server` is this server's name in its cluster.
     pub fn register(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
-        Ok(Self { families: Families::register(registry)?, server: hash(server.as_bytes()) })
+        let (families, server) = (Families::register(registry)?, hash(server.as_bytes()));
+        Ok(Self { families, records_fetches: true, server })
+    }
+
+    /// Sets whether fetches of keys are recorded.
+    #[must_use]
+    pub fn recording_fetches(self, records_fetches: bool) -> Self {
+        Self { records_fetches, ..self }
     }
 
     pub(super) fn of_issuer(&self, issuer: &str) -> IssuerMetrics {
@@ -88,6 +97,9 @@ impl IssuerMetrics {
 
     /// Records that keys were fetched: their document, or `None` for a failure.
     pub(super) fn fetched(&self, key_set: Option<&[u8]>) {
+        if !self.all.records_fetches {
+            return;
+        }
         let result = if key_set.is_some() { "success" } else { "failure" };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.all.families.fetched.with_label_values(&[result, &self.issuer, &self.all.server]).set(now.as_secs_f64());

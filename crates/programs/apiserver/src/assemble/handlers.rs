@@ -58,8 +58,9 @@ pub(super) fn handlers(server: &mut Background) -> Handlers {
 fn openapi(server: &Background, encodings: Encodings) -> OpenApiLink {
     let (catalog, aggregator) = (server.catalog.clone(), server.access.aggregator.clone());
     let served = move || catalog.snapshot().served().clone();
-    let release = server.base.features.emulated().to_string();
-    let openapi = OpenApiLink::new(served, binnacle_builtin::kinds(), encodings, release);
+    let features = &server.base.features;
+    let (release, enums) = (features.emulated().to_string(), features.enabled("OpenAPIEnums"));
+    let openapi = OpenApiLink::new(served, binnacle_builtin::kinds(), encodings, release, enums);
     openapi.with_others(move || aggregator.openapi())
 }
 

@@ -84,7 +84,8 @@ impl Security {
             None => authentication.signing(&service_account)?,
         };
         let selected = base.config.debugging.egress_config.is_some().then(|| base.egress.clone());
-        let issuers = issuers.make(flags, &base.server_name, base.registry(), selected)?;
+        let records_fetches = base.features.enabled("StructuredAuthenticationConfigurationJWKSMetrics");
+        let issuers = issuers.make(flags, &base.server_name, base.registry(), selected, records_fetches)?;
         let itself = webhooks::itself(&authentication.own_token, tls.certificates());
         let keys = signing.keys.clone();
         let authentication =

@@ -51,6 +51,7 @@ mod etcd_members;
 mod evictions;
 mod external_signer;
 mod families;
+mod feature_gates;
 mod front_proxies;
 mod histories;
 mod identity;
