@@ -110,3 +110,23 @@ impl IssuerMetrics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fetches_are_recorded_unless_they_are_turned_off() {
+        for records in [true, false] {
+            let registry = Registry::new();
+            let metrics = JwtMetrics::register(&registry, "here").unwrap().recording_fetches(records);
+            let issuer = metrics.of_issuer("https://issuer.test");
+            issuer.fetched(Some(b"{}"));
+            issuer.fetched(None);
+            let families = registry.gather();
+            let has = |of: &str| families.iter().any(|family| family.name().ends_with(of));
+            assert_eq!(has("jwks_fetch_last_timestamp_seconds"), records);
+            assert_eq!(has("jwks_fetch_last_key_set_info"), records);
+        }
+    }
+}
