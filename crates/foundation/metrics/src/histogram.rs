@@ -87,6 +87,11 @@ impl HistogramVec {
         let mut bounds = opts.buckets.clone();
         // The last bucket has all there are, whether it is named or not.
         bounds.pop_if(|bound| *bound == f64::INFINITY);
+        // The library only checks them when the first series is created, and panics.
+        if !bounds.is_sorted_by(|lower, upper| lower < upper) {
+            let name = &opts.common_opts.name;
+            return Err(prometheus::Error::Msg(format!("the buckets of {name} are not in ascending order")));
+        }
         Ok(Self(Arc::new(Shared {
             classic: ClassicVec::new(opts, labels)?,
             bounds,
