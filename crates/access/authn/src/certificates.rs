@@ -218,8 +218,10 @@ fn not_after(certificate: &X509Certificate<'_>) -> SystemTime {
 fn subject(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Leaf {
     let names = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
     let common_name = names.last().unwrap_or_default().into();
-    let [user, user_without_uid] =
-        [true, false].map(|reads_uid| user(certificate, der, reads_uid).map(|user| user.map(authenticated)));
+    let read = |reads_uid: bool| user(certificate, der, reads_uid).map(|user| user.map(authenticated));
+    let user = read(true);
+    let has_uid = certificate.subject().iter_attributes().any(|attribute| *attribute.attr_type() == UID);
+    let user_without_uid = if has_uid { read(false) } else { user.clone() };
     Leaf { common_name, user, user_without_uid, not_after: not_after(certificate) }
 }
 
