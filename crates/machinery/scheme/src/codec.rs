@@ -77,7 +77,7 @@ pub enum MediaType {
     Cbor,
 }
 
-/// What a [`Codec`] needs to know of a [`StoredType`], in the version in which objects are written.
+/// The part of a [`StoredType`] that a [`Codec`] needs, in the version in which objects are written.
 #[derive(Clone, Copy)]
 pub struct StoredKind<'a> {
     pub group: &'a str,

@@ -57,7 +57,8 @@ impl MetadataChecks {
     };
     /// Nothing for subresources.
     pub const WHOLE: Self = Self { main: &[MetadataCheck::Whole, MetadataCheck::Domains], subresources: &[] };
-    pub const WHOLE_THEN_CHANGE: Self = {
+    /// The checks of the whole stand between those of the change.
+    pub const WHOLE_WITHIN_CHANGE: Self = {
         use MetadataCheck::{Change, Domains, Whole};
         Self { main: &[Change, Whole, Domains, Domains], ..Self::CHANGE }
     };

@@ -16,7 +16,7 @@ const CONDITIONS: &[&str] = &["status", "conditions"];
 
 impl Strategy for CertificateSigningRequest {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks { subresources: MetadataChecks::WHOLE_THEN_CHANGE.main, ..MetadataChecks::WHOLE_THEN_CHANGE }
+        MetadataChecks { subresources: MetadataChecks::WHOLE_WITHIN_CHANGE.main, ..MetadataChecks::WHOLE_WITHIN_CHANGE }
     }
 
     /// Removes the identity of the requester; the registry's hook for this kind sets it to that of the caller.

@@ -50,7 +50,7 @@ impl Strategy for Namespace {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

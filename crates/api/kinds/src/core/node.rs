@@ -56,7 +56,7 @@ impl Strategy for Node {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {

@@ -14,7 +14,7 @@ pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

@@ -18,7 +18,7 @@ pub(crate) struct RoleBinding;
 
 impl Strategy for ClusterRoleBinding {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
@@ -42,7 +42,7 @@ impl Strategy for ClusterRoleBinding {
 
 impl Strategy for RoleBinding {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {

@@ -16,7 +16,7 @@ pub(crate) struct Role;
 
 impl Strategy for ClusterRole {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
@@ -35,7 +35,7 @@ impl Strategy for ClusterRole {
 
 impl Strategy for Role {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

@@ -22,7 +22,7 @@ impl Strategy for DeviceClass {
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {

@@ -35,7 +35,7 @@ const STATUS: &[Gated] = &[
 
 impl Strategy for ResourceClaim {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn set_defaults(&self, version: &str, object: &mut Value) {

@@ -34,7 +34,7 @@ impl Strategy for ResourceClaimTemplate {
 
     /// kube-apiserver checks the whole template once more, its metadata included, although nothing of it may change.
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -13,7 +13,7 @@ pub(crate) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {

@@ -19,7 +19,7 @@ pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
-        MetadataChecks::WHOLE_THEN_CHANGE
+        MetadataChecks::WHOLE_WITHIN_CHANGE
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
