@@ -108,6 +108,23 @@ impl FieldPath {
     }
 }
 
+/// Something that has a path in an object: a path itself, or a handle of a field that writes its path only for an error.
+pub trait Location {
+    fn path(&self) -> FieldPath;
+}
+
+impl Location for FieldPath {
+    fn path(&self) -> FieldPath {
+        self.clone()
+    }
+}
+
+impl fmt::Display for dyn Location + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path().fmt(f)
+    }
+}
+
 impl Default for FieldPath {
     fn default() -> Self {
         Self::root()
@@ -200,57 +217,57 @@ pub struct FieldError {
 
 impl FieldError {
     /// `field: Required value: detail`; an empty detail is omitted.
-    pub fn required(field: &FieldPath, detail: impl AsRef<str>) -> Self {
+    pub fn required(field: &dyn Location, detail: impl AsRef<str>) -> Self {
         Self::without_value(FieldErrorType::Required, field, detail.as_ref())
     }
 
     /// `field: Forbidden: detail`.
-    pub fn forbidden(field: &FieldPath, detail: impl AsRef<str>) -> Self {
+    pub fn forbidden(field: &dyn Location, detail: impl AsRef<str>) -> Self {
         Self::without_value(FieldErrorType::Forbidden, field, detail.as_ref())
     }
 
     /// `field: Invalid value: VALUE: detail`. `value` is shown as by Go's `%v` or `%q`.
-    pub fn invalid(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
+    pub fn invalid(field: &dyn Location, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::Invalid, field, value.into(), detail.as_ref())
     }
 
     /// `field: Invalid value: detail`, for values without meaning to clients.
-    pub fn invalid_omitting(field: &FieldPath, detail: impl AsRef<str>) -> Self {
+    pub fn invalid_omitting(field: &dyn Location, detail: impl AsRef<str>) -> Self {
         Self::without_value(FieldErrorType::Invalid, field, detail.as_ref())
     }
 
     /// Like [`FieldError::invalid`] with the reason `FieldValueTypeInvalid`.
-    pub fn type_invalid(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
+    pub fn type_invalid(field: &dyn Location, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::TypeInvalid, field, value.into(), detail.as_ref())
     }
 
     /// `field: Duplicate value: VALUE`.
-    pub fn duplicate(field: &FieldPath, value: impl Into<ErrorValue>) -> Self {
+    pub fn duplicate(field: &dyn Location, value: impl Into<ErrorValue>) -> Self {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), "")
     }
 
     /// `field: Duplicate value`, for values without meaning to clients.
-    pub fn duplicate_omitting(field: &FieldPath) -> Self {
+    pub fn duplicate_omitting(field: &dyn Location) -> Self {
         Self::without_value(FieldErrorType::Duplicate, field, "")
     }
 
     /// `field: Not found: VALUE`.
-    pub fn not_found(field: &FieldPath, value: impl Into<ErrorValue>) -> Self {
+    pub fn not_found(field: &dyn Location, value: impl Into<ErrorValue>) -> Self {
         Self::with_value(FieldErrorType::NotFound, field, value.into(), "")
     }
 
     /// `field: Not found: VALUE: detail`.
-    pub fn not_found_because(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
+    pub fn not_found_because(field: &dyn Location, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::NotFound, field, value.into(), detail.as_ref())
     }
 
     /// `field: Duplicate value: VALUE: detail`.
-    pub fn duplicate_because(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
+    pub fn duplicate_because(field: &dyn Location, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), detail.as_ref())
     }
 
     /// `field: Unsupported value: VALUE: supported values: "a", "b"`; values are listed in the given order.
-    pub fn not_supported<S: AsRef<str>>(field: &FieldPath, value: impl Into<ErrorValue>, valid: &[S]) -> Self {
+    pub fn not_supported<S: AsRef<str>>(field: &dyn Location, value: impl Into<ErrorValue>, valid: &[S]) -> Self {
         let detail = if valid.is_empty() {
             String::new()
         } else {
@@ -261,37 +278,37 @@ impl FieldError {
     }
 
     /// `field: Too long: may not be more than N bytes`; the value itself is not shown.
-    pub fn too_long(field: &FieldPath, max_bytes: usize) -> Self {
+    pub fn too_long(field: &dyn Location, max_bytes: usize) -> Self {
         let unit = if max_bytes == 1 { "byte" } else { "bytes" };
         Self {
             kind: FieldErrorType::TooLong,
-            field: Box::new(field.clone()),
+            field: Box::new(field.path()),
             body: format!("Too long: may not be more than {max_bytes} {unit}"),
         }
     }
 
     /// `field: Too many: ACTUAL: must have at most MAX items`.
-    pub fn too_many(field: &FieldPath, actual: usize, max: usize) -> Self {
+    pub fn too_many(field: &dyn Location, actual: usize, max: usize) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         Self {
             kind: FieldErrorType::TooMany,
-            field: Box::new(field.clone()),
+            field: Box::new(field.path()),
             body: format!("Too many: {actual}: must have at most {max} {unit}"),
         }
     }
 
     /// `field: Too long: value is too long`, without a limit in the message.
-    pub fn too_long_without_bound(field: &FieldPath) -> Self {
+    pub fn too_long_without_bound(field: &dyn Location) -> Self {
         Self::without_value(FieldErrorType::TooLong, field, "value is too long")
     }
 
     /// `field: Too many: ACTUAL: has too many items`, without a limit in the message.
-    pub fn too_many_without_bound(field: &FieldPath, actual: usize) -> Self {
+    pub fn too_many_without_bound(field: &dyn Location, actual: usize) -> Self {
         Self::with_value(FieldErrorType::TooMany, field, actual.into(), "has too many items")
     }
 
     /// `field: Internal error: detail`.
-    pub fn internal(field: &FieldPath, detail: impl AsRef<str>) -> Self {
+    pub fn internal(field: &dyn Location, detail: impl AsRef<str>) -> Self {
         Self::without_value(FieldErrorType::Internal, field, detail.as_ref())
     }
 
@@ -300,23 +317,23 @@ impl FieldError {
         &self.body
     }
 
-    fn without_value(kind: FieldErrorType, field: &FieldPath, detail: &str) -> Self {
+    fn without_value(kind: FieldErrorType, field: &dyn Location, detail: &str) -> Self {
         let mut body = kind.title().to_owned();
         if !detail.is_empty() {
             body.push_str(": ");
             push_bounded(&mut body, detail);
         }
-        Self { kind, field: Box::new(field.clone()), body }
+        Self { kind, field: Box::new(field.path()), body }
     }
 
-    fn with_value(kind: FieldErrorType, field: &FieldPath, value: ErrorValue, detail: &str) -> Self {
+    fn with_value(kind: FieldErrorType, field: &dyn Location, value: ErrorValue, detail: &str) -> Self {
         let mut body = format!("{}: ", kind.title());
         push_bounded(&mut body, &value.0);
         if !detail.is_empty() {
             body.push_str(": ");
             push_bounded(&mut body, detail);
         }
-        Self { kind, field: Box::new(field.clone()), body }
+        Self { kind, field: Box::new(field.path()), body }
     }
 }
 

@@ -2,40 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::Path;
-use std::{env, fs};
 
 use crate::{DefaultValue, Field, KindOf, ListType, Message, Presence, Table, Ty};
 
 /// Runs a whole build script: generates `tables.rs` from the tables of a folder whose file names `pick` accepts, with
 /// the statics `MESSAGES` and `KINDS`. The folder is relative to the crate's.
 pub fn build(folder: &str, pick: impl Fn(&str) -> bool) {
-    println!("cargo:rerun-if-changed={folder}");
-    println!("cargo:rerun-if-changed=build.rs");
-    if let Err(problem) = write_statics(folder, pick) {
-        // The syntax of cargo's build errors.
-        println!("cargo::error={problem}");
-        std::process::exit(1);
-    }
-}
-
-fn write_statics(folder: &str, pick: impl Fn(&str) -> bool) -> Result<(), String> {
-    let variable = |name| env::var(name).map_err(|e| format!("{name}: {e}"));
-    let folder = Path::new(&variable("CARGO_MANIFEST_DIR")?).join(folder);
-    let out = Path::new(&variable("OUT_DIR")?).join("tables.rs");
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))? {
-        let path = entry.map_err(|e| e.to_string())?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.ends_with(".tbl") && pick(name) {
-            let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-            files.insert(path.display().to_string(), text);
-        }
-    }
-    let tables =
-        crate::read(files.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(|e| e.to_string())?;
-    let code = Generator::new(&tables).generate(&tables)?;
-    fs::write(&out, code).map_err(|e| format!("{}: {e}", out.display()))
+    crate::sources::run(folder, pick, "tables.rs", |tables| Generator::new(tables).generate(tables));
 }
 
 struct Generator {

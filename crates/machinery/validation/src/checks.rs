@@ -1,6 +1,6 @@
 //! Small checks that most rules consist of. Each appends its errors.
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, Location};
 use binnacle_schema::Value;
 
 use crate::names;
@@ -8,19 +8,19 @@ use crate::names;
 pub const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Reports each message as an error of the value.
-pub fn invalid_for(path: &FieldPath, value: &str, messages: Vec<String>, errors: &mut FieldErrors) {
+pub fn invalid_for(path: &dyn Location, value: &str, messages: Vec<String>, errors: &mut FieldErrors) {
     errors.extend(messages.iter().map(|message| FieldError::invalid(path, value, message)));
 }
 
 /// Checks that a value is in a set, which must be sorted for the message.
-pub fn one_of(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
+pub fn one_of(path: &dyn Location, value: &str, supported: &[&str], errors: &mut FieldErrors) {
     if !supported.contains(&value) {
         errors.push(FieldError::not_supported(path, value, supported));
     }
 }
 
 /// Like [`one_of`], and requires a value.
-pub fn required_one_of(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
+pub fn required_one_of(path: &dyn Location, value: &str, supported: &[&str], errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));
     } else {
@@ -29,14 +29,14 @@ pub fn required_one_of(path: &FieldPath, value: &str, supported: &[&str], errors
 }
 
 /// Checks that a text is not empty.
-pub fn required(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn required(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));
     }
 }
 
 /// Checks that a number is not negative; it may be absent.
-pub fn not_negative(path: &FieldPath, value: Option<i64>, errors: &mut FieldErrors) {
+pub fn not_negative(path: &dyn Location, value: Option<i64>, errors: &mut FieldErrors) {
     if let Some(value) = value
         && value < 0
     {
@@ -45,31 +45,31 @@ pub fn not_negative(path: &FieldPath, value: Option<i64>, errors: &mut FieldErro
 }
 
 /// Checks that a text is a DNS-1123 subdomain, such as a host name.
-pub fn subdomain(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn subdomain(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::dns1123_subdomain(value), errors);
 }
 
-pub fn label(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn label(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::dns1123_label(value), errors);
 }
 
 /// Checks a label in a field with the declared format `k8s-short-name`.
-pub fn short_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn short_name(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::short_name(value), errors);
 }
 
 /// Checks a subdomain in a field with the declared format `k8s-long-name`.
-pub fn long_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn long_name(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::long_name(value), errors);
 }
 
 /// Checks a name with an optional domain before a slash.
-pub fn qualified_name(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn qualified_name(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     invalid_for(path, value, names::label_key(value), errors);
 }
 
 /// Checks a port number or the name of a port.
-pub fn port_number_or_name(path: &FieldPath, value: Option<&Value>, errors: &mut FieldErrors) {
+pub fn port_number_or_name(path: &dyn Location, value: Option<&Value>, errors: &mut FieldErrors) {
     match value {
         Some(Value::Str(name)) => invalid_for(path, name, crate::ports::name(name), errors),
         number => crate::ports::number(path, number.and_then(Value::as_i64).unwrap_or(0), errors),
@@ -77,7 +77,7 @@ pub fn port_number_or_name(path: &FieldPath, value: Option<&Value>, errors: &mut
 }
 
 /// Checks that a field is unchanged, which the caller has determined (`same`).
-pub fn immutable(path: &FieldPath, same: bool, value: impl Into<ErrorValue>, errors: &mut FieldErrors) {
+pub fn immutable(path: &dyn Location, same: bool, value: impl Into<ErrorValue>, errors: &mut FieldErrors) {
     if !same {
         errors.push(FieldError::invalid(path, value, crate::metadata::IMMUTABLE));
     }

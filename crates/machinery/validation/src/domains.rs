@@ -1,13 +1,13 @@
 //! Names that are or begin with a domain: of webhooks, controllers, signers, drivers.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{FieldError, FieldErrors, Location};
 
 use crate::names;
 
 const HTTP_PATH: &str = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
 
 /// Checks a domain of at least three segments.
-pub fn fully_qualified_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub fn fully_qualified_name(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -22,7 +22,7 @@ pub fn fully_qualified_name(path: &FieldPath, name: &str, errors: &mut FieldErro
 }
 
 /// Checks a domain of at least two segments, which must be labels; a trailing dot is allowed.
-pub fn fully_qualified_domain_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub fn fully_qualified_domain_name(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -48,7 +48,7 @@ pub fn fully_qualified_domain_name(path: &FieldPath, name: &str, errors: &mut Fi
 }
 
 /// Checks a domain, a slash and a path: `acme.io/foo`.
-pub fn domain_prefixed_path(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn domain_prefixed_path(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -66,7 +66,7 @@ pub fn domain_prefixed_path(path: &FieldPath, value: &str, errors: &mut FieldErr
 }
 
 /// Checks a label key with a domain: `acme.io/foo`.
-pub fn domain_prefixed_key(path: &FieldPath, key: &str, errors: &mut FieldErrors) {
+pub fn domain_prefixed_key(path: &dyn Location, key: &str, errors: &mut FieldErrors) {
     if key.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;

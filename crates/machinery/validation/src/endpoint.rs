@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, effective_address};
+use binnacle_meta::{FieldError, FieldErrors, Location, effective_address};
 
 use crate::ip;
 
 /// Validates an endpoint's address: it must not lead back to the node or its link. For historical reasons these are
 /// almost, but not exactly, the global unicast addresses.
-pub fn address(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn address(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     let mut wrong = |detail: &str| errors.push(FieldError::invalid(path, value, detail));
     let Some(address) = ip::parse_ip(value) else { return wrong("must be a valid IP address") };
     let address = effective_address(address);
@@ -33,6 +33,7 @@ pub fn address(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
 
     #[test]
     fn addresses() {

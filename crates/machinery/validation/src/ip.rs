@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use binnacle_features::Features;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location, go_quote};
 use binnacle_schema::Value;
 
 /// A CIDR range: an address and the length of its prefix.
@@ -45,7 +45,7 @@ pub fn parse_cidr(text: &str) -> Option<Cidr> {
 }
 
 /// Validates an address in a field older than strict validation.
-pub fn legacy_ip(path: &FieldPath, value: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+pub fn legacy_ip(path: &dyn Location, value: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
     let accepted = legacy.known.contains(value) || legacy.sloppy && parse_ip(value).is_some();
     if !accepted {
         strict_ip(path, value, errors);
@@ -53,7 +53,7 @@ pub fn legacy_ip(path: &FieldPath, value: &str, legacy: &Legacy<'_>, errors: &mu
 }
 
 /// Validates an address in a newer field: it must be valid and canonical.
-pub fn valid_ip(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn valid_ip(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     let before = errors.len();
     let Some(address) = strict_ip(path, value, errors) else { return };
     if errors.len() == before && address.to_string() != value {
@@ -62,7 +62,7 @@ pub fn valid_ip(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
 }
 
 /// Validates a range in a field older than strict validation.
-pub fn legacy_cidr(path: &FieldPath, value: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+pub fn legacy_cidr(path: &dyn Location, value: &str, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
     let accepted = legacy.known.contains(value) || legacy.sloppy && parse_cidr(value).is_some();
     if !accepted {
         strict_cidr(path, value, errors);
@@ -70,7 +70,7 @@ pub fn legacy_cidr(path: &FieldPath, value: &str, legacy: &Legacy<'_>, errors: &
 }
 
 /// Validates a range in a newer field.
-pub fn valid_cidr(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn valid_cidr(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     let before = errors.len();
     let Some(cidr) = strict_cidr(path, value, errors) else { return };
     if errors.len() == before && cidr.network() != value {
@@ -79,7 +79,7 @@ pub fn valid_cidr(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
 }
 
 /// Validates an address with its prefix length (`192.168.1.5/24`).
-pub fn valid_interface_address(path: &FieldPath, value: &str, errors: &mut FieldErrors) {
+pub fn valid_interface_address(path: &dyn Location, value: &str, errors: &mut FieldErrors) {
     let Some(cidr) = parse_cidr(value) else {
         let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
         errors.push(FieldError::invalid(path, value, detail));
@@ -94,7 +94,7 @@ pub fn valid_interface_address(path: &FieldPath, value: &str, errors: &mut Field
 }
 
 /// Returns a warning for an address that [`legacy_ip`] accepts although it is not canonical.
-pub fn ip_warnings(path: &FieldPath, value: &str) -> Option<String> {
+pub fn ip_warnings(path: &dyn Location, value: &str) -> Option<String> {
     let address = parse_ip(value)?;
     let quoted = go_quote(value);
     match value.parse::<IpAddr>() {
@@ -117,7 +117,7 @@ pub fn load_balancer_warnings(object: &Value) -> Vec<String> {
 }
 
 /// Returns warnings for a range that [`legacy_cidr`] accepts although it is not canonical.
-pub fn cidr_warnings(path: &FieldPath, value: &str) -> Vec<String> {
+pub fn cidr_warnings(path: &dyn Location, value: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     let Some(cidr) = parse_cidr(value) else { return warnings };
     let (quoted, network) = (go_quote(value), cidr.network());
@@ -196,7 +196,7 @@ impl Cidr {
     }
 }
 
-fn strict_ip(path: &FieldPath, value: &str, errors: &mut FieldErrors) -> Option<IpAddr> {
+fn strict_ip(path: &dyn Location, value: &str, errors: &mut FieldErrors) -> Option<IpAddr> {
     let Some(address) = parse_ip(value) else {
         let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
         errors.push(FieldError::invalid(path, value, detail));
@@ -212,7 +212,7 @@ fn strict_ip(path: &FieldPath, value: &str, errors: &mut FieldErrors) -> Option<
     Some(address)
 }
 
-fn strict_cidr(path: &FieldPath, value: &str, errors: &mut FieldErrors) -> Option<Cidr> {
+fn strict_cidr(path: &dyn Location, value: &str, errors: &mut FieldErrors) -> Option<Cidr> {
     let Some(cidr) = parse_cidr(value) else {
         let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
         errors.push(FieldError::invalid(path, value, detail));
@@ -240,7 +240,7 @@ fn strictly(text: &str) -> Option<Cidr> {
     parse_cidr(text).map(|cidr| Cidr { address, prefix: cidr.prefix })
 }
 
-fn not_canonical(path: &FieldPath, value: &str, canonical: &str) -> FieldError {
+fn not_canonical(path: &dyn Location, value: &str, canonical: &str) -> FieldError {
     FieldError::invalid(path, value, format!("must be in canonical form (\"{canonical}\")"))
 }
 
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn rules() {
-        type Rule = fn(&FieldPath, &str, &mut FieldErrors);
+        type Rule = fn(&dyn Location, &str, &mut FieldErrors);
         fn sloppy() -> Legacy<'static> {
             Legacy { sloppy: true, ..Legacy::default() }
         }

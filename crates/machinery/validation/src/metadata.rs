@@ -228,19 +228,9 @@ fn managed_fields(entries: &[Value], path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-/// Formats a value for messages: strings and numbers plainly, structures as JSON.
+/// Formats a value for messages; an absent one as null.
 pub fn shown(value: Option<&Value>) -> ErrorValue {
-    match value {
-        None | Some(Value::Null) => ErrorValue::raw("null"),
-        Some(Value::Str(text)) => ErrorValue::from(text),
-        Some(Value::Int(n)) => ErrorValue::from(*n),
-        Some(Value::Bool(b)) => ErrorValue::from(*b),
-        Some(other) => {
-            let mut text = Vec::new();
-            binnacle_schema::json::write(other, &mut text);
-            ErrorValue::raw(String::from_utf8_lossy(&text))
-        }
-    }
+    ErrorValue::from(value.unwrap_or(&Value::Null))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Numbers, quantities and percentages.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
+use binnacle_meta::{FieldError, FieldErrors, Location, Quantity};
 use binnacle_schema::Value;
 
 use crate::metadata::shown;
@@ -9,21 +9,21 @@ use crate::names::regex_error;
 const NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Checks that a number is not negative.
-pub fn non_negative(path: &FieldPath, value: i64, errors: &mut FieldErrors) {
+pub fn non_negative(path: &dyn Location, value: i64, errors: &mut FieldErrors) {
     if value < 0 {
         errors.push(FieldError::invalid(path, value, NEGATIVE));
     }
 }
 
 /// Checks that a quantity is not negative.
-pub fn non_negative_quantity(path: &FieldPath, text: &str, errors: &mut FieldErrors) {
+pub fn non_negative_quantity(path: &dyn Location, text: &str, errors: &mut FieldErrors) {
     if Quantity::parse(text).is_ok_and(|quantity| quantity.sign() < 0) {
         errors.push(FieldError::invalid(path, text, NEGATIVE));
     }
 }
 
 /// Checks that a number or percentage is not negative.
-pub fn int_or_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors) {
+pub fn int_or_percent(path: &dyn Location, value: &Value, errors: &mut FieldErrors) {
     match value {
         Value::Str(text) if percent(text).is_none() => {
             let message = regex_error(
@@ -39,7 +39,7 @@ pub fn int_or_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors)
 }
 
 /// Checks that a percentage is at most 100.
-pub fn not_more_than_100_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors) {
+pub fn not_more_than_100_percent(path: &dyn Location, value: &Value, errors: &mut FieldErrors) {
     if value.as_str().and_then(percent).is_some_and(|percent| percent > 100) {
         errors.push(FieldError::invalid(path, shown(Some(value)), "must not be greater than 100%"));
     }
@@ -55,6 +55,7 @@ pub fn percent(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
 
     #[test]
     fn percentages() {

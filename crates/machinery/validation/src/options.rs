@@ -1,11 +1,11 @@
 //! Validation of the options of a request: field managers, dry runs, field validation, deletes.
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, Location};
 
 const FIELD_MANAGER_MAX: usize = 128;
 
 /// Validates a field manager: at most 128 bytes, all characters printable.
-pub fn field_manager(manager: &str, path: &FieldPath, errors: &mut FieldErrors) {
+pub fn field_manager(manager: &str, path: &dyn Location, errors: &mut FieldErrors) {
     if manager.len() > FIELD_MANAGER_MAX {
         errors.push(FieldError::too_long(path, FIELD_MANAGER_MAX));
     }

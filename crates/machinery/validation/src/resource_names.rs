@@ -1,6 +1,6 @@
 //! Names of resources (`cpu`, `example.com/gpu`), as containers and quotas use them.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
+use binnacle_meta::{FieldError, FieldErrors, Location, Quantity};
 
 use crate::names;
 use crate::numbers::non_negative_quantity;
@@ -44,7 +44,7 @@ const INTEGERS: [&str; 9] = [
 ];
 
 /// Validates the quantity of a resource.
-pub fn amount(path: &FieldPath, name: &str, text: &str, errors: &mut FieldErrors) {
+pub fn amount(path: &dyn Location, name: &str, text: &str, errors: &mut FieldErrors) {
     non_negative_quantity(path, text, errors);
     let fraction = || Quantity::parse(text).is_ok_and(|quantity| quantity.milli_value() % 1000 != 0);
     if is_integer(name) && fraction() {
@@ -53,7 +53,7 @@ pub fn amount(path: &FieldPath, name: &str, text: &str, errors: &mut FieldErrors
 }
 
 /// Validates a quantity of huge pages: a multiple of their size.
-pub fn huge_pages(path: &FieldPath, name: &str, text: &str, errors: &mut FieldErrors) {
+pub fn huge_pages(path: &dyn Location, name: &str, text: &str, errors: &mut FieldErrors) {
     let Some(size) = name.strip_prefix(HUGE_PAGES) else { return };
     let Ok(amount) = Quantity::parse(text) else { return };
     let size = Quantity::parse(size).ok().filter(|size| size.sign() > 0 && size.milli_value() % 1000 == 0);
@@ -64,7 +64,7 @@ pub fn huge_pages(path: &FieldPath, name: &str, text: &str, errors: &mut FieldEr
 }
 
 /// Validates the name of any resource.
-pub fn any(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub fn any(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     let messages = names::label_key(name);
     errors.extend(messages.iter().map(|m| FieldError::invalid(path, name, m)));
     if messages.is_empty() && !name.contains('/') && !is_standard(name) {
@@ -73,7 +73,7 @@ pub fn any(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
 }
 
 /// Validates the name of a container's resource.
-pub fn of_containers(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub fn of_containers(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     any(path, name, errors);
     if !name.contains('/') {
         if !is_standard_for_containers(name) {
@@ -85,7 +85,7 @@ pub fn of_containers(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
 }
 
 /// Validates the name of a resource in a quota.
-pub fn of_quotas(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub fn of_quotas(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     any(path, name, errors);
     if !name.contains('/') && !is_standard_for_quotas(name) {
         errors.push(FieldError::invalid(path, name, "must be a standard resource for quota"));
@@ -127,10 +127,11 @@ pub fn is_huge_pages(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
 
     #[test]
     fn rules() {
-        type Rule = fn(&FieldPath, &str, &mut FieldErrors);
+        type Rule = fn(&dyn Location, &str, &mut FieldErrors);
         for (rule, value, want) in [
             (of_containers as Rule, "cpu", vec![]),
             (of_containers, "hugepages-2Mi", vec![]),

@@ -1,6 +1,6 @@
 //! Names of certificate signers: `example.com/signer`.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, go_quote};
+use binnacle_meta::{FieldError, FieldErrors, Location, go_quote};
 
 use crate::names;
 
@@ -8,7 +8,7 @@ const DOMAIN_MAX: usize = 253;
 /// The maximum length of a label, a dot and a subdomain.
 const PATH_MAX: usize = 253 + 63 + 1;
 
-pub fn signer_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
+pub fn signer_name(path: &dyn Location, name: &str, errors: &mut FieldErrors) {
     if name.is_empty() {
         return errors.push(FieldError::required(path, ""));
     }
@@ -32,7 +32,7 @@ pub fn signer_name(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
 }
 
 /// Reports only the first invalid label, since further errors would repeat it.
-fn labels(path: &FieldPath, value: &str, rule: fn(&str) -> Vec<String>, errors: &mut FieldErrors) {
+fn labels(path: &dyn Location, value: &str, rule: fn(&str) -> Vec<String>, errors: &mut FieldErrors) {
     let bad = value.split('.').map(|label| (label, rule(label))).find(|(_, messages)| !messages.is_empty());
     if let Some((label, messages)) = bad {
         for message in messages {
@@ -45,6 +45,7 @@ fn labels(path: &FieldPath, value: &str, rule: fn(&str) -> Vec<String>, errors: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
 
     #[test]
     fn names() {

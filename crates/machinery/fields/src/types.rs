@@ -1,0 +1,85 @@
+//! Markers of the types that fields have, and what rules may write into them.
+
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+
+pub use crate::Field;
+
+/// A structure of the API. Its marker has a constant for each of its fields.
+pub trait Message {
+    /// The name of its OpenAPI definition, `io.k8s.api.apps.v1.DeploymentSpec`.
+    const DEFINITION: &'static str;
+}
+
+/// A text.
+pub enum Str {}
+pub enum Bool {}
+/// An integer of 32 or 64 bits.
+pub enum Int {}
+pub enum Double {}
+/// Base64 in JSON.
+pub enum Bytes {}
+/// A time of second or microsecond precision, in RFC 3339.
+pub enum Time {}
+pub enum Duration {}
+pub enum Quantity {}
+pub enum IntOrString {}
+/// Arbitrary JSON.
+pub enum Json {}
+pub struct List<T>(T);
+/// A map with text keys.
+pub struct Map<T>(T);
+/// A schema, or else a boolean, a list of schemas or a list of texts.
+pub struct SchemaOr<T>(T);
+
+/// A type that contains messages of type `M`: the message itself, or a list or map of it.
+pub trait Contains<M> {
+    /// True for lists and maps.
+    const REPEATED: bool;
+}
+
+impl<M: Message> Contains<M> for M {
+    const REPEATED: bool = false;
+}
+
+impl<M: Message> Contains<M> for List<M> {
+    const REPEATED: bool = true;
+}
+
+impl<M: Message> Contains<M> for Map<M> {
+    const REPEATED: bool = true;
+}
+
+/// A type whose values are texts in JSON.
+pub trait TextType {}
+
+/// A value that may be written into a field of type `T`.
+pub trait Literal<T>: Into<Value> {}
+
+/// Values that were read elsewhere.
+impl<T> Literal<T> for Value {}
+
+macro_rules! literals {
+    ($($ty:ty: $($literal:ty),*;)*) => {$($(
+        impl Literal<$ty> for $literal {}
+    )*)*};
+}
+
+literals! {
+    Str: &str, String, Text;
+    Time: &str, String, Text;
+    Duration: &str, String, Text;
+    Quantity: &str, String, Text;
+    Bytes: &str, String, Text;
+    Bool: bool;
+    Int: i64;
+    IntOrString: i64, &str, String, Text;
+}
+
+impl<T> Literal<List<T>> for Vec<Value> {}
+
+impl TextType for Str {}
+impl TextType for Time {}
+impl TextType for Duration {}
+impl TextType for Quantity {}
+impl TextType for Bytes {}
