@@ -1,10 +1,11 @@
 //! Validation steps that many kinds share.
 
+use binnacle_fields::{FieldRef, Message};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 
-use crate::equality::equal;
+use crate::equality::{equal, equal_as};
 use crate::internal;
 use crate::prepare::semantically_equal;
 
@@ -32,21 +33,35 @@ pub(crate) fn required_path_segment(path: &FieldPath, value: &str, errors: &mut 
     }
 }
 
+/// Reports a change of an immutable field, which the message shows as JSON.
+pub(crate) fn immutable<T>(new: FieldRef<T>, old: FieldRef<T>, errors: &mut FieldErrors) {
+    if !semantically_equal(new.get(), old.get()) {
+        errors.push(new.invalid(IMMUTABLE));
+    }
+}
+
+/// Reports a change of an immutable structure, which the message shows in its internal form.
+pub(crate) fn immutable_struct<M: Message>(new: FieldRef<M>, old: FieldRef<M>, errors: &mut FieldErrors) {
+    if !equal(new, old) {
+        errors.push(new.invalid_as(internal::shown(new), IMMUTABLE));
+    }
+}
+
 /// Reports a change of an immutable member, which the message shows as JSON.
-pub(crate) fn immutable(path: &FieldPath, new: Option<&Value>, old: Option<&Value>, errors: &mut FieldErrors) {
+pub(crate) fn immutable_value(path: &FieldPath, new: Option<&Value>, old: Option<&Value>, errors: &mut FieldErrors) {
     immutable_as(path, new, old, || shown(new), errors);
 }
 
 /// Reports a change of an immutable struct of a definition, which the message shows in its internal form.
-pub(crate) fn immutable_struct(
+pub(crate) fn immutable_struct_as(
     definition: &str,
     path: &FieldPath,
     new: Option<&Value>,
     old: Option<&Value>,
     errors: &mut FieldErrors,
 ) {
-    if !equal(definition, new, old) {
-        errors.push(FieldError::invalid(path, internal::shown(definition, new), IMMUTABLE));
+    if !equal_as(definition, new, old) {
+        errors.push(FieldError::invalid(path, internal::shown_as(definition, new), IMMUTABLE));
     }
 }
 

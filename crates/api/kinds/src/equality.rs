@@ -1,13 +1,19 @@
 //! Semantic equality of values: apimachinery's `equality.Semantic`, which decides whether a change of a spec starts a
 //! new generation and whether an immutable field was changed.
 
+use binnacle_fields::FieldRef;
 use binnacle_meta::Quantity;
 use binnacle_schema::{Field, Message, Object, Presence, Ty, Value};
 
 use crate::tables;
 
+/// Returns true if two structures are equal; an absent one equals the zero value.
+pub(crate) fn equal<M: binnacle_fields::Message>(a: FieldRef<M>, b: FieldRef<M>) -> bool {
+    equal_as(M::DEFINITION, Some(a.value()), Some(b.value()))
+}
+
 /// Returns true if two values of a definition (`io.k8s.api.core.v1.PodSpec`) are equal; `None` is the zero value.
-pub(crate) fn equal(definition: &str, a: Option<&Value>, b: Option<&Value>) -> bool {
+pub(crate) fn equal_as(definition: &str, a: Option<&Value>, b: Option<&Value>) -> bool {
     let (a, b) = (present(a), present(b));
     if a == b {
         return true;
@@ -22,7 +28,7 @@ pub(crate) fn equal(definition: &str, a: Option<&Value>, b: Option<&Value>) -> b
 
 /// Returns true if the values at a path of two objects are equal; `definition` is the definition of the values.
 pub(crate) fn equal_at(definition: &str, a: &Value, b: &Value, path: &[&str]) -> bool {
-    equal(definition, a.at(path), b.at(path))
+    equal_as(definition, a.at(path), b.at(path))
 }
 
 /// Returns true if two maps of texts, such as labels, are equal; nil equals the empty map.
@@ -129,10 +135,10 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(equal("io.k8s.api.core.v1.PodSpec", Some(&a), Some(&b)), want, "{a:?} {b:?}");
-            assert_eq!(equal("io.k8s.api.core.v1.PodSpec", Some(&b), Some(&a)), want, "{b:?} {a:?}");
+            assert_eq!(equal_as("io.k8s.api.core.v1.PodSpec", Some(&a), Some(&b)), want, "{a:?} {b:?}");
+            assert_eq!(equal_as("io.k8s.api.core.v1.PodSpec", Some(&b), Some(&a)), want, "{b:?} {a:?}");
         }
-        assert!(equal("io.k8s.api.core.v1.PodSpec", None, Some(&value!({}))));
+        assert!(equal_as("io.k8s.api.core.v1.PodSpec", None, Some(&value!({}))));
         assert!(equal_maps(None, Some(&value!({}))));
         assert!(!equal_maps(None, Some(&value!({"a": "b"}))));
     }

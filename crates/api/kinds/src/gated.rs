@@ -1,68 +1,92 @@
 //! Fields that belong to feature gates: while a gate is off, its fields are dropped from written objects, unless the
 //! old object has one of them (so that turning a gate off does not break objects that use it).
 
+use binnacle_fields::{FieldMut, FieldRef, Route, Step};
 use binnacle_schema::Value;
 
 use crate::Features;
 
-/// A feature gate and the paths of its fields; `*` is every item of a list and every value of a map.
-pub(crate) struct Gated {
+/// A feature gate and its fields in a structure of type `M`.
+pub(crate) struct Gated<M: 'static> {
     pub(crate) feature: &'static str,
-    pub(crate) fields: &'static [&'static [&'static str]],
+    pub(crate) fields: &'static [Route<M>],
 }
 
-/// Drops the fields of features that are off and not in use by the old object.
-pub(crate) fn drop_disabled(features: &Features, object: &mut Value, old: Option<&Value>, gated: &[Gated]) {
+/// Drops the fields of features that are off and not in use by the old structure.
+pub(crate) fn drop_disabled<M>(
+    features: &Features,
+    object: &mut FieldMut<M>,
+    old: Option<FieldRef<M>>,
+    gated: &[Gated<M>],
+) {
     drop_unless(object, old, gated, |gate| features.enabled(gate));
 }
 
-fn drop_unless(object: &mut Value, old: Option<&Value>, gated: &[Gated], enabled: impl Fn(&str) -> bool) {
+fn drop_unless<M>(
+    object: &mut FieldMut<M>,
+    old: Option<FieldRef<M>>,
+    gated: &[Gated<M>],
+    enabled: impl Fn(&str) -> bool,
+) {
     for Gated { fields, .. } in gated.iter().filter(|gated| !enabled(gated.feature)) {
-        if !old.is_some_and(|old| fields.iter().any(|field| in_use(old, field))) {
-            fields.iter().for_each(|field| remove(object, field));
+        if !old.is_some_and(|old| fields.iter().any(|route| in_use(old, *route))) {
+            fields.iter().for_each(|route| remove(object.value(), route.steps()));
         }
     }
 }
 
-/// Returns true if there is a value at a path, other than an empty list.
-pub(crate) fn in_use(value: &Value, path: &[&str]) -> bool {
-    match (path, value) {
-        ([], Value::Null) => false,
-        ([], Value::List(items)) => !items.is_empty(),
-        ([], _) => true,
-        (["*", rest @ ..], Value::List(items)) => items.iter().any(|item| in_use(item, rest)),
-        (["*", rest @ ..], Value::Object(members)) => members.values().any(|member| in_use(member, rest)),
-        ([name, rest @ ..], _) => value.get(name).is_some_and(|member| in_use(member, rest)),
+/// Returns true if there is a value at the end of a route, other than an empty list.
+pub(crate) fn in_use<M>(object: FieldRef<M>, route: Route<M>) -> bool {
+    has_value(object.value(), route.steps())
+}
+
+fn has_value(value: &Value, steps: &[Step]) -> bool {
+    let [step, rest @ ..] = steps else {
+        return !value.is_null() && value.as_list().is_none_or(|items| !items.is_empty());
+    };
+    match value.get(step.name) {
+        None => false,
+        Some(Value::List(items)) if step.repeated => items.iter().any(|item| has_value(item, rest)),
+        Some(Value::Object(members)) if step.repeated => members.values().any(|member| has_value(member, rest)),
+        Some(member) => has_value(member, rest),
     }
 }
 
-fn remove(value: &mut Value, path: &[&str]) {
-    match (path, value) {
-        ([name], Value::Object(members)) => drop(members.remove(name)),
-        (["*", rest @ ..], Value::List(items)) => items.iter_mut().for_each(|item| remove(item, rest)),
-        (["*", rest @ ..], Value::Object(members)) => members.iter_mut().for_each(|(_, member)| remove(member, rest)),
-        ([name, rest @ ..], Value::Object(members)) => {
-            if let Some(member) = members.get_mut(name) {
-                remove(member, rest);
-            }
-        }
-        _ => {}
+fn remove(value: &mut Value, steps: &[Step]) {
+    let Some((step, rest)) = steps.split_first() else { return };
+    let Some(members) = value.as_object_mut() else { return };
+    if rest.is_empty() {
+        members.remove(step.name);
+        return;
+    }
+    match members.get_mut(step.name) {
+        Some(Value::List(items)) if step.repeated => items.iter_mut().for_each(|item| remove(item, rest)),
+        Some(Value::Object(members)) if step.repeated => members.iter_mut().for_each(|(_, m)| remove(m, rest)),
+        Some(member) => remove(member, rest),
+        None => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_fields::core::v1::{Container, PodSpec, ResourceRequirements};
+    use binnacle_fields::route;
     use binnacle_schema::value;
 
     #[test]
-    fn what_is_off_stays_only_where_it_was() {
-        const GATED: &[Gated] =
-            &[Gated { feature: "F", fields: &[&["list", "*", "a"], &["map", "*", "b"], &["plain"]] }];
-        let given = value!({"list": [{"a": 1i64, "x": 1i64}], "map": {"k": {"b": 1i64}}, "plain": []});
-        let dropped = value!({"list": [{"x": 1i64}], "map": {"k": {}}});
-        let empty = value!({"plain": [], "list": [{"a": null}]});
-        let used = value!({"map": {"other": {"b": {}}}});
+    fn disabled_fields_stay_only_where_they_were() {
+        const GATED: &[Gated<PodSpec>] = &[Gated {
+            feature: "F",
+            fields: &[
+                route![PodSpec::CONTAINERS, Container::RESOURCES, ResourceRequirements::CLAIMS],
+                route![PodSpec::RESOURCE_CLAIMS],
+            ],
+        }];
+        let given = value!({"containers": [{"name": "a", "resources": {"claims": [{}]}}], "resourceClaims": []});
+        let dropped = value!({"containers": [{"name": "a", "resources": {}}]});
+        let empty = value!({"resourceClaims": [], "containers": [{"resources": null}]});
+        let used = value!({"resourceClaims": [{}]});
         for (old, on, want) in [
             (None, false, &dropped),
             (None, true, &given),
@@ -70,7 +94,7 @@ mod tests {
             (Some(&used), false, &given),
         ] {
             let mut object = given.clone();
-            drop_unless(&mut object, old, GATED, |_| on);
+            drop_unless(&mut FieldMut::root(&mut object), old.map(FieldRef::root), GATED, |_| on);
             assert_eq!(&object, want, "{old:?}");
         }
     }

@@ -1,13 +1,19 @@
 //! Structs as kube-apiserver shows them in messages: JSON of its internal types, with Go's field names, all fields
 //! present, and nil as `null`. Types without an internal form, such as selectors, are shown as in the API.
 
+use binnacle_fields::FieldRef;
 use binnacle_meta::{ErrorValue, Text};
 use binnacle_schema::{Field, Message, Object, Presence, Ty, Value, canonical, json};
 
 use crate::tables;
 
+/// Returns a structure as a message shows it; an absent one shows as `null`.
+pub(crate) fn shown<M: binnacle_fields::Message>(field: FieldRef<M>) -> ErrorValue {
+    shown_as(M::DEFINITION, field.get())
+}
+
 /// Returns a struct of a definition (`io.k8s.api.core.v1.Toleration`) as a message shows it; `None` shows as `null`.
-pub(crate) fn shown(definition: &str, value: Option<&Value>) -> ErrorValue {
+pub(crate) fn shown_as(definition: &str, value: Option<&Value>) -> ErrorValue {
     ErrorValue::raw(json::to_string(&internal(definition, value)))
 }
 

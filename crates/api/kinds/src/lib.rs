@@ -22,6 +22,7 @@ mod equality;
 pub mod expressions;
 mod flowcontrol;
 mod gated;
+mod gated_names;
 mod internal;
 mod networking;
 mod node;
@@ -36,8 +37,9 @@ mod storagemigration;
 pub mod tables;
 #[cfg(test)]
 mod testing;
-mod tree;
+mod tree_names;
 mod workload;
+mod workload_names;
 
 pub use all::strategy;
 pub use apiextensions::structural_violations;

@@ -1,5 +1,8 @@
 //! Preparation steps that most strategies share: they restore fields that an endpoint does not write.
 
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::Kind;
+use binnacle_fields::{Field, FieldMut, FieldRef};
 use binnacle_schema::{Object, Value};
 
 /// Restores a member to its stored state, present or absent.
@@ -18,6 +21,44 @@ pub(crate) fn put_back(object: &mut Value, old: &Value, member: &'static str) {
 /// Removes the status, which clients cannot create.
 pub(crate) fn clear_status(object: &mut Value) {
     object.make_object().remove("status");
+}
+
+/// Sets the generation of a new object to 1.
+pub(crate) fn start_generation<K: Kind>(object: &mut FieldMut<K>) {
+    object.entry(K::METADATA).set(ObjectMeta::GENERATION, 1i64);
+}
+
+/// Increases the generation if a field has changed.
+pub(crate) fn count_generation<K: Kind, T>(object: &mut FieldMut<K>, old: FieldRef<K>, field: Field<K, T>) {
+    let has_changed = !semantically_equal(Some(object.get(field)), Some(old.at(field).value()));
+    count_generation_if(has_changed, object, old);
+}
+
+/// Like [`count_generation`], for kinds whose strategy compares like Go's `reflect`: an empty list is different from an
+/// absent one.
+pub(crate) fn count_generation_exact<K: Kind, T>(object: &mut FieldMut<K>, old: FieldRef<K>, field: Field<K, T>) {
+    let has_changed = !exactly_equal(Some(object.get(field)), Some(old.at(field).value()));
+    count_generation_if(has_changed, object, old);
+}
+
+/// Increases the generation if something has changed.
+pub(crate) fn count_generation_if<K: Kind>(has_changed: bool, object: &mut FieldMut<K>, old: FieldRef<K>) {
+    if has_changed {
+        let generation = old.at(K::METADATA).at(ObjectMeta::GENERATION).int_or_zero() + 1;
+        object.entry(K::METADATA).set(ObjectMeta::GENERATION, generation);
+    }
+}
+
+/// Restores the metadata that `status` endpoints of newer kinds do not write: nearly all except system fields.
+pub(crate) fn keep_metadata<K: Kind>(object: &mut FieldMut<K>, old: FieldRef<K>) {
+    let mut metadata = object.entry(K::METADATA);
+    let old = old.at(K::METADATA);
+    metadata.keep(old, ObjectMeta::DELETION_TIMESTAMP);
+    metadata.keep(old, ObjectMeta::GENERATION);
+    metadata.keep(old, ObjectMeta::LABELS);
+    metadata.keep(old, ObjectMeta::ANNOTATIONS);
+    metadata.keep(old, ObjectMeta::FINALIZERS);
+    metadata.keep(old, ObjectMeta::OWNER_REFERENCES);
 }
 
 /// Sets the generation of a new object to 1.

@@ -6,7 +6,7 @@ mod priority_class;
 mod workload;
 
 use crate::all::Entry;
-use crate::gated::Gated;
+use crate::gated_names::Gated;
 
 pub(crate) const STRATEGIES: &[Entry] = &[
     ("PodGroup", &pod_group::PodGroup),

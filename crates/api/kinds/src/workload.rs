@@ -2,127 +2,184 @@
 
 pub(crate) mod validation;
 
-use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_fields::apps::v1::{
+    DaemonSet, DaemonSetSpec, DaemonSetStatus, Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet,
+    ReplicaSetSpec, ReplicaSetStatus, StatefulSet, StatefulSetSpec, StatefulSetStatus,
+};
+use binnacle_fields::core::v1::{
+    PodTemplateSpec, ReplicationController, ReplicationControllerSpec, ReplicationControllerStatus,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Int, Kind};
+use binnacle_fields::{Field, FieldMut, FieldRef, Message, route};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use crate::equality::equal;
 use crate::gated::Gated;
 use crate::pod_spec::{drop_disabled_spec_fields, warnings};
-use crate::tree::keep;
-use crate::{Features, Strategy, StrategyContext, spec_generation};
+use crate::{Features, Strategy, StrategyContext};
+
+/// A kind with a status and a spec that has a pod template.
+pub(crate) trait Workload: Kind {
+    type Spec: Message;
+    type Status: Message;
+    const SPEC: Field<Self, Self::Spec>;
+    const STATUS: Field<Self, Self::Status>;
+    const TEMPLATE: Field<Self::Spec, PodTemplateSpec>;
+}
+
+/// A workload with a number of replicas that the `scale` subresource changes.
+pub(crate) trait Scalable: Workload {
+    const REPLICAS: Field<Self::Spec, Int>;
+}
+
+macro_rules! workloads {
+    ($($kind:ident: $spec:ident, $status:ident;)*) => {$(
+        impl Workload for $kind {
+            type Spec = $spec;
+            type Status = $status;
+            const SPEC: Field<Self, $spec> = Self::SPEC;
+            const STATUS: Field<Self, $status> = Self::STATUS;
+            const TEMPLATE: Field<$spec, PodTemplateSpec> = $spec::TEMPLATE;
+        }
+    )*};
+}
+
+macro_rules! scalable {
+    ($($kind:ident: $spec:ident;)*) => {$(
+        impl Scalable for $kind {
+            const REPLICAS: Field<$spec, Int> = $spec::REPLICAS;
+        }
+    )*};
+}
+
+workloads! {
+    DaemonSet: DaemonSetSpec, DaemonSetStatus;
+    Deployment: DeploymentSpec, DeploymentStatus;
+    ReplicaSet: ReplicaSetSpec, ReplicaSetStatus;
+    ReplicationController: ReplicationControllerSpec, ReplicationControllerStatus;
+    StatefulSet: StatefulSetSpec, StatefulSetStatus;
+}
+
+scalable! {
+    Deployment: DeploymentSpec;
+    ReplicaSet: ReplicaSetSpec;
+    ReplicationController: ReplicationControllerSpec;
+    StatefulSet: StatefulSetSpec;
+}
+
+/// The gated counts in the status of deployments.
+pub(crate) const DEPLOYMENT_GATED: &[Gated<Deployment>] = &[Gated {
+    feature: "DeploymentReplicaSetTerminatingReplicas",
+    fields: &[route![Deployment::STATUS, DeploymentStatus::TERMINATING_REPLICAS]],
+}];
+
+/// The gated counts in the status of replica sets.
+pub(crate) const REPLICA_SET_GATED: &[Gated<ReplicaSet>] = &[Gated {
+    feature: "DeploymentReplicaSetTerminatingReplicas",
+    fields: &[route![ReplicaSet::STATUS, ReplicaSetStatus::TERMINATING_REPLICAS]],
+}];
 
 /// Prepares the usual create: no status, the first generation, a template without disabled fields.
-pub(crate) fn prepare_create(features: &Features, object: &mut Value, template: &[&str]) {
-    object.make_object().remove("status");
-    spec_generation(object, None, |_, _| true);
-    drop_disabled_template_fields(features, object, None, template);
+pub(crate) fn prepare_create<W: Workload>(features: &Features, object: &mut FieldMut<W>) {
+    object.remove(W::STATUS);
+    object.entry(W::METADATA).set(ObjectMeta::GENERATION, 1i64);
+    drop_disabled_template_fields(features, object, None);
 }
 
 /// Prepares the usual update: keeps the status, and increases the generation if the spec changed.
-pub(crate) fn prepare_update(
-    features: &Features,
-    object: &mut Value,
-    old: &Value,
-    template: &[&str],
-    spec_definition: &str,
-) {
-    keep(object, old, "status");
-    drop_disabled_template_fields(features, object, Some(old), template);
-    spec_generation(object, Some(old), |object, old| !equal(spec_definition, object.get("spec"), old.get("spec")));
+pub(crate) fn prepare_update<W: Workload>(features: &Features, object: &mut FieldMut<W>, old: FieldRef<W>) {
+    object.keep(old, W::STATUS);
+    drop_disabled_template_fields(features, object, Some(old));
+    count_generation(object, old);
+}
+
+/// Increases the generation if the spec changed.
+pub(crate) fn count_generation<W: Workload>(object: &mut FieldMut<W>, old: FieldRef<W>) {
+    count_generation_if(!equal(object.read().at(W::SPEC), old.at(W::SPEC)), object, old);
+}
+
+/// Sets the generation to the old one, increased if something has changed.
+pub(crate) fn count_generation_if<K: Kind>(has_changed: bool, object: &mut FieldMut<K>, old: FieldRef<K>) {
+    let generation = old.at(K::METADATA).at(ObjectMeta::GENERATION).int_or_zero() + i64::from(has_changed);
+    object.entry(K::METADATA).set(ObjectMeta::GENERATION, generation);
 }
 
 /// Prepares an update through a subresource of a workload: `scale` changes only the replicas, `status` keeps the spec.
 /// Returns true for `scale`, which needs no further preparation.
-pub(crate) fn prepare_subresource(
+pub(crate) fn prepare_subresource<W: Scalable>(
     workload: &dyn Strategy,
     subresource: &str,
-    situation: &StrategyContext<'_>,
+    ctx: &StrategyContext<'_>,
     object: &mut Value,
-    old: &Value,
+    old_object: &Value,
 ) -> bool {
+    let old = FieldRef::<W>::root(old_object);
+    let mut scaled = FieldMut::<W>::root(object);
+    let replicas = scaled.read().at(W::SPEC).at(W::REPLICAS).value().clone();
+    scaled.keep(old, W::SPEC);
     if subresource != "scale" {
-        keep(object, old, "spec");
         return false;
     }
-    let replicas = object.at(&["spec", "replicas"]).cloned();
-    keep(object, old, "spec");
-    keep(object, old, "status");
-    if let Some(replicas) = replicas {
-        object.make_at(&["spec"]).insert("replicas", replicas);
+    scaled.keep(old, W::STATUS);
+    if !replicas.is_null() {
+        scaled.entry(W::SPEC).set(W::REPLICAS, replicas);
     }
-    workload.prepare_for_update(situation, object, old);
+    workload.prepare_for_update(ctx, object, old_object);
     true
 }
 
 /// Validates an update through a subresource of a workload: as any update for `scale`, by the rules of the status
 /// otherwise.
-pub(crate) fn validate_subresource(
+pub(crate) fn validate_subresource<W: Workload>(
     workload: &dyn Strategy,
     subresource: &str,
-    situation: &StrategyContext<'_>,
+    ctx: &StrategyContext<'_>,
     (object, old): (&Value, &Value),
-    status: impl FnOnce(&Value, &Value) -> FieldErrors,
+    status: impl FnOnce(FieldRef<W>, FieldRef<W>) -> FieldErrors,
 ) -> FieldErrors {
     match subresource {
-        "scale" => workload.validate_update(situation, object, old),
-        _ => status(object, old),
+        "scale" => workload.validate_update(ctx, object, old),
+        _ => status(FieldRef::root(object), FieldRef::root(old)),
     }
 }
 
-/// The gated counts in the status of deployments and replica sets.
-pub(crate) const REPLICAS_GATED: &[Gated] =
-    &[Gated { feature: "DeploymentReplicaSetTerminatingReplicas", fields: &[&["status", "terminatingReplicas"]] }];
-
-/// Drops disabled fields from the template at a path.
-pub(crate) fn drop_disabled_template_fields(
+/// Drops disabled fields from the template.
+pub(crate) fn drop_disabled_template_fields<W: Workload>(
     features: &Features,
-    object: &mut Value,
-    old: Option<&Value>,
-    template: &[&str],
+    object: &mut FieldMut<W>,
+    old: Option<FieldRef<W>>,
 ) {
-    let path = [template, &["spec"]].concat();
-    if let Some(spec) = object.at_mut(&path).filter(|spec| !spec.is_null()) {
-        drop_disabled_spec_fields(features, spec, old.and_then(|old| old.at(&path)));
+    let mut spec = object.entry(W::SPEC);
+    let Some(mut template) = spec.structure(W::TEMPLATE) else { return };
+    let Some(mut pod_spec) = template.structure(PodTemplateSpec::SPEC) else { return };
+    let old = old.map(|old| old.at(W::SPEC).at(W::TEMPLATE).at(PodTemplateSpec::SPEC).value());
+    drop_disabled_spec_fields(features, pod_spec.value(), old);
+}
+
+/// Returns warnings about the pod template, for writes that increase the generation of the object.
+pub(crate) fn template_warnings<W: Workload>(object: FieldRef<W>, old: Option<FieldRef<W>>) -> Vec<String> {
+    if old.is_some_and(|old| has_same_generation(object, old)) {
+        return Vec::new();
+    }
+    let spec = object.at(W::SPEC);
+    let template = spec.at(W::TEMPLATE);
+    match template.get() {
+        Some(value) => warnings::of_template(value, &binnacle_meta::Location::path(&template)),
+        None => Vec::new(),
     }
 }
 
-/// Returns warnings about the pod template at a path, for writes that increase the generation of the object.
-pub(crate) fn template_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -> Vec<String> {
-    let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
-    if old.is_some_and(|old| generation(old) == generation(object)) {
-        return Vec::new();
-    }
-    let Some(template) = object.at(path).filter(|template| !template.is_null()) else { return Vec::new() };
-    let at = path.iter().fold(FieldPath::root(), |path, name| path.child(name));
-    warnings::of_template(template, &at)
-}
-
-/// Returns the same warnings for the spec of a job, and one for jobs with more indexes than can be tracked.
-pub(crate) fn job_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -> Vec<String> {
-    const COMPLETIONS: i64 = 100_000;
-    const PARALLELISM: i64 = 10_000;
-    let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
-    if old.is_some_and(|old| generation(old) == generation(object)) {
-        return Vec::new();
-    }
-    let mut warnings = Vec::new();
-    let spec = object.at(path).unwrap_or(&Value::Null);
-    let above = |name: &str, limit: i64| spec.int_at(&[name]).unwrap_or(0) > limit;
-    let wide = above("completions", COMPLETIONS) && above("parallelism", PARALLELISM);
-    if spec.str_at(&["completionMode"]) == "Indexed" && wide {
-        warnings.push(format!(
-            "{}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail",
-            path.join(".")
-        ));
-    }
-    warnings.extend(template_warnings(object, old, &[path, &["template"]].concat()));
-    warnings
+pub(crate) fn has_same_generation<K: Kind>(object: FieldRef<K>, old: FieldRef<K>) -> bool {
+    let generation = |object: FieldRef<K>| object.at(K::METADATA).at(ObjectMeta::GENERATION).int();
+    generation(object) == generation(old)
 }
 
 /// Warns about a name that is not a host name, as pods are named after it.
-pub(crate) fn dns_label_recommended(object: &Value) -> Vec<String> {
-    let problems = names::dns1123_label(object.str_at(&["metadata", "name"]));
+pub(crate) fn dns_label_recommended<K: Kind>(object: FieldRef<K>) -> Vec<String> {
+    let problems = names::dns1123_label(object.at(K::METADATA).at(ObjectMeta::NAME).str());
     if problems.is_empty() {
         return Vec::new();
     }

@@ -53,6 +53,11 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
         Self { value, path, marker: PhantomData }
     }
 
+    /// Returns the path as text.
+    pub fn path(&self) -> FieldPath {
+        self.path.text()
+    }
+
     /// Returns the value; null if the field is absent.
     pub fn value(&self) -> &'v Value {
         self.value

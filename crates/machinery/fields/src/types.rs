@@ -11,6 +11,11 @@ pub trait Message {
     const DEFINITION: &'static str;
 }
 
+/// A message with the metadata of an object.
+pub trait Kind: Message + Sized {
+    const METADATA: Field<Self, crate::meta::v1::ObjectMeta>;
+}
+
 /// A text.
 pub enum Str {}
 pub enum Bool {}

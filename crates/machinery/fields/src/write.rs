@@ -133,6 +133,21 @@ impl<'a, M> FieldMut<'a, M> {
         }
     }
 
+    /// Restores a key of the map at the end of a route to its value in the old object.
+    pub fn keep_key_at(&mut self, old: FieldRef<M>, route: Route<M>, key: &str) {
+        let old = route.steps().iter().try_fold(old.value(), |value, step| value.get(step.name));
+        match old.and_then(|map| map.get(key)).cloned() {
+            Some(value) => {
+                let map = route.steps().iter().fold(self.object(), |object, step| object.object_entry(step.name));
+                map.insert(key, value);
+            }
+            None => {
+                let map = route.steps().iter().try_fold(&mut *self.value, |value, step| value.get_mut(step.name));
+                map.and_then(Value::as_object_mut).and_then(|map| map.remove(key));
+            }
+        }
+    }
+
     /// Removes the field at the end of a route, if present.
     pub fn remove_at(&mut self, route: Route<M>) {
         let Some((last, parents)) = route.steps().split_last() else { return };

@@ -52,8 +52,16 @@ fn write_message(out: &mut String, table: &Table, message: &Message) -> Result<(
             writeln!(out, "/// `{}`\npub const {constant}: t::Field<Self, {ty}> = t::Field::new({0:?});", field.name);
     }
     out.push_str("}\n");
+    if fields.iter().any(|field| field.name == "metadata" && marker(&field.ty).is_ok_and(|ty| ty == OBJECT_META)) {
+        let _ = writeln!(
+            out,
+            "impl t::Kind for {name} {{ const METADATA: t::Field<Self, {OBJECT_META}> = Self::METADATA; }}"
+        );
+    }
     Ok(())
 }
+
+const OBJECT_META: &str = "crate::meta::v1::ObjectMeta";
 
 /// Returns the marker type of a field's type.
 fn marker(ty: &Ty) -> Result<String, String> {

@@ -224,11 +224,11 @@ impl Walk<'_, '_> {
         let at = path.child("rule");
         self.cost("estimated rule cost", cost, &at);
         if let Some(error) = &compiled.error {
-            self.errors.push(FieldError::invalid(&at, internal::shown(RULE, Some(rule)), error));
+            self.errors.push(FieldError::invalid(&at, internal::shown_as(RULE, Some(rule)), error));
         }
         let of_message = path.child("messageExpression");
         if let Some(error) = &compiled.message_expression_error {
-            self.errors.push(FieldError::invalid(&of_message, internal::shown(RULE, Some(rule)), error));
+            self.errors.push(FieldError::invalid(&of_message, internal::shown_as(RULE, Some(rule)), error));
         } else if let Some(expression) = &compiled.message_expression {
             self.cost("estimated messageExpression cost", expression.max_cost, &of_message);
         }

@@ -232,7 +232,7 @@ pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut Fi
             "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         errors.push(FieldError::invalid(&path.child("type"), kind, detail));
     } else if early || AFTER_TYPE.iter().any(is_there) {
-        let shown: ErrorValue = crate::internal::shown(DEFINITION, Some(schema));
+        let shown: ErrorValue = crate::internal::shown_as(DEFINITION, Some(schema));
         let detail = format!(
             "only [{ALLOWED}] fields are allowed at the root of the schema if the status subresource is enabled"
         );

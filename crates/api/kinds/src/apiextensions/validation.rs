@@ -18,7 +18,7 @@ use super::names::{column, label, subresources, validate_names};
 use super::open_api::{self, Rules, TYPES};
 use super::webhook::{self, Leniency};
 use super::{approval, schema, structural};
-use crate::checks::{immutable, items, member, one_of, present, spec_path};
+use crate::checks::{immutable_value, items, member, one_of, present, spec_path};
 use crate::prepare::semantically_equal;
 use crate::tables;
 
@@ -143,7 +143,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
         let (new_spec, old_spec, path) = (member(object, "spec"), member(old, "spec"), spec_path());
         let mut fixed = |names: &[&str]| {
             let at = names.iter().fold(path.clone(), |path, name| path.child(name));
-            immutable(&at, new_spec.at(names), old_spec.at(names), &mut errors);
+            immutable_value(&at, new_spec.at(names), old_spec.at(names), &mut errors);
         };
         if is_established(old) {
             fixed(&["scope"]);

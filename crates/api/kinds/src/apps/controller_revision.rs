@@ -5,7 +5,7 @@ use binnacle_schema::{Value, json};
 use binnacle_validation::checks;
 use binnacle_validation::metadata::shown;
 
-use crate::workload::validation::not_negative;
+use crate::workload_names::validation::not_negative;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct ControllerRevision;

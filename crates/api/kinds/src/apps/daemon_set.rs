@@ -8,16 +8,16 @@ use binnacle_validation::numbers::not_more_than_100_percent;
 use binnacle_validation::{checks, selectors};
 
 use super::TEMPLATE;
-use crate::equality::{equal, equal_at};
+use crate::equality::{equal_as, equal_at};
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
-use crate::tree::{default_nil, default_zero, keep, keep_at, member, struct_mut, text};
-use crate::workload::validation::{
+use crate::tree_names::{default_nil, default_zero, keep, keep_at, member, struct_mut, text};
+use crate::workload_names::validation::{
     SELECTOR, amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number,
     selects,
 };
-use crate::workload::{drop_disabled_template_fields, prepare_create, template_warnings};
+use crate::workload_names::{drop_disabled_template_fields, prepare_create, template_warnings};
 use crate::{Strategy, StrategyContext, spec_generation};
 
 /// The annotation with the version number of the template, for which `apps/v1` has no field.
@@ -59,7 +59,7 @@ impl Strategy for DaemonSet {
         let same_template = equal_at("io.k8s.api.core.v1.PodTemplateSpec", object, old, TEMPLATE);
         set_template_generation(object, template_generation(old) + i64::from(!same_template));
         spec_generation(object, Some(old), |object, old| {
-            !equal("io.k8s.api.apps.v1.DaemonSetSpec", object.get("spec"), old.get("spec"))
+            !equal_as("io.k8s.api.apps.v1.DaemonSetSpec", object.get("spec"), old.get("spec"))
         });
     }
 
@@ -130,7 +130,7 @@ fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut F
     }
     if let Some(selector) = selector.filter(|selector| is_empty(selector)) {
         let why = "empty selector is invalid for daemonset";
-        errors.push(FieldError::invalid(&path.child("selector"), internal::shown(SELECTOR, Some(selector)), why));
+        errors.push(FieldError::invalid(&path.child("selector"), internal::shown_as(SELECTOR, Some(selector)), why));
     }
     lasting_template(template, "DaemonSet", &at, options, errors);
     not_negative(spec, &["minReadySeconds"], &path, errors);
@@ -145,7 +145,7 @@ fn update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors)
         ("RollingUpdate", None) => errors.push(FieldError::required(&path.child("rollingUpdate"), "")),
         ("RollingUpdate", Some(rolling)) => rolling_update(rolling, &path.child("rollingUpdate"), errors),
         _ => {
-            let shown = internal::shown("io.k8s.api.apps.v1.DaemonSetUpdateStrategy", Some(strategy));
+            let shown = internal::shown_as("io.k8s.api.apps.v1.DaemonSetUpdateStrategy", Some(strategy));
             errors.push(FieldError::not_supported(path, shown, &["RollingUpdate", "OnDelete"]));
         }
     }

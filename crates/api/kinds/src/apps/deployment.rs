@@ -1,26 +1,31 @@
 //! `Deployment`: replica sets that replace each other step by step.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::apps::v1::{
+    self, DeploymentSpec as Spec, DeploymentStatus as Status, DeploymentStrategy,
+    RollingUpdateDeployment as RollingUpdate,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, route};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::Value;
 
 use binnacle_validation::checks;
-use binnacle_validation::metadata::shown;
 use binnacle_validation::numbers::not_more_than_100_percent;
 
-use super::TEMPLATE;
 use super::replica_set::replica_template;
 use crate::equality::{equal, equal_maps};
 use crate::gated::drop_disabled;
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
-use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
-use crate::workload::validation::{amount, collision_count, immutable_selector, not_more, not_negative, number};
-use crate::workload::{
-    REPLICAS_GATED, dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_subresource,
-    template_warnings, validate_subresource,
+use crate::workload::validation::{
+    amount, collision_count, immutable_selector, not_more, not_negative, number, options_for_update,
 };
-use crate::{Strategy, StrategyContext, spec_generation};
+use crate::workload::{
+    DEPLOYMENT_GATED, count_generation_if, dns_label_recommended, drop_disabled_template_fields, prepare_create,
+    prepare_subresource, template_warnings, validate_subresource,
+};
+use crate::{Strategy, StrategyContext};
 
 /// The annotation with the revision to roll back to, for which `apps/v1` has no field. It counts as part of the spec.
 const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
@@ -29,149 +34,150 @@ pub(super) struct Deployment;
 
 impl Strategy for Deployment {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let spec = object.make_at(&["spec"]);
-        default_nil(spec, "replicas", 1i64);
-        let strategy = spec.object_entry("strategy");
-        default_zero(strategy, "type", "RollingUpdate");
-        if text(strategy, "type") == "RollingUpdate" {
-            let rolling = strategy.object_entry("rollingUpdate");
-            default_nil(rolling, "maxUnavailable", "25%");
-            default_nil(rolling, "maxSurge", "25%");
+        let mut deployment = FieldMut::<v1::Deployment>::root(object);
+        let mut spec = deployment.entry(v1::Deployment::SPEC);
+        spec.default_nil(Spec::REPLICAS, 1i64);
+        let mut strategy = spec.entry(Spec::STRATEGY);
+        strategy.default_zero(DeploymentStrategy::TYPE, "RollingUpdate");
+        if strategy.str(DeploymentStrategy::TYPE) == "RollingUpdate" {
+            let mut rolling = strategy.entry(DeploymentStrategy::ROLLING_UPDATE);
+            rolling.default_nil(RollingUpdate::MAX_UNAVAILABLE, "25%");
+            rolling.default_nil(RollingUpdate::MAX_SURGE, "25%");
         }
-        default_nil(spec, "revisionHistoryLimit", 10i64);
-        default_nil(spec, "progressDeadlineSeconds", 600i64);
-        set_template_defaults(spec.object_entry("template"));
+        spec.default_nil(Spec::REVISION_HISTORY_LIMIT, 10i64);
+        spec.default_nil(Spec::PROGRESS_DEADLINE_SECONDS, 600i64);
+        set_template_defaults(spec.entry(Spec::TEMPLATE).object());
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        prepare_create(situation.features, object, TEMPLATE);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        prepare_create(ctx.features, &mut FieldMut::<v1::Deployment>::root(object));
     }
 
     /// Counts a change of the annotations as a new generation too, because replica sets copy them.
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "status");
-        drop_disabled_template_fields(situation.features, object, Some(old), TEMPLATE);
-        spec_generation(object, Some(old), |object, old| {
-            let annotations = ["metadata", "annotations"];
-            !equal("io.k8s.api.apps.v1.DeploymentSpec", object.get("spec"), old.get("spec"))
-                || !equal_maps(object.at(&annotations), old.at(&annotations))
-        });
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let mut new = FieldMut::<v1::Deployment>::root(object);
+        let old = FieldRef::<v1::Deployment>::root(old);
+        new.keep(old, v1::Deployment::STATUS);
+        drop_disabled_template_fields(ctx.features, &mut new, Some(old));
+        let has_changed = !equal(new.read().at(v1::Deployment::SPEC), old.at(v1::Deployment::SPEC))
+            || !equal_maps(annotations(new.read()), annotations(old));
+        count_generation_if(has_changed, &mut new, old);
     }
 
-    fn prepare_for_subresource(
-        &self,
-        subresource: &str,
-        situation: &StrategyContext<'_>,
-        object: &mut Value,
-        old: &Value,
-    ) {
-        if !prepare_subresource(self, subresource, situation, object, old) {
-            drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
-            keep_at(object, old, &["metadata", "labels"]);
-            keep_at(object, old, &["metadata", "annotations", ROLLBACK_TO]);
+    fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        if !prepare_subresource::<v1::Deployment>(self, subresource, ctx, object, old) {
+            let mut new = FieldMut::<v1::Deployment>::root(object);
+            let old = FieldRef::root(old);
+            drop_disabled(ctx.features, &mut new, Some(old), DEPLOYMENT_GATED);
+            new.keep_at(old, route![v1::Deployment::METADATA, ObjectMeta::LABELS]);
+            new.keep_key_at(old, route![v1::Deployment::METADATA, ObjectMeta::ANNOTATIONS], ROLLBACK_TO);
         }
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &PodValidationOptions::for_template(situation.features), &mut errors);
+        let deployment = FieldRef::root(object);
+        spec_rules(deployment, &PodValidationOptions::for_template(ctx.features), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(
-            object,
-            &PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
-            &mut errors,
-        );
-        immutable_selector(object, old, &mut errors);
+        let (new, old) = (FieldRef::<v1::Deployment>::root(object), FieldRef::root(old));
+        spec_rules(new, &options_for_update(ctx.features, old), &mut errors);
+        let (spec, old_spec) = (new.at(v1::Deployment::SPEC), old.at(v1::Deployment::SPEC));
+        immutable_selector(spec.at(Spec::SELECTOR), old_spec.at(Spec::SELECTOR), &mut errors);
         errors
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        validate_subresource(self, subresource, situation, (object, old), validate_status)
+        validate_subresource(self, subresource, ctx, (object, old), validate_status)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(object) };
-        warnings.extend(template_warnings(object, old, &["spec", "template"]));
+        let deployment = FieldRef::<v1::Deployment>::root(object);
+        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(deployment) };
+        warnings.extend(template_warnings(deployment, old.map(FieldRef::root)));
         warnings
     }
 }
 
-fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    let path = FieldPath::new("spec");
-    let null = Value::Null;
-    let spec = object.get("spec").unwrap_or(&null);
-    not_negative(spec, &["replicas"], &path, errors);
-    replica_template(spec, "deployment", &path, options, errors);
-    strategy(spec.get("strategy").unwrap_or(&null), &path.child("strategy"), errors);
-    not_negative(spec, &["minReadySeconds", "revisionHistoryLimit"], &path, errors);
-    let rollback = object.str_at(&["metadata", "annotations", ROLLBACK_TO]).parse().ok();
-    checks::not_negative(&path.child("rollback").child("version"), rollback, errors);
-    not_negative(spec, &["progressDeadlineSeconds"], &path, errors);
-    if let Some(deadline) = spec.int_at(&["progressDeadlineSeconds"])
-        && deadline <= spec.int_at(&["minReadySeconds"]).unwrap_or(0)
-    {
-        let at = path.child("progressDeadlineSeconds");
-        errors.push(FieldError::invalid(&at, deadline, "must be greater than minReadySeconds"));
+fn annotations<'v>(deployment: FieldRef<'_, 'v, v1::Deployment>) -> Option<&'v Value> {
+    deployment.at(v1::Deployment::METADATA).at(ObjectMeta::ANNOTATIONS).get()
+}
+
+fn spec_rules(deployment: FieldRef<v1::Deployment>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    let spec = deployment.at(v1::Deployment::SPEC);
+    not_negative(spec, &[Spec::REPLICAS], errors);
+    let (selector, template) = (spec.at(Spec::SELECTOR), spec.at(Spec::TEMPLATE));
+    replica_template(selector, template, "deployment", options, errors);
+    strategy(spec.at(Spec::STRATEGY), errors);
+    not_negative(spec, &[Spec::MIN_READY_SECONDS, Spec::REVISION_HISTORY_LIMIT], errors);
+    // The annotation was a field of versions before v1, and is reported as that.
+    let metadata = deployment.at(v1::Deployment::METADATA);
+    let rollback = metadata.at(ObjectMeta::ANNOTATIONS).key(ROLLBACK_TO).get_str().and_then(|text| text.parse().ok());
+    checks::not_negative(&spec.path().child("rollback").child("version"), rollback, errors);
+    not_negative(spec, &[Spec::PROGRESS_DEADLINE_SECONDS], errors);
+    let deadline = spec.at(Spec::PROGRESS_DEADLINE_SECONDS);
+    if deadline.int().is_some_and(|seconds| seconds <= spec.at(Spec::MIN_READY_SECONDS).int_or_zero()) {
+        errors.push(deadline.invalid("must be greater than minReadySeconds"));
     }
 }
 
-fn strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let at = path.child("rollingUpdate");
-    match (strategy.str_at(&["type"]), member(strategy, "rollingUpdate")) {
-        ("Recreate", Some(_)) => {
-            errors.push(FieldError::forbidden(&at, "may not be specified when strategy `type` is 'Recreate'"));
+fn strategy(strategy: FieldRef<DeploymentStrategy>, errors: &mut FieldErrors) {
+    let rolling = strategy.at(DeploymentStrategy::ROLLING_UPDATE);
+    match strategy.at(DeploymentStrategy::TYPE).str() {
+        "Recreate" if rolling.is_set() => {
+            errors.push(rolling.forbidden("may not be specified when strategy `type` is 'Recreate'"));
         }
-        ("Recreate", None) => {}
-        ("RollingUpdate", None) => {
-            errors.push(FieldError::required(&at, "this should be defaulted and never be nil"));
+        "Recreate" => {}
+        "RollingUpdate" if !rolling.is_set() => {
+            errors.push(rolling.required("this should be defaulted and never be nil"));
         }
-        ("RollingUpdate", Some(rolling)) => {
-            amount(rolling, "maxUnavailable", &at, errors);
-            amount(rolling, "maxSurge", &at, errors);
-            let unavailable = rolling.get("maxUnavailable");
-            let at = at.child("maxUnavailable");
-            if number(rolling, "maxUnavailable") == 0 && number(rolling, "maxSurge") == 0 {
-                errors.push(FieldError::invalid(&at, shown(unavailable), "may not be 0 when `maxSurge` is 0"));
+        "RollingUpdate" => {
+            let unavailable = rolling.at(RollingUpdate::MAX_UNAVAILABLE);
+            let surge = rolling.at(RollingUpdate::MAX_SURGE);
+            amount(unavailable, errors);
+            amount(surge, errors);
+            if number(unavailable) == 0 && number(surge) == 0 {
+                errors.push(unavailable.invalid("may not be 0 when `maxSurge` is 0"));
             }
-            not_more_than_100_percent(&at, unavailable.unwrap_or(&Value::Null), errors);
+            not_more_than_100_percent(&unavailable, unavailable.value(), errors);
         }
         _ => {
-            let shown = internal::shown("io.k8s.api.apps.v1.DeploymentStrategy", Some(strategy));
-            errors.push(FieldError::not_supported(path, shown, &["Recreate", "RollingUpdate"]));
+            let shown = internal::shown(strategy);
+            errors.push(FieldError::not_supported(&strategy, shown, &["Recreate", "RollingUpdate"]));
         }
     }
 }
 
-fn validate_status(object: &Value, old: &Value) -> FieldErrors {
+fn validate_status(new: FieldRef<v1::Deployment>, old: FieldRef<v1::Deployment>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("status");
-    let status = object.get("status").unwrap_or(&Value::Null);
+    let (status, old) = (new.at(v1::Deployment::STATUS), old.at(v1::Deployment::STATUS));
     let counts = [
-        "observedGeneration",
-        "replicas",
-        "updatedReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "unavailableReplicas",
-        "terminatingReplicas",
-        "collisionCount",
+        Status::OBSERVED_GENERATION,
+        Status::REPLICAS,
+        Status::UPDATED_REPLICAS,
+        Status::READY_REPLICAS,
+        Status::AVAILABLE_REPLICAS,
+        Status::UNAVAILABLE_REPLICAS,
+        Status::TERMINATING_REPLICAS,
+        Status::COLLISION_COUNT,
     ];
-    not_negative(status, &counts, &path, &mut errors);
-    let parts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
-    not_more(status, &parts, "replicas", "cannot be greater than status.replicas", &path, &mut errors);
+    not_negative(status, &counts, &mut errors);
+    let parts = [Status::UPDATED_REPLICAS, Status::READY_REPLICAS, Status::AVAILABLE_REPLICAS];
+    not_more(status, &parts, Status::REPLICAS, "cannot be greater than status.replicas", &mut errors);
     let why = "cannot be greater than readyReplicas";
-    not_more(status, &["availableReplicas"], "readyReplicas", why, &path, &mut errors);
-    collision_count(object, old, &mut errors);
+    let ready = Status::READY_REPLICAS;
+    not_more(status, &[Status::AVAILABLE_REPLICAS], ready, why, &mut errors);
+    let count = Status::COLLISION_COUNT;
+    collision_count(status.at(count), old.at(count), &mut errors);
     errors
 }
 

@@ -1,20 +1,21 @@
 //! `ReplicaSet`: keeps a number of pods running.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::apps::v1::{self, ReplicaSetSpec as Spec, ReplicaSetStatus as Status};
+use binnacle_fields::core::v1::PodTemplateSpec;
+use binnacle_fields::meta::v1::{LabelSelector, ObjectMeta};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
-use binnacle_validation::metadata::shown;
-
-use super::TEMPLATE;
 use crate::gated::drop_disabled;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
-use crate::tree::{default_nil, member};
 use crate::workload::validation::{
-    immutable_selector, lasting_template, mismatch, not_more, not_negative, required_selector, selects,
+    immutable_selector, lasting_template, mismatch, not_more, not_negative, options_for_update, required_selector,
+    selects,
 };
 use crate::workload::{
-    REPLICAS_GATED, dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings,
+    REPLICA_SET_GATED, dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings,
     validate_subresource,
 };
 use crate::{Strategy, StrategyContext};
@@ -23,112 +24,102 @@ pub(super) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let spec = object.make_at(&["spec"]);
-        default_nil(spec, "replicas", 1i64);
-        set_template_defaults(spec.object_entry("template"));
+        let mut replica_set = FieldMut::<v1::ReplicaSet>::root(object);
+        let mut spec = replica_set.entry(v1::ReplicaSet::SPEC);
+        spec.default_nil(Spec::REPLICAS, 1i64);
+        set_template_defaults(spec.entry(Spec::TEMPLATE).object());
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        prepare_create(situation.features, object, TEMPLATE);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        prepare_create(ctx.features, &mut FieldMut::<v1::ReplicaSet>::root(object));
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.apps.v1.ReplicaSetSpec");
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        prepare_update(ctx.features, &mut FieldMut::<v1::ReplicaSet>::root(object), FieldRef::root(old));
     }
 
-    fn prepare_for_subresource(
-        &self,
-        subresource: &str,
-        situation: &StrategyContext<'_>,
-        object: &mut Value,
-        old: &Value,
-    ) {
-        if !prepare_subresource(self, subresource, situation, object, old) {
-            drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
+    fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        if !prepare_subresource::<v1::ReplicaSet>(self, subresource, ctx, object, old) {
+            drop_disabled(ctx.features, &mut FieldMut::root(object), Some(FieldRef::root(old)), REPLICA_SET_GATED);
         }
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &PodValidationOptions::for_template(situation.features), &mut errors);
+        spec_rules(FieldRef::root(object), &PodValidationOptions::for_template(ctx.features), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(
-            object,
-            &PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
-            &mut errors,
-        );
-        immutable_selector(object, old, &mut errors);
+        let (new, old) = (FieldRef::<v1::ReplicaSet>::root(object), FieldRef::root(old));
+        spec_rules(new, &options_for_update(ctx.features, old), &mut errors);
+        let (spec, old_spec) = (new.at(v1::ReplicaSet::SPEC), old.at(v1::ReplicaSet::SPEC));
+        immutable_selector(spec.at(Spec::SELECTOR), old_spec.at(Spec::SELECTOR), &mut errors);
         errors
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        validate_subresource(self, subresource, situation, (object, old), validate_status)
+        validate_subresource(self, subresource, ctx, (object, old), validate_status)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(object) };
-        warnings.extend(template_warnings(object, old, &["spec", "template"]));
+        let replica_set = FieldRef::<v1::ReplicaSet>::root(object);
+        let mut warnings = if old.is_some() { Vec::new() } else { dns_label_recommended(replica_set) };
+        warnings.extend(template_warnings(replica_set, old.map(FieldRef::root)));
         warnings
     }
 }
 
-fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    let path = FieldPath::new("spec");
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    not_negative(spec, &["replicas", "minReadySeconds"], &path, errors);
+fn spec_rules(replica_set: FieldRef<v1::ReplicaSet>, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
+    let spec = replica_set.at(v1::ReplicaSet::SPEC);
+    not_negative(spec, &[Spec::REPLICAS, Spec::MIN_READY_SECONDS], errors);
+    let (selector, template) = (spec.at(Spec::SELECTOR), spec.at(Spec::TEMPLATE));
     // Messages for replica sets say "deployment" too, as in kube-apiserver.
-    replica_template(spec, "deployment", &path, options, errors);
+    replica_template(selector, template, "deployment", options, errors);
 }
 
 /// Validates the selector and template of replica sets and deployments.
 pub(super) fn replica_template(
-    spec: &Value,
+    selector: FieldRef<LabelSelector>,
+    template: FieldRef<PodTemplateSpec>,
     kind: &str,
-    path: &FieldPath,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    required_selector(spec, kind, path, errors);
-    let null = Value::Null;
-    let template = spec.get("template").unwrap_or(&null);
-    let selector = member(spec, "selector");
-    let Some(selected) = selects(selector, template.at(&["metadata", "labels"])) else {
-        let at = path.child("selector");
-        return errors.push(FieldError::invalid(&at, shown(selector), "invalid label selector"));
+    required_selector(selector, kind, errors);
+    let labels = template.at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS).object();
+    let Some(selected) = selects(selector, labels) else {
+        return errors.push(selector.invalid("invalid label selector"));
     };
-    let path = path.child("template");
     if !selected {
-        errors.push(mismatch(template, &path));
+        errors.push(mismatch(template));
     }
-    lasting_template(template, "ReplicaSet", &path, options, errors);
+    lasting_template(template, "ReplicaSet", options, errors);
 }
 
-fn validate_status(object: &Value, _: &Value) -> FieldErrors {
+fn validate_status(new: FieldRef<v1::ReplicaSet>, _: FieldRef<v1::ReplicaSet>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("status");
-    let status = object.get("status").unwrap_or(&Value::Null);
+    let status = new.at(v1::ReplicaSet::STATUS);
     let counts = [
-        "replicas",
-        "fullyLabeledReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "observedGeneration",
-        "terminatingReplicas",
+        Status::REPLICAS,
+        Status::FULLY_LABELED_REPLICAS,
+        Status::READY_REPLICAS,
+        Status::AVAILABLE_REPLICAS,
+        Status::OBSERVED_GENERATION,
+        Status::TERMINATING_REPLICAS,
     ];
-    not_negative(status, &counts, &path, &mut errors);
-    let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    not_more(status, &parts, "replicas", "cannot be greater than status.replicas", &path, &mut errors);
+    not_negative(status, &counts, &mut errors);
+    let parts = [Status::FULLY_LABELED_REPLICAS, Status::READY_REPLICAS, Status::AVAILABLE_REPLICAS];
+    not_more(status, &parts, Status::REPLICAS, "cannot be greater than status.replicas", &mut errors);
     let why = "cannot be greater than readyReplicas";
-    not_more(status, &["availableReplicas"], "readyReplicas", why, &path, &mut errors);
+    let ready = Status::READY_REPLICAS;
+    not_more(status, &[Status::AVAILABLE_REPLICAS], ready, why, &mut errors);
     errors
 }

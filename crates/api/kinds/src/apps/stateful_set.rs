@@ -9,10 +9,12 @@ use binnacle_validation::names;
 use super::TEMPLATE;
 use crate::Features;
 use crate::core::persistent_volume_claim::set_claim_defaults;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated_names::{Gated, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
-use crate::tree::{default_nil, default_zero, is_zero, struct_mut, structs_mut, text};
-use crate::workload::{prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource};
+use crate::tree_names::{default_nil, default_zero, is_zero, struct_mut, structs_mut, text};
+use crate::workload_names::{
+    prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource,
+};
 use crate::{Strategy, StrategyContext};
 
 const GATED: &[Gated] = &[Gated {

@@ -6,7 +6,7 @@ use binnacle_validation::numbers;
 
 use super::validation;
 use crate::conversion::autoscaling::{default_metric, drop_round_trip_annotations};
-use crate::gated::{Gated, drop_disabled};
+use crate::gated_names::{Gated, drop_disabled};
 use crate::prepare::{clear_status, default_to, put_back};
 use crate::{Strategy, StrategyContext};
 

@@ -7,8 +7,8 @@ use binnacle_schema::Value;
 
 use super::job::set_failure_policy_defaults;
 use crate::pod_spec::set_template_defaults;
-use crate::tree::{default_nil, default_zero, keep};
-use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
+use crate::tree_names::{default_nil, default_zero, keep};
+use crate::workload_names::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];

@@ -11,8 +11,8 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use crate::pod_spec::set_template_defaults;
-use crate::tree::{default_nil, default_zero, is_nil, keep, struct_mut, structs_mut};
-use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
+use crate::tree_names::{default_nil, default_zero, is_nil, keep, struct_mut, structs_mut};
+use crate::workload_names::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const TEMPLATE: &[&str] = &["spec", "template"];

@@ -6,7 +6,7 @@ use binnacle_validation::names;
 
 use super::{pem, signer_name, x509};
 use crate::Features;
-use crate::checks::{immutable, invalid_each, spec_path};
+use crate::checks::{immutable_value, invalid_each, spec_path};
 use crate::{Strategy, StrategyContext};
 
 const BUNDLE_MAX: usize = 1024 * 1024;
@@ -28,7 +28,7 @@ impl Strategy for ClusterTrustBundle {
         if object.str_at(BUNDLE) != old.str_at(BUNDLE) {
             bundle(object.str_at(BUNDLE), &spec_path().child("trustBundle"), &mut errors);
         }
-        immutable(&spec_path().child("signerName"), object.at(SIGNER), old.at(SIGNER), &mut errors);
+        immutable_value(&spec_path().child("signerName"), object.at(SIGNER), old.at(SIGNER), &mut errors);
         errors
     }
 

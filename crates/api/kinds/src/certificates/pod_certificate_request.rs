@@ -8,7 +8,7 @@ use binnacle_validation::{checks, conditions, domains};
 
 use super::pod_certificate::{issued_problem, omitted, proof_problem, stub_request_problem};
 use super::signer_name;
-use crate::checks::{immutable_struct, member, spec_path};
+use crate::checks::{immutable_struct_as, member, spec_path};
 use crate::prepare::{clear_status, put_back, put_back_metadata, semantically_equal};
 use crate::{Strategy, StrategyContext};
 
@@ -70,7 +70,7 @@ impl Strategy for PodCertificateRequest {
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (object.get("spec"), old.get("spec"));
-        immutable_struct(
+        immutable_struct_as(
             "io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec",
             &spec_path(),
             new,

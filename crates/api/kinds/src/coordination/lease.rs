@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 
 use super::strategy_name;
 use crate::checks::{member, present, spec_path};
-use crate::gated::{Gated, drop_disabled};
+use crate::gated_names::{Gated, drop_disabled};
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct Lease;

@@ -6,7 +6,7 @@ use binnacle_validation::names;
 
 use super::{STRATEGY, strategy_name};
 use crate::Features;
-use crate::checks::{immutable, member, spec_path};
+use crate::checks::{immutable_value, member, spec_path};
 use crate::{Strategy, StrategyContext};
 
 pub(crate) struct LeaseCandidate;
@@ -59,7 +59,7 @@ impl Strategy for LeaseCandidate {
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         const NAME: &[&str] = &["spec", "leaseName"];
         let mut errors = self.validate(situation, object);
-        immutable(&spec_path().child("leaseName"), object.at(NAME), old.at(NAME), &mut errors);
+        immutable_value(&spec_path().child("leaseName"), object.at(NAME), old.at(NAME), &mut errors);
         errors
     }
 

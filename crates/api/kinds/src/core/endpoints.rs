@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::ip::Legacy;
 use binnacle_validation::{checks, endpoint, ip, ports};
 
-use crate::tree::{default_zero, structs_mut};
+use crate::tree_names::{default_zero, structs_mut};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";

@@ -6,8 +6,8 @@ use binnacle_schema::Value;
 use binnacle_validation::metadata::{self, IMMUTABLE, shown};
 use binnacle_validation::{checks, names};
 
-use crate::equality::equal;
-use crate::tree::member;
+use crate::equality::equal_as;
+use crate::tree_names::member;
 use crate::{Features, MetadataChecks, Strategy, StrategyContext, internal};
 
 const NAME_MAX: usize = 128;
@@ -163,7 +163,7 @@ fn unchanged_as(name: &str, member: &str, object: &Value, old: &Value, errors: &
         _ => "",
     };
     let (new, before) = (object.get(member), old.get(member));
-    let same = if definition.is_empty() { is_same(new, before) } else { equal(definition, new, before) };
+    let same = if definition.is_empty() { is_same(new, before) } else { equal_as(definition, new, before) };
     if same {
         return;
     }
@@ -171,7 +171,7 @@ fn unchanged_as(name: &str, member: &str, object: &Value, old: &Value, errors: &
         ("", None | Some(Value::Null)) if member == "count" => 0i64.into(),
         ("", None | Some(Value::Null)) if !member.ends_with("Timestamp") && member != "eventTime" => "".into(),
         ("", new) => shown(new),
-        (definition, new) => internal::shown(definition, new),
+        (definition, new) => internal::shown_as(definition, new),
     };
     errors.push(FieldError::invalid(&FieldPath::new(name), shown, IMMUTABLE));
 }

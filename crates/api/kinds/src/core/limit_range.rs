@@ -5,7 +5,7 @@ mod validation;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
-use crate::tree::{struct_mut, structs_mut, text};
+use crate::tree_names::{struct_mut, structs_mut, text};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
 

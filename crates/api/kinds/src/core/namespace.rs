@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value, value};
 use binnacle_validation::{checks, metadata, names};
 
 use crate::Features;
-use crate::tree::{default_zero, keep, keep_at, struct_mut, text};
+use crate::tree_names::{default_zero, keep, keep_at, struct_mut, text};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const FINALIZER: &str = "kubernetes";

@@ -7,8 +7,8 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::ip;
 
-use crate::gated::{Gated, drop_disabled};
-use crate::tree::{is_nil, keep, remove_at, struct_mut, text};
+use crate::gated_names::{Gated, drop_disabled};
+use crate::tree_names::{is_nil, keep, remove_at, struct_mut, text};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
 

@@ -11,7 +11,7 @@ use binnacle_validation::pod_resources as resources;
 use crate::node::deprecated_labels_in_term;
 
 use crate::pod_spec::set_remote_volume_defaults;
-use crate::tree::{default_nil, default_zero, keep, struct_mut};
+use crate::tree_names::{default_nil, default_zero, keep, struct_mut};
 use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct PersistentVolume;

@@ -8,7 +8,7 @@ use binnacle_validation::pod_resources as resources;
 
 use crate::Features;
 use crate::pod_spec::{set_claim_spec_defaults, warnings};
-use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
+use crate::tree_names::{default_zero, is_nil, keep, struct_mut, text};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 /// The annotation with the storage class, from before there was a field for it.

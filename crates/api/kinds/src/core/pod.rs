@@ -15,7 +15,7 @@ use crate::pod_spec::{app_armor, warnings};
 use crate::pod_spec::{
     drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, set_spec_defaults,
 };
-use crate::tree::{default_nil, is_zero, keep, struct_mut, structs_mut, text};
+use crate::tree_names::{default_nil, is_zero, keep, struct_mut, structs_mut, text};
 use crate::{DeleteGrace, MetadataChecks, Strategy, StrategyContext, spec_generation};
 
 pub(super) struct Pod;

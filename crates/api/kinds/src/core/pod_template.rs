@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 use crate::equality::equal_at;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::{self, PodValidationOptions};
-use crate::workload::{drop_disabled_template_fields, template_warnings};
+use crate::workload_names::{drop_disabled_template_fields, template_warnings};
 use crate::{Strategy, StrategyContext, spec_generation};
 
 pub(super) struct PodTemplate;

@@ -6,9 +6,9 @@ use binnacle_validation::{checks, names};
 
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::PodValidationOptions;
-use crate::tree::{default_nil, member, struct_mut};
-use crate::workload::validation::{lasting_template, mismatch, not_more, not_negative};
-use crate::workload::{
+use crate::tree_names::{default_nil, member, struct_mut};
+use crate::workload_names::validation::{lasting_template, mismatch, not_more, not_negative};
+use crate::workload_names::{
     dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource,
 };
 use crate::{Features, Strategy, StrategyContext};

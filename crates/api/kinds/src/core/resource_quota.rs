@@ -5,7 +5,7 @@ mod validation;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
-use crate::tree::{keep, struct_mut};
+use crate::tree_names::{keep, struct_mut};
 use crate::{Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
 

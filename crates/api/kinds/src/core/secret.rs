@@ -9,7 +9,7 @@ use binnacle_schema::{Limits, Object, Value, json};
 use binnacle_validation::checks;
 
 use super::config_map::{DATA_MAX, key_rules, unchanged_if_immutable};
-use crate::tree::{default_zero, is_zero, keep};
+use crate::tree_names::{default_zero, is_zero, keep};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct Secret;

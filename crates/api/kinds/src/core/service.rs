@@ -9,7 +9,7 @@ use binnacle_schema::{Object, Value, value};
 use binnacle_validation::names;
 
 use crate::Features;
-use crate::tree::{default_nil, default_zero, is_nil, keep, structs_mut, text};
+use crate::tree_names::{default_nil, default_zero, is_nil, keep, structs_mut, text};
 use crate::{Strategy, StrategyContext};
 
 const CLIENT_IP_TIMEOUT: i64 = 3 * 60 * 60;

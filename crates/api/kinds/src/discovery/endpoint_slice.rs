@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 use binnacle_validation::ip;
 
 use super::validation;
-use crate::checks::{immutable, items};
+use crate::checks::{immutable_value, items};
 
 use crate::prepare::{default_to, first_generation, next_generation, objects_at, semantically_equal};
 use crate::{MetadataChecks, Strategy, StrategyContext};
@@ -47,7 +47,7 @@ impl Strategy for EndpointSlice {
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = validation::slice(situation.features, object, Some(old));
         let path = FieldPath::new("addressType");
-        immutable(&path, object.get("addressType"), old.get("addressType"), &mut errors);
+        immutable_value(&path, object.get("addressType"), old.get("addressType"), &mut errors);
         errors
     }
 

@@ -43,7 +43,7 @@ impl Strategy for FlowSchema {
         if let Some(fixed) = mandatory_spec(name)
             && !semantically_equal(object.get("spec"), Some(&fixed))
         {
-            let shown = internal::shown("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", object.get("spec"));
+            let shown = internal::shown_as("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", object.get("spec"));
             let detail = format!("spec of '{name}' must equal the fixed value");
             errors.push(FieldError::invalid(&spec_path(), shown, detail));
         }
@@ -102,7 +102,7 @@ fn validate_spec(object: &Value, name: &str, errors: &mut FieldErrors) {
     if let Some(method) = present(spec, "distinguisherMethod")
         && !matches!(method.str_at(&["type"]), "ByNamespace" | "ByUser")
     {
-        let shown = internal::shown("io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod", Some(method));
+        let shown = internal::shown_as("io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod", Some(method));
         let at = path.child("distinguisherMethod").child("type");
         errors.push(FieldError::not_supported(&at, shown, &["ByNamespace", "ByUser"]));
     }

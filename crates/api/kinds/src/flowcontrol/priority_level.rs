@@ -93,7 +93,7 @@ fn mandatory(spec: &Value, name: &str, errors: &mut FieldErrors) {
         }
         _ => return,
     };
-    let shown = internal::shown("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", Some(spec));
+    let shown = internal::shown_as("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", Some(spec));
     errors.push(FieldError::invalid(&spec_path(), shown, detail));
 }
 

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
 
 use crate::Features;
-use crate::checks::{immutable_struct, invalid_each, present, required_path_segment, spec_path};
+use crate::checks::{immutable_struct_as, invalid_each, present, required_path_segment, spec_path};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const PARENT: &[&str] = &["spec", "parentRef"];
@@ -38,7 +38,7 @@ impl Strategy for IpAddress {
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.at(PARENT), old.at(PARENT));
-        immutable_struct(
+        immutable_struct_as(
             "io.k8s.api.networking.v1.ParentReference",
             &spec_path().child("parentRef"),
             new,

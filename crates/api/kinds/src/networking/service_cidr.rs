@@ -72,7 +72,7 @@ fn spec(object: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         return;
     }
     if ranges.len() > 2 {
-        let spec = internal::shown("io.k8s.api.networking.v1.ServiceCIDRSpec", Some(spec));
+        let spec = internal::shown_as("io.k8s.api.networking.v1.ServiceCIDRSpec", Some(spec));
         errors.push(FieldError::invalid(path, spec, "may only hold up to 2 values"));
         return;
     }

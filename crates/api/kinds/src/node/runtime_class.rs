@@ -6,7 +6,7 @@ use binnacle_validation::repeated;
 use binnacle_validation::{checks, metadata, resource_names, tolerations};
 
 use super::deprecated_label;
-use crate::checks::{immutable, member, present};
+use crate::checks::{immutable_value, member, present};
 use crate::{MetadataCheck, MetadataChecks, Strategy, StrategyContext, internal};
 
 pub(crate) struct RuntimeClass;
@@ -40,7 +40,7 @@ impl Strategy for RuntimeClass {
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
-        immutable(&FieldPath::new("handler"), object.get("handler"), old.get("handler"), &mut errors);
+        immutable_value(&FieldPath::new("handler"), object.get("handler"), old.get("handler"), &mut errors);
         errors
     }
 
@@ -76,7 +76,7 @@ fn validate_tolerations(tolerations: &[Value], path: &FieldPath, errors: &mut Fi
     let repeated = repeated(tolerations, identity);
     for (i, toleration) in errors.while_room(tolerations.iter().enumerate()) {
         if repeated[i] {
-            let shown = internal::shown("io.k8s.api.core.v1.Toleration", Some(toleration));
+            let shown = internal::shown_as("io.k8s.api.core.v1.Toleration", Some(toleration));
             errors.push(FieldError::duplicate(&path.index(i), shown));
         }
     }

@@ -4,7 +4,7 @@ use binnacle_meta::FieldPath;
 use binnacle_schema::{Object, Value, value};
 
 use super::validation::containers::all;
-use crate::tree::{is_nil, structs_mut, text};
+use crate::tree_names::{is_nil, structs_mut, text};
 
 const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LOCALHOST_PREFIX: &str = "localhost/";

@@ -4,7 +4,7 @@ use binnacle_schema::Object;
 use binnacle_validation::pod_resources as resources;
 
 use super::image;
-use crate::tree::{default_nil, default_zero, struct_mut, structs_mut, text};
+use crate::tree_names::{default_nil, default_zero, struct_mut, structs_mut, text};
 
 pub(super) fn set_container_defaults(container: &mut Object) {
     let policy = image::pull_policy(text(container, "image"));

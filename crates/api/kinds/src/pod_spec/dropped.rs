@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use binnacle_schema::{Object, Value};
 
 use crate::Features;
-use crate::gated::{Gated, drop_disabled, in_use};
-use crate::tree::{is_nil, struct_mut, structs_mut, text};
+use crate::gated_names::{Gated, drop_disabled, in_use};
+use crate::tree_names::{is_nil, struct_mut, structs_mut, text};
 
 /// The gated fields of a pod's spec.
 const SPEC: &[Gated] = &[

@@ -4,7 +4,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
 
 use super::{containers, volumes};
-use crate::tree::{default_nil, default_zero, is_zero, struct_mut, structs_mut};
+use crate::tree_names::{default_nil, default_zero, is_zero, struct_mut, structs_mut};
 
 const TERMINATION_GRACE_PERIOD: i64 = 30;
 

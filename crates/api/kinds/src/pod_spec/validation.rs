@@ -29,7 +29,7 @@ use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip, names, tolerations};
 
 use crate::internal;
-use crate::tree::member;
+use crate::tree_names::member;
 
 const DEADLINE_MAX: i64 = i32::MAX as i64;
 const HOSTNAME_OVERRIDE_MAX: usize = 64;
@@ -171,7 +171,7 @@ fn resource_claims(list: &[Value], metadata: Option<&Value>, path: &FieldPath, e
         }
         let fields = ["resourceClaimName", "resourceClaimTemplateName"];
         let given = fields.map(|field| claim.get(field).and_then(Value::as_str));
-        let shown = || internal::shown("io.k8s.api.core.v1.PodResourceClaim", Some(claim));
+        let shown = || internal::shown_as("io.k8s.api.core.v1.PodResourceClaim", Some(claim));
         match given {
             [Some(_), Some(_)] => {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";

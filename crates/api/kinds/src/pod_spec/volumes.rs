@@ -5,7 +5,7 @@ use binnacle_validation::pod_resources as resources;
 
 use super::containers::set_field_selector_defaults;
 use super::image;
-use crate::tree::{default_nil, default_zero, struct_mut, structs_mut, text};
+use crate::tree_names::{default_nil, default_zero, struct_mut, structs_mut, text};
 
 /// The default mode of files of secrets, config maps and the like: readable by all, writable by the owner.
 const FILE_MODE: i64 = 0o644;

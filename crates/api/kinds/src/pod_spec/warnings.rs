@@ -12,7 +12,7 @@ use binnacle_validation::{ip, names};
 use super::app_armor;
 use super::validation::containers::all;
 use crate::node::{deprecated_label, deprecated_labels_in_term};
-use crate::tree::member;
+use crate::tree_names::member;
 use binnacle_validation::pod_resources::quantity;
 
 /// The limit on comparisons of an item with similar ones, and on the number of warnings of a kind.

@@ -63,7 +63,7 @@ fn spec(budget: &Value, any_label_value: bool) -> FieldErrors {
     let (spec, path) = (member(budget, "spec"), spec_path());
     let limits = ["minAvailable", "maxUnavailable"].map(|name| (name, present(spec, name)));
     if limits.iter().all(|(_, limit)| limit.is_some()) {
-        let shown = internal::shown("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", Some(spec));
+        let shown = internal::shown_as("io.k8s.api.policy.v1.PodDisruptionBudgetSpec", Some(spec));
         errors.push(FieldError::invalid(&path, shown, "minAvailable and maxUnavailable cannot be both set"));
     }
     for (name, limit) in limits {

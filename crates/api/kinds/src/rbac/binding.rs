@@ -114,7 +114,7 @@ fn validate_subject(subject: &Value, namespaced: bool, path: &FieldPath, errors:
 fn same_role(binding: &Value, old: &Value, errors: &mut FieldErrors) {
     let role = binding.get("roleRef");
     if role != old.get("roleRef") {
-        let shown = internal::shown("io.k8s.api.rbac.v1.RoleRef", role);
+        let shown = internal::shown_as("io.k8s.api.rbac.v1.RoleRef", role);
         errors.push(FieldError::invalid(&FieldPath::new("roleRef"), shown, "cannot change roleRef"));
     }
 }

@@ -7,7 +7,7 @@ use binnacle_validation::{names, resource_names};
 use super::claim_validation::{CONFIG_MAX, configuration, selectors};
 use super::names::bounded;
 use crate::checks::{member, present, spec_path};
-use crate::gated::{Gated, drop_disabled};
+use crate::gated_names::{Gated, drop_disabled};
 use crate::prepare::{first_generation, next_generation, semantically_equal};
 use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 

@@ -3,7 +3,7 @@
 use binnacle_schema::{Object, Value};
 
 use crate::Features;
-use crate::gated::{Gated, drop_disabled};
+use crate::gated_names::{Gated, drop_disabled};
 use crate::prepare::{default_zero_to, objects_at};
 
 /// Sets the defaults of the requests in the list at `path`; `version` is the object's version.

@@ -6,8 +6,8 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use super::{claim_validation, requests, status_validation};
-use crate::checks::{immutable_struct, member, spec_path};
-use crate::gated::{Gated, drop_disabled};
+use crate::checks::{immutable_struct_as, member, spec_path};
+use crate::gated_names::{Gated, drop_disabled};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
@@ -69,7 +69,13 @@ impl Strategy for ResourceClaim {
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let spec = object.get("spec");
-        immutable_struct("io.k8s.api.resource.v1.ResourceClaimSpec", &spec_path(), spec, old.get("spec"), &mut errors);
+        immutable_struct_as(
+            "io.k8s.api.resource.v1.ResourceClaimSpec",
+            &spec_path(),
+            spec,
+            old.get("spec"),
+            &mut errors,
+        );
         errors
     }
 

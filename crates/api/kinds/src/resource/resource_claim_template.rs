@@ -4,7 +4,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
 use super::{claim_validation, requests};
-use crate::checks::{immutable_struct, member, spec_path};
+use crate::checks::{immutable_struct_as, member, spec_path};
 use crate::core::persistent_volume_claim::template_metadata;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
@@ -40,7 +40,7 @@ impl Strategy for ResourceClaimTemplate {
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let spec = object.get("spec");
-        immutable_struct(
+        immutable_struct_as(
             "io.k8s.api.resource.v1.ResourceClaimTemplateSpec",
             &spec_path(),
             spec,

@@ -8,8 +8,8 @@ use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, conditions, names};
 
 use super::names::bounded;
-use crate::checks::{immutable_struct, member, present, spec_path};
-use crate::equality::equal;
+use crate::checks::{immutable_struct_as, member, present, spec_path};
+use crate::equality::equal_as;
 use crate::prepare::{clear_status, put_back, put_back_metadata};
 use crate::{Strategy, StrategyContext};
 
@@ -45,7 +45,7 @@ impl Strategy for ResourcePoolStatusRequest {
 
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        if !equal(SPEC, object.get("spec"), old.get("spec")) {
+        if !equal_as(SPEC, object.get("spec"), old.get("spec")) {
             errors.push(FieldError::invalid(&spec_path(), ErrorValue::raw("null"), "field is immutable"));
         }
         errors
@@ -57,8 +57,8 @@ impl Strategy for ResourcePoolStatusRequest {
         let (status, old_status) = (present(object, "status"), present(old, "status"));
         if old_status.is_some() {
             // A status is immutable once set.
-            immutable_struct(STATUS, &path, status, old_status, &mut errors);
-            if equal(STATUS, status, old_status) {
+            immutable_struct_as(STATUS, &path, status, old_status, &mut errors);
+            if equal_as(STATUS, status, old_status) {
                 return errors;
             }
         }

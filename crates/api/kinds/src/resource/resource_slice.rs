@@ -4,7 +4,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use super::{date_taint, slice_validation};
-use crate::gated::{Gated, drop_disabled};
+use crate::gated_names::{Gated, drop_disabled};
 use crate::prepare::{default_to, first_generation, next_generation, objects_at};
 use crate::{Strategy, StrategyContext};
 

@@ -8,7 +8,7 @@ use binnacle_validation::{checks, names, resource_names};
 use super::capacity_validation::request_policy;
 use super::claim_validation::EFFECTS;
 use super::names::{binding_conditions, bounded, duplicates, pool_name, qualified_name};
-use crate::checks::{immutable, invalid_each, items, member, one_of, present, spec_path};
+use crate::checks::{immutable_value, invalid_each, items, member, one_of, present, spec_path};
 use crate::internal;
 use crate::prepare::semantically_equal;
 use crate::storage::driver_name;
@@ -34,9 +34,9 @@ pub(super) fn slice(object: &Value, old: Option<&Value>) -> FieldErrors {
     pool(member(spec, "pool"), &path.child("pool"), &mut errors);
     if let Some(old) = old_spec {
         let pool = path.child("pool").child("name");
-        immutable(&pool, spec.at(&["pool", "name"]), old.at(&["pool", "name"]), &mut errors);
+        immutable_value(&pool, spec.at(&["pool", "name"]), old.at(&["pool", "name"]), &mut errors);
         for name in ["driver", "nodeName"] {
-            immutable(&path.child(name), spec.get(name), old.get(name), &mut errors);
+            immutable_value(&path.child(name), spec.get(name), old.get(name), &mut errors);
         }
     }
     nodes(spec, &path, &mut errors);
@@ -249,7 +249,7 @@ fn validate_attribute(attribute: &Value, path: &FieldPath, errors: &mut FieldErr
         0 => errors.push(FieldError::invalid(path, "", detail)),
         1 => {}
         _ => {
-            let shown = internal::shown("io.k8s.api.resource.v1.DeviceAttribute", Some(attribute));
+            let shown = internal::shown_as("io.k8s.api.resource.v1.DeviceAttribute", Some(attribute));
             errors.push(FieldError::invalid(path, shown, detail));
         }
     }

@@ -8,7 +8,7 @@ use binnacle_validation::{checks, conditions, ip};
 
 use super::claim_validation::{CONFIG_MAX, configuration, free_form};
 use super::names::{binding_conditions, bounded, duplicates, pool_name, request_reference, request_references, uid};
-use crate::checks::{immutable_struct, member, one_of, present};
+use crate::checks::{immutable_struct_as, member, one_of, present};
 use crate::storage::driver_name;
 
 const CONSUMERS_MAX: usize = 256;
@@ -47,7 +47,13 @@ pub(super) fn status(claim: &Value, old: &Value) -> FieldErrors {
     let at = path.child("allocation");
     match (allocation, old_allocation) {
         (Some(_), Some(_)) => {
-            immutable_struct("io.k8s.api.resource.v1.AllocationResult", &at, allocation, old_allocation, &mut errors);
+            immutable_struct_as(
+                "io.k8s.api.resource.v1.AllocationResult",
+                &at,
+                allocation,
+                old_allocation,
+                &mut errors,
+            );
         }
         (Some(allocation), None) => {
             let claim = member(member(claim, "spec"), "devices");

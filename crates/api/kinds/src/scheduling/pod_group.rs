@@ -9,7 +9,7 @@ use binnacle_validation::names;
 use super::{GATED, group_validation};
 use crate::Features;
 use crate::checks::{items, member, spec_path};
-use crate::gated::drop_disabled;
+use crate::gated_names::drop_disabled;
 use crate::prepare::{clear_status, is_set, put_back, put_back_metadata, remove_at};
 use crate::{Strategy, StrategyContext};
 use binnacle_validation::conditions::conditions;

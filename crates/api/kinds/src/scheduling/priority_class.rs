@@ -3,7 +3,7 @@
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
-use crate::checks::{immutable, one_of, present};
+use crate::checks::{immutable_value, one_of, present};
 use crate::prepare::{default_to, first_generation};
 use crate::{Strategy, StrategyContext};
 
@@ -61,7 +61,7 @@ impl Strategy for PriorityClass {
             errors.push(FieldError::forbidden(&FieldPath::new("value"), "may not be changed in an update."));
         }
         let path = FieldPath::new("preemptionPolicy");
-        immutable(&path, object.get("preemptionPolicy"), old.get("preemptionPolicy"), &mut errors);
+        immutable_value(&path, object.get("preemptionPolicy"), old.get("preemptionPolicy"), &mut errors);
         errors
     }
 }

@@ -8,7 +8,7 @@ use binnacle_validation::{checks, names};
 use super::{GATED, group_validation};
 use crate::Features;
 use crate::checks::{items, member, present, required_path_segment, spec_path};
-use crate::gated::drop_disabled;
+use crate::gated_names::drop_disabled;
 use crate::prepare::semantically_equal;
 use crate::{Strategy, StrategyContext};
 

@@ -4,8 +4,8 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::repeated;
 
-use crate::checks::{immutable, items, member, one_of, present, spec_path, texts};
-use crate::gated::{Gated, drop_disabled};
+use crate::checks::{immutable_value, items, member, one_of, present, spec_path, texts};
+use crate::gated_names::{Gated, drop_disabled};
 use crate::prepare::{default_to, default_zero_to, is_set, next_generation, semantically_equal};
 use crate::{Strategy, StrategyContext};
 
@@ -80,7 +80,7 @@ impl Strategy for CsiDriver {
         for (name, shown) in [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
         {
             let (new, old) = (object.at(&["spec", name]), old.at(&["spec", name]));
-            immutable(&spec_path().child(shown), new, old, &mut errors);
+            immutable_value(&spec_path().child(shown), new, old, &mut errors);
         }
         errors
     }

@@ -44,7 +44,7 @@ impl Strategy for CsiNode {
                 break;
             }
             for new in errors.while_room(new_drivers.get(old.str_at(&["name"])).into_iter().flatten()) {
-                let shown = || internal::shown("io.k8s.api.storage.v1.CSINodeDriver", Some(new));
+                let shown = || internal::shown_as("io.k8s.api.storage.v1.CSINodeDriver", Some(new));
                 immutable_as(&spec_path().child("drivers"), Some(new), Some(old), shown, &mut errors);
             }
         }

@@ -4,9 +4,9 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{names, numbers, selectors};
 
-use crate::checks::{immutable, immutable_struct, invalid_each, present};
+use crate::checks::{immutable_struct_as, immutable_value, invalid_each, present};
 use crate::node::deprecated_labels_in_selector;
-use crate::workload::validation::SELECTOR;
+use crate::workload_names::validation::SELECTOR;
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(crate) struct CsiStorageCapacity;
@@ -23,9 +23,9 @@ impl Strategy for CsiStorageCapacity {
     fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = validate(object, selectors::is_invalid(old.get("nodeTopology")));
         let (new, before) = (object.get("nodeTopology"), old.get("nodeTopology"));
-        immutable_struct(SELECTOR, &FieldPath::new("nodeTopology"), new, before, &mut errors);
+        immutable_struct_as(SELECTOR, &FieldPath::new("nodeTopology"), new, before, &mut errors);
         let (new, before) = (object.get("storageClassName"), old.get("storageClassName"));
-        immutable(&FieldPath::new("storageClassName"), new, before, &mut errors);
+        immutable_value(&FieldPath::new("storageClassName"), new, before, &mut errors);
         errors
     }
 

@@ -9,7 +9,7 @@ use binnacle_validation::names;
 use binnacle_validation::repeated;
 
 use super::{parameters, provisioner};
-use crate::checks::{immutable, invalid_each, items, one_of, present, texts};
+use crate::checks::{immutable_value, invalid_each, items, one_of, present, texts};
 use crate::equality::equal_maps;
 use crate::node::deprecated_label;
 use crate::prepare::default_to;
@@ -52,7 +52,7 @@ impl Strategy for StorageClass {
             errors.push(FieldError::invalid(&FieldPath::new("parameters"), given, IMMUTABLE));
         }
         for field in ["provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            immutable(&FieldPath::new(field), object.get(field), old.get(field), &mut errors);
+            immutable_value(&FieldPath::new(field), object.get(field), old.get(field), &mut errors);
         }
         errors
     }

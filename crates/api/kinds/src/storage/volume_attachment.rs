@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use super::driver_name;
-use crate::checks::{immutable_struct, invalid_each, member, present, spec_path};
+use crate::checks::{immutable_struct_as, invalid_each, member, present, spec_path};
 use crate::core::persistent_volume;
 use crate::prepare::{clear_status, default_to, put_back, put_back_metadata};
 use crate::{MetadataChecks, Strategy, StrategyContext};
@@ -60,7 +60,7 @@ impl Strategy for VolumeAttachment {
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.get("spec"), old.get("spec"));
-        immutable_struct("io.k8s.api.storage.v1.VolumeAttachmentSpec", &spec_path(), new, old, &mut errors);
+        immutable_struct_as("io.k8s.api.storage.v1.VolumeAttachmentSpec", &spec_path(), new, old, &mut errors);
         errors
     }
 

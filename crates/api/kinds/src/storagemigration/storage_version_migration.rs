@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 use binnacle_validation::{conditions, names};
 
-use crate::checks::{immutable_struct, member, spec_path};
+use crate::checks::{immutable_struct_as, member, spec_path};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
 use crate::{Strategy, StrategyContext};
 
@@ -44,7 +44,7 @@ impl Strategy for StorageVersionMigration {
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.get("spec"), old.get("spec"));
-        immutable_struct(
+        immutable_struct_as(
             "io.k8s.api.storagemigration.v1beta1.StorageVersionMigrationSpec",
             &spec_path(),
             new,

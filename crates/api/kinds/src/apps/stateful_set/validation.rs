@@ -11,11 +11,11 @@ use binnacle_validation::{checks, selectors};
 use crate::Features;
 use crate::apps::TEMPLATE;
 use crate::core::persistent_volume_claim;
-use crate::equality::equal;
+use crate::equality::equal_as;
 use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions, annotations};
-use crate::tree::{keep_at, member};
-use crate::workload::validation::{
+use crate::tree_names::{keep_at, member};
+use crate::workload_names::validation::{
     SELECTOR, amount, collision_count, is_empty, lasting, mismatch, not_more, not_negative, number, selects,
 };
 
@@ -71,7 +71,7 @@ pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) 
     for field in CHANGEABLE {
         keep_at(&mut rest, old_spec, &[field]);
     }
-    if !equal(SPEC, Some(&rest), Some(old_spec)) {
+    if !equal_as(SPEC, Some(&rest), Some(old_spec)) {
         let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
         errors.push(FieldError::forbidden(&path, why));
     }
@@ -145,7 +145,7 @@ fn update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors)
     match (strategy.str_at(&["type"]), member(strategy, "rollingUpdate")) {
         ("", _) => errors.push(FieldError::required(path, "")),
         ("OnDelete", Some(rolling)) => {
-            let shown = internal::shown("io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", Some(rolling));
+            let shown = internal::shown_as("io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", Some(rolling));
             errors.push(FieldError::invalid(&at, shown, "only allowed for updateStrategy 'RollingUpdate'"));
         }
         ("RollingUpdate", Some(rolling)) => {
@@ -160,7 +160,7 @@ fn update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors)
         }
         ("OnDelete" | "RollingUpdate", None) => {}
         _ => {
-            let shown = internal::shown("io.k8s.api.apps.v1.StatefulSetUpdateStrategy", Some(strategy));
+            let shown = internal::shown_as("io.k8s.api.apps.v1.StatefulSetUpdateStrategy", Some(strategy));
             errors.push(FieldError::invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'"));
         }
     }
@@ -182,7 +182,7 @@ fn selector_and_template(
             selectors::label_selector(Some(selector), false, &at, errors);
             if is_empty(selector) {
                 let why = "empty selector is invalid for statefulset";
-                errors.push(FieldError::invalid(&at, internal::shown(SELECTOR, Some(selector)), why));
+                errors.push(FieldError::invalid(&at, internal::shown_as(SELECTOR, Some(selector)), why));
             }
         }
     }

@@ -9,8 +9,8 @@ use super::TEMPLATE;
 use crate::Features;
 use crate::batch::{job, schedule, time_zone};
 use crate::pod_spec::validation::PodValidationOptions;
-use crate::tree::member;
-use crate::workload::validation::not_negative;
+use crate::tree_names::member;
+use crate::workload_names::validation::not_negative;
 
 pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");

@@ -10,8 +10,8 @@ use binnacle_validation::metadata::shown;
 use super::indexes;
 use super::validation::is_indexed;
 use crate::internal;
-use crate::tree::member;
-use crate::workload::validation::not_negative;
+use crate::tree_names::member;
+use crate::workload_names::validation::not_negative;
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
@@ -39,7 +39,7 @@ pub(super) fn validate(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
         if is_indexed(spec) {
             success(spec, policy, &at.child("rules"), errors);
         } else {
-            let shown = internal::shown("io.k8s.api.batch.v1.SuccessPolicy", Some(policy));
+            let shown = internal::shown_as("io.k8s.api.batch.v1.SuccessPolicy", Some(policy));
             errors.push(FieldError::invalid(&at, shown, "requires indexed completion mode"));
         }
     }

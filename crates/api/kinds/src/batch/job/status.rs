@@ -9,10 +9,10 @@ use binnacle_validation::metadata::shown;
 
 use super::indexes;
 use super::validation::is_indexed;
-use crate::equality::equal;
+use crate::equality::equal_as;
 use crate::internal;
-use crate::tree::member;
-use crate::workload::validation::not_negative;
+use crate::tree_names::member;
+use crate::workload_names::validation::not_negative;
 
 const UNCOUNTED: &str = "io.k8s.api.batch.v1.UncountedTerminatedPods";
 
@@ -183,10 +183,10 @@ impl Rules<'_> {
         let uncounted = member(self.status, "uncountedTerminatedPods");
         let some = |list: &str| uncounted.is_some_and(|uncounted| !uncounted.list_at(&[list]).is_empty());
         let old = member(self.old, "uncountedTerminatedPods");
-        let changed = uncounted.is_some() != old.is_some() || !equal(UNCOUNTED, uncounted, old);
+        let changed = uncounted.is_some() != old.is_some() || !equal_as(UNCOUNTED, uncounted, old);
         if (self.finish_changed() || changed) && (some("failed") || some("succeeded")) {
             let at = self.path.child("uncountedTerminatedPods");
-            let shown = internal::shown(UNCOUNTED, uncounted);
+            let shown = internal::shown_as(UNCOUNTED, uncounted);
             errors.push(FieldError::invalid(&at, shown, "must be empty for finished job"));
         }
     }

@@ -7,11 +7,11 @@ use binnacle_validation::{checks, domains, names, selectors};
 
 use super::{CONTROLLER_UID_LABELS, JOB_NAME_LABELS, TEMPLATE, policies};
 use crate::Features;
-use crate::equality::equal;
+use crate::equality::equal_as;
 use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions};
-use crate::tree::{keep_at, member, remove_at};
-use crate::workload::validation::{immutable_selector, mismatch, not_negative, selects, shown_labels};
+use crate::tree_names::{keep_at, member, remove_at};
+use crate::workload_names::validation::{immutable_selector, mismatch, not_negative, selects, shown_labels};
 
 /// Limits that keep the lists of indexes in the status short.
 const INDEXED_PARALLELISM_MAX: i64 = 100_000;
@@ -56,8 +56,8 @@ pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, 
     let unchanged = |field: &str, definition: &str, errors: &mut FieldErrors| {
         let (new, old) = (member(spec, field), member(old_spec, field));
         let same =
-            new.is_some() == old.is_some() && (definition.is_empty() && new == old || equal(definition, new, old));
-        let shown = if definition.is_empty() { shown(new) } else { internal::shown(definition, new) };
+            new.is_some() == old.is_some() && (definition.is_empty() && new == old || equal_as(definition, new, old));
+        let shown = if definition.is_empty() { shown(new) } else { internal::shown_as(definition, new) };
         checks::immutable(&path.child(field), same, shown, errors);
     };
     unchanged("completionMode", "", errors);
@@ -257,11 +257,11 @@ fn template_change(features: &Features, object: &Value, old: &Value, path: &Fiel
         let (new, expected) = (new.get("spec"), expected.get("spec"));
         let definition = "io.k8s.api.core.v1.PodSpec";
         let at = path.child("template").child("spec");
-        checks::immutable(&at, equal(definition, new, expected), internal::shown(definition, new), errors);
+        checks::immutable(&at, equal_as(definition, new, expected), internal::shown_as(definition, new), errors);
     } else {
         let definition = "io.k8s.api.core.v1.PodTemplateSpec";
-        let same = equal(definition, Some(new), Some(&expected));
-        checks::immutable(&path.child("template"), same, internal::shown(definition, Some(new)), errors);
+        let same = equal_as(definition, Some(new), Some(&expected));
+        checks::immutable(&path.child("template"), same, internal::shown_as(definition, Some(new)), errors);
     }
 }
 

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
 use crate::internal;
-use crate::tree::member;
+use crate::tree_names::member;
 
 const SOURCE: &str = "io.k8s.api.core.v1.NodeConfigSource";
 
@@ -41,7 +41,7 @@ pub(super) fn status(object: &Value, path: &FieldPath, errors: &mut FieldErrors)
 fn exactly_one(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if member(source, "configMap").is_none() {
         let why = "exactly one reference subfield must be non-nil";
-        errors.push(FieldError::invalid(path, internal::shown(SOURCE, Some(source)), why));
+        errors.push(FieldError::invalid(path, internal::shown_as(SOURCE, Some(source)), why));
     }
 }
 

@@ -12,7 +12,7 @@ use binnacle_validation::{checks, ip, names, resource_names};
 use super::config_source;
 use crate::Features;
 use crate::internal;
-use crate::tree::member;
+use crate::tree_names::member;
 
 const TAINTS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/taints";
 const AVOID_PODS_ANNOTATION: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
@@ -46,7 +46,7 @@ pub(super) fn update(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let repeated = repeated(addresses, |address| ["type", "address"].map(|name| address.str_at(&[name])));
     for (i, address) in errors.while_room(addresses.iter().enumerate()) {
         if repeated[i] {
-            let shown = internal::shown("io.k8s.api.core.v1.NodeAddress", Some(address));
+            let shown = internal::shown_as("io.k8s.api.core.v1.NodeAddress", Some(address));
             errors.push(FieldError::duplicate(&status.child("addresses").index(i), shown));
         }
     }
@@ -85,7 +85,7 @@ fn taints(taints: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         checks::required_one_of(&at.child("effect"), effect, &effects, errors);
         if !seen.insert((effect, key)) {
-            let shown = internal::shown("io.k8s.api.core.v1.Taint", Some(taint));
+            let shown = internal::shown_as("io.k8s.api.core.v1.Taint", Some(taint));
             let why = "taints must be unique by key and effect pair";
             errors.push(FieldError::duplicate_because(&at, shown, why));
         }

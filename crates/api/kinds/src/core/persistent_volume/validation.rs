@@ -7,11 +7,11 @@ use binnacle_validation::{checks, names};
 
 use crate::Features;
 use crate::core::persistent_volume_claim::access_modes;
-use crate::equality::equal;
+use crate::equality::equal_as;
 use crate::internal::{self, internal};
 use crate::pod_spec::validation::{scheduling, sources};
-use crate::tree::{member, remove_at};
-use crate::{diff, tree};
+use crate::tree_names::{member, remove_at};
+use crate::{diff, tree_names as tree};
 use binnacle_validation::pod_resources::quantity;
 
 const SPEC: &str = "io.k8s.api.core.v1.PersistentVolumeSpec";
@@ -339,7 +339,7 @@ fn source_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     if member(&old, "csi").is_some() && had_none {
         remove_at(&mut new, &EXPAND);
     }
-    if equal(SPEC, Some(&new), Some(&old)) {
+    if equal_as(SPEC, Some(&new), Some(&old)) {
         return;
     }
     let difference = diff::of_values(&internal_source(&old), &internal_source(&new));
@@ -393,10 +393,10 @@ fn affinity_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
             }
         }
     }
-    if new.is_some() && equal(NODE_AFFINITY, new.as_ref(), Some(&expected)) {
+    if new.is_some() && equal_as(NODE_AFFINITY, new.as_ref(), Some(&expected)) {
         return;
     }
-    let shown: ErrorValue = internal::shown(NODE_AFFINITY, new.as_ref());
+    let shown: ErrorValue = internal::shown_as(NODE_AFFINITY, new.as_ref());
     let why = format!("{}, except for updating from beta label to GA", metadata::IMMUTABLE);
     errors.push(FieldError::invalid(&FieldPath::new("nodeAffinity"), shown, why));
 }

@@ -5,9 +5,9 @@ use binnacle_schema::Value;
 use binnacle_validation::metadata::{self, shown};
 use binnacle_validation::{checks, names, resource_names, selectors};
 
-use crate::equality::equal;
-use crate::tree::member;
-use crate::{diff, tree};
+use crate::equality::equal_as;
+use crate::tree_names::member;
+use crate::{diff, tree_names as tree};
 use binnacle_validation::pod_resources::quantity;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -113,7 +113,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
         }
         tree::keep_at(&mut new_spec, &old_spec, &["volumeAttributesClassName"]);
     }
-    if !equal(DEFINITION, Some(&new_spec), Some(&old_spec)) {
+    if !equal_as(DEFINITION, Some(&new_spec), Some(&old_spec)) {
         let difference = diff::of(DEFINITION, Some(&old_spec), Some(&new_spec));
         let why = format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{difference}"

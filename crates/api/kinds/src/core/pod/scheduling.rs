@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value, value};
 
 use crate::Features;
 use crate::pod_spec::validation::merges_label_keys;
-use crate::tree::{struct_mut, structs_mut};
+use crate::tree_names::{struct_mut, structs_mut};
 
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use binnacle_schema::{Object, Value};
 
 use crate::Features;
-use crate::tree::{is_zero, keep, keep_at, remove_at, structs_mut, text};
+use crate::tree_names::{is_zero, keep, keep_at, remove_at, structs_mut, text};
 
 /// Metadata that only the main endpoint changes.
 const MAIN_METADATA: [&str; 7] =

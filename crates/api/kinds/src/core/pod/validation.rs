@@ -12,10 +12,10 @@ use binnacle_schema::{Object, Value};
 
 use crate::Features;
 use crate::diff;
-use crate::equality::equal;
+use crate::equality::equal_as;
 use crate::pod_spec::validation::containers::image_space;
 use crate::pod_spec::validation::{self, PodValidationOptions, annotations};
-use crate::tree::member;
+use crate::tree_names::member;
 
 pub(super) use resize::validate as validate_resize;
 pub(super) use status::validate as validate_status;
@@ -56,7 +56,7 @@ pub(super) fn validate_ephemeral_containers(features: &Features, object: &Value,
         let name = container.str_at(&["name"]);
         let why = match last.get(name).copied() {
             None => format!("existing ephemeral containers {name:?} may not be removed\n"),
-            Some(new) if !equal(DEFINITION, Some(container), Some(new)) => {
+            Some(new) if !equal_as(DEFINITION, Some(container), Some(new)) => {
                 let difference = diff::of(DEFINITION, Some(container), Some(new));
                 format!("existing ephemeral containers {name:?} may not be changed\n{difference}")
             }

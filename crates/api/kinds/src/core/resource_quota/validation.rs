@@ -70,7 +70,7 @@ fn scopes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 fn selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let requirements = spec.list_at(&["scopeSelector", "matchExpressions"]);
     let standard = standard_resources(spec);
-    let selector = LazyCell::new(|| internal::shown(SELECTOR, spec.get("scopeSelector")));
+    let selector = LazyCell::new(|| internal::shown_as(SELECTOR, spec.get("scopeSelector")));
     for requirement in errors.while_room(requirements) {
         let (scope, operator) = (requirement.str_at(&["scopeName"]), requirement.str_at(&["operator"]));
         if !is_scope(scope) {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use binnacle_schema::{Object, Value};
 
 use super::type_change::{int, list, needs_cluster_ip, needs_health_check_node_port, needs_node_port, node_ports};
-use crate::tree::{is_zero, structs_mut, text};
+use crate::tree_names::{is_zero, structs_mut, text};
 
 /// On create: sets the list of addresses from a single address. Returns true if it was missing.
 pub(super) fn fill_cluster_ips(object: &mut Value) -> bool {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use binnacle_schema::{Object, Value};
 
 use super::is_externally_accessible;
-use crate::tree::{is_nil, structs_mut, text};
+use crate::tree_names::{is_nil, structs_mut, text};
 
 /// Drops the internal traffic policy of external names, which have no traffic to route. kube-apiserver stores it and
 /// never returns it. Returns true if there was one.

@@ -303,7 +303,7 @@ fn duplicate_ports(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
                 ("port", number(port).into()),
                 ("targetPort", Value::Int(0)),
             ]);
-            let shown = internal::shown("io.k8s.api.core.v1.ServicePort", Some(&key.into()));
+            let shown = internal::shown_as("io.k8s.api.core.v1.ServicePort", Some(&key.into()));
             errors.push(FieldError::duplicate(&path.index(i), shown));
         }
     }

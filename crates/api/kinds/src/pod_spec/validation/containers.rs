@@ -10,7 +10,7 @@ use binnacle_validation::{checks, ports};
 use super::requirements::{self, Holder};
 use super::volumes::Volumes;
 use super::{PodValidationOptions, env, handlers, mounts, pull_policy, security};
-use crate::tree::member;
+use crate::tree_names::member;
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const RESTART_ACTIONS: [&str; 2] = ["Restart", "RestartAllContainers"];

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
 use super::{PodValidationOptions, fields, paths};
-use crate::tree::member;
+use crate::tree_names::member;
 
 /// The fields of a pod that a variable can hold.
 const VARIABLE_FIELDS: [&str; 9] = [

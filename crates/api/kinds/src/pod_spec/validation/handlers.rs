@@ -4,7 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, names, ports};
 
-use crate::tree::member;
+use crate::tree_names::member;
 
 const WINDOWS_SIGNALS: [&str; 2] = ["SIGKILL", "SIGTERM"];
 

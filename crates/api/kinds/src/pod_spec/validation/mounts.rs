@@ -8,7 +8,7 @@ use binnacle_validation::checks;
 
 use super::paths;
 use super::volumes::Volumes;
-use crate::tree::member;
+use crate::tree_names::member;
 
 pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let devices = container.list_at(&["volumeDevices"]);

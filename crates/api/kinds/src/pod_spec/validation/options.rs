@@ -8,7 +8,7 @@ use super::annotations::has_invalid_deletion_cost;
 use super::containers::{all, is_sidecar, restarts_all_containers};
 use super::{paths, scheduling, security};
 use crate::Features;
-use crate::gated::in_use;
+use crate::gated_names::in_use;
 use crate::pod_spec::dropped::{CONTAINERS, has_restart_rules};
 use binnacle_validation::pod_resources::is_huge_page;
 

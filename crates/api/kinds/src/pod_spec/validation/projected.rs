@@ -9,7 +9,7 @@ use binnacle_validation::{checks, names, selectors, signers};
 
 use super::sources::{file_mode, key_to_path, needs};
 use super::{PodValidationOptions, fields, paths};
-use crate::tree::member;
+use crate::tree_names::member;
 
 /// The fields of a pod that a file can hold.
 const FILE_FIELDS: [&str; 5] =
@@ -140,7 +140,7 @@ fn trust_bundle(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors:
     let text = |name: &str| source.get(name).and_then(Value::as_str);
     match (text("name"), text("signerName")) {
         (Some(_), Some(_)) => {
-            let bundle = crate::internal::shown("io.k8s.api.core.v1.ClusterTrustBundleProjection", Some(source));
+            let bundle = crate::internal::shown_as("io.k8s.api.core.v1.ClusterTrustBundleProjection", Some(source));
             errors.push(FieldError::invalid(path, bundle, "only one of name and signerName may be used"));
         }
         (Some(name), None) => {

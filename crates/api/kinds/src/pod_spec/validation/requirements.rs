@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{checks, resource_names};
 
 use super::PodValidationOptions;
-use crate::tree::member;
+use crate::tree_names::member;
 use binnacle_validation::pod_resources::{aggregate, is_huge_page, is_pod_level, quantity};
 
 /// The owner of resource requirements.

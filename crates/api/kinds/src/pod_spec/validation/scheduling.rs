@@ -8,7 +8,7 @@ use binnacle_validation::selectors::{self, no_operator};
 use binnacle_validation::{checks, names};
 
 use super::PodValidationOptions;
-use crate::tree::member;
+use crate::tree_names::member;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";

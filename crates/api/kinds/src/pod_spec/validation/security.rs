@@ -9,7 +9,7 @@ use binnacle_validation::repeated;
 use super::{PodValidationOptions, paths, windows};
 use crate::Features;
 use crate::internal;
-use crate::tree::member;
+use crate::tree_names::member;
 
 const ID_MAX: i64 = i32::MAX as i64;
 const SYSCTL_MAX: usize = 253;
@@ -85,7 +85,7 @@ pub(super) fn of_container(
     seccomp_profile(context, &path, errors);
     if context.get("allowPrivilegeEscalation").and_then(Value::as_bool) == Some(false) {
         let mut contradiction = |what: &str| {
-            let shown = internal::shown("io.k8s.api.core.v1.SecurityContext", Some(context));
+            let shown = internal::shown_as("io.k8s.api.core.v1.SecurityContext", Some(context));
             let why = format!("cannot set `allowPrivilegeEscalation` to false and {what}");
             errors.push(FieldError::invalid(&path, shown, why));
         };
@@ -198,7 +198,7 @@ fn seccomp_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) 
         }
         ("Localhost", Some(name)) => paths::descending(&at, name, errors),
         (_, Some(_)) => {
-            let shown = internal::shown("io.k8s.api.core.v1.SeccompProfile", Some(profile));
+            let shown = internal::shown_as("io.k8s.api.core.v1.SeccompProfile", Some(profile));
             errors.push(FieldError::invalid(&at, shown, "can only be set when seccomp type is Localhost"));
         }
         (_, None) => {}

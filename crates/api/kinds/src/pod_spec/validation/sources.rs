@@ -7,7 +7,7 @@ use binnacle_validation::metadata::shown;
 use binnacle_validation::names::{self, inclusive_range_error};
 
 use super::paths;
-use crate::tree::member;
+use crate::tree_names::member;
 
 pub(crate) const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 pub(crate) const ISCSI_NAMES: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";

@@ -8,7 +8,7 @@ use binnacle_validation::{checks, names};
 
 use super::{PodValidationOptions, projected, sources};
 use crate::core::persistent_volume_claim;
-use crate::tree::member;
+use crate::tree_names::member;
 
 /// Validates one type of volume source; called with the source and its path.
 type Rule = fn(&Value, &FieldPath, &PodValidationOptions<'_>, &mut FieldErrors);

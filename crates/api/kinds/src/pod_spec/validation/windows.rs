@@ -6,7 +6,7 @@ use binnacle_validation::checks;
 
 use super::containers;
 use crate::Features;
-use crate::tree::member;
+use crate::tree_names::member;
 
 const CREDENTIAL_SPEC_MAX: usize = 64 * 1024;
 const DOMAIN_MAX: usize = 256;

@@ -6,7 +6,7 @@ use std::fmt;
 use binnacle_schema::Value;
 
 use super::ENOUGH;
-use crate::tree::member;
+use crate::tree_names::member;
 
 /// The limit on path segments that are compared.
 const MAX_PARTS: usize = 1 << 16;

@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::resource_names;
 
-use crate::tree::member;
+use crate::tree_names::member;
 use binnacle_validation::pod_resources::quantity;
 
 const IMAGE_REFERENCE_MAX: usize = 256;

@@ -5,10 +5,10 @@ use binnacle_schema::{Object, Value};
 
 use super::{SPEC, is_mirror, metadata_and_spec, nowhere};
 use crate::Features;
-use crate::equality::equal;
+use crate::equality::equal_as;
 use crate::pod_spec::validation::PodValidationOptions;
 use crate::pod_spec::validation::containers::is_sidecar;
-use crate::tree::{keep_at, member};
+use crate::tree_names::{keep_at, member};
 use binnacle_validation::pod_resources::qos_class;
 
 const CONTAINER: &str = "io.k8s.api.core.v1.Container";
@@ -77,7 +77,7 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
     of_containers(&mut rest, old_spec, &path, &mut errors);
     of_init_containers(features, spec, &mut rest, old_spec, &path, &mut errors);
     // This check reports nothing new if there are errors.
-    if errors.is_empty() && !equal(SPEC, Some(&rest), Some(old_spec)) {
+    if errors.is_empty() && !equal_as(SPEC, Some(&rest), Some(old_spec)) {
         errors.push(FieldError::forbidden(&path, "only cpu and memory resources are mutable"));
     }
     errors
@@ -114,7 +114,7 @@ fn of_pod(spec: &Value, old: &Value, rest: &mut Value, path: &FieldPath, errors:
         }
     }
     let presence = |spec: &Value| member(spec, "resources").is_some();
-    let same = presence(rest) == presence(old) && equal(REQUIREMENTS, rest.get("resources"), old.get("resources"));
+    let same = presence(rest) == presence(old) && equal_as(REQUIREMENTS, rest.get("resources"), old.get("resources"));
     if !same {
         errors.push(FieldError::forbidden(path, "only cpu and memory resources are mutable at pod-level"));
     }
@@ -144,7 +144,7 @@ fn of_containers(rest: &mut Value, old: &Value, path: &FieldPath, errors: &mut F
     for (container, old) in errors.while_room(containers.zip(old.list_at(&["containers"]))) {
         forget_changeable(container, old);
         forget_claims(container);
-        if !equal(CONTAINER, Some(container), Some(old)) {
+        if !equal_as(CONTAINER, Some(container), Some(old)) {
             errors.push(FieldError::forbidden(path, "only cpu and memory resources are mutable"));
         }
     }
@@ -163,7 +163,7 @@ fn of_init_containers(
     for (i, (container, (new, old))) in errors.while_room(containers.zip(known).enumerate()) {
         let at = path.child("initContainers").index(i);
         if !may_resize(features, new) {
-            if !equal(CONTAINER, Some(new), Some(old)) {
+            if !equal_as(CONTAINER, Some(new), Some(old)) {
                 let why = "resources for non-sidecar init containers are immutable";
                 errors.push(FieldError::forbidden(path, why));
             }
@@ -171,11 +171,11 @@ fn of_init_containers(
         }
         forget_changeable(container, old);
         forget_claims(container);
-        if !equal(CONTAINER, Some(container), Some(old)) {
+        if !equal_as(CONTAINER, Some(container), Some(old)) {
             let why = "only cpu and memory resources for init or sidecar containers are mutable";
             errors.push(FieldError::forbidden(&at, why));
         }
-        if is_sidecar(new) || equal(CONTAINER, Some(new), Some(old)) {
+        if is_sidecar(new) || equal_as(CONTAINER, Some(new), Some(old)) {
             continue;
         }
         for policy in errors.while_room(new.list_at(&["resizePolicy"])) {

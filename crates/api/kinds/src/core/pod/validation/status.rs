@@ -14,7 +14,7 @@ use super::{reported, update};
 use crate::Features;
 use crate::pod_spec::validation::PodValidationOptions;
 use crate::pod_spec::validation::containers::restarts_all_containers;
-use crate::tree::member;
+use crate::tree_names::member;
 
 const ID_MAX: i64 = i32::MAX as i64;
 const HEALTH_MESSAGE_MAX: usize = 1024;

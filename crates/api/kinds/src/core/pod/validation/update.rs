@@ -11,10 +11,10 @@ use binnacle_validation::tolerations::tolerations as toleration_rules;
 use super::{SPEC, annotations_of, metadata_and_spec};
 use crate::Features;
 use crate::diff;
-use crate::equality::{equal, equal_at, equal_maps};
+use crate::equality::{equal_as, equal_at, equal_maps};
 use crate::internal::internal;
 use crate::pod_spec::validation::{PodValidationOptions, annotations as annotation_rules};
-use crate::tree::{keep_at, member, remove_at};
+use crate::tree_names::{keep_at, member, remove_at};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const NODE_AFFINITY: [&str; 2] = ["affinity", "nodeAffinity"];
@@ -40,7 +40,7 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
     }
     tolerations(spec, old_spec, &path.child("tolerations"), &options, &mut errors);
     scheduling_gates(spec, old_spec, &path.child("schedulingGates"), &mut errors);
-    if equal(SPEC, Some(spec), Some(old_spec)) {
+    if equal_as(SPEC, Some(spec), Some(old_spec)) {
         return errors;
     }
     let mut rest = spec.clone();
@@ -48,7 +48,7 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
     if !old_spec.list_at(&["schedulingGates"]).is_empty() {
         gated(&mut rest, old_spec, &path, &mut errors);
     }
-    if !equal(SPEC, Some(&rest), Some(old_spec)) {
+    if !equal_as(SPEC, Some(&rest), Some(old_spec)) {
         let difference = diff::of(SPEC, Some(old_spec), Some(&rest));
         let why = format!("pod updates may not change fields other than {CHANGEABLE}\n{difference}");
         errors.push(FieldError::forbidden(&path, why));
