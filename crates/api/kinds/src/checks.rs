@@ -36,7 +36,7 @@ pub(crate) fn required_path_segment(path: &FieldPath, value: &str, errors: &mut 
 /// Reports a change of an immutable field, which the message shows as JSON.
 pub(crate) fn immutable<T>(new: FieldRef<T>, old: FieldRef<T>, errors: &mut FieldErrors) {
     if !semantically_equal(new.get(), old.get()) {
-        errors.push(new.invalid(IMMUTABLE));
+        errors.push(new.invalid_as(new.value(), IMMUTABLE));
     }
 }
 

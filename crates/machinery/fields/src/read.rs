@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use binnacle_meta::{ErrorValue, FieldError, FieldPath, Location};
 use binnacle_schema::{Object, Value};
 
-use crate::types::{Bool, Double, Int, IntOrString, List, Map, SchemaOr, Str, TextType};
+use crate::types::{Bool, Double, FieldType, Int, IntOrString, List, Map, SchemaOr, Str, TextType};
 use crate::{Field, Message, NULL, Path};
 
 /// A value of type `T` in an object, and its path in errors. `'p` is the lifetime of the path, `'v` that of the object.
@@ -109,9 +109,11 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
     pub fn cast<U>(&self) -> FieldRef<'p, 'v, U> {
         FieldRef::new(self.value, self.path)
     }
+}
 
-    // === Errors, in the words of apimachinery's `field` package ===
+// === Errors, in the words of apimachinery's `field` package ===
 
+impl<T> FieldRef<'_, '_, T> {
     pub fn required(&self, detail: impl AsRef<str>) -> FieldError {
         FieldError::required(self, detail)
     }
@@ -120,29 +122,36 @@ impl<'p, 'v, T> FieldRef<'p, 'v, T> {
         FieldError::forbidden(self, detail)
     }
 
-    /// Shows the value: texts quoted, structures as JSON.
-    pub fn invalid(&self, detail: impl AsRef<str>) -> FieldError {
-        FieldError::invalid(self, self.value, detail)
-    }
-
     pub fn invalid_as(&self, shown: impl Into<ErrorValue>, detail: impl AsRef<str>) -> FieldError {
         FieldError::invalid(self, shown, detail)
     }
 
+    pub fn too_long(&self, max_bytes: usize) -> FieldError {
+        FieldError::too_long(self, max_bytes)
+    }
+}
+
+impl<T: FieldType> FieldRef<'_, '_, T> {
+    /// Returns the value as errors show it: texts quoted, structures as JSON, absent texts and numbers as Go's zero
+    /// values.
+    pub fn shown(&self) -> ErrorValue {
+        if self.is_set() { ErrorValue::from(self.value) } else { T::absent() }
+    }
+
+    pub fn invalid(&self, detail: impl AsRef<str>) -> FieldError {
+        FieldError::invalid(self, self.shown(), detail)
+    }
+
     pub fn duplicate(&self) -> FieldError {
-        FieldError::duplicate(self, self.value)
+        FieldError::duplicate(self, self.shown())
     }
 
     pub fn not_found(&self) -> FieldError {
-        FieldError::not_found(self, self.value)
+        FieldError::not_found(self, self.shown())
     }
 
     pub fn not_supported<S: AsRef<str>>(&self, supported: &[S]) -> FieldError {
-        FieldError::not_supported(self, self.value, supported)
-    }
-
-    pub fn too_long(&self, max_bytes: usize) -> FieldError {
-        FieldError::too_long(self, max_bytes)
+        FieldError::not_supported(self, self.shown(), supported)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Markers of the types that fields have, and what rules may write into them.
 
-use binnacle_meta::Text;
+use binnacle_meta::{ErrorValue, Text};
 use binnacle_schema::Value;
 
 pub use crate::Field;
@@ -36,6 +36,48 @@ pub struct List<T>(T);
 pub struct Map<T>(T);
 /// A schema, or else a boolean, a list of schemas or a list of texts.
 pub struct SchemaOr<T>(T);
+
+/// A type of fields.
+pub trait FieldType {
+    /// Returns an absent value as errors show it: Go's zero value, or `null` for what is a pointer there.
+    fn absent() -> ErrorValue {
+        ErrorValue::raw("null")
+    }
+}
+
+impl FieldType for Str {
+    fn absent() -> ErrorValue {
+        ErrorValue::from("")
+    }
+}
+
+impl FieldType for Int {
+    fn absent() -> ErrorValue {
+        ErrorValue::from(0i64)
+    }
+}
+
+impl FieldType for Bool {
+    fn absent() -> ErrorValue {
+        ErrorValue::from(false)
+    }
+}
+
+macro_rules! field_types {
+    ($($ty:ty),*) => {$(
+        impl FieldType for $ty {}
+    )*};
+}
+
+field_types!(Double, Bytes, Time, Duration, Quantity, IntOrString, Json);
+
+impl<T> FieldType for List<T> {}
+
+impl<T> FieldType for Map<T> {}
+
+impl<T> FieldType for SchemaOr<T> {}
+
+impl<M: Message> FieldType for M {}
 
 /// A type that contains messages of type `M`: the message itself, or a list or map of it.
 pub trait Contains<M> {
