@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use pkcs8::ObjectIdentifier;
+
 /// An asymmetric algorithm, named as in token headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
@@ -83,13 +85,13 @@ impl Curve {
         }
     }
 
-    /// Returns the object identifier, as the contents of its DER value.
-    pub(crate) fn oid(self) -> &'static [u8] {
-        match self {
-            Self::P256 => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
-            Self::P384 => &[0x2b, 0x81, 0x04, 0x00, 0x22],
-            Self::P521 => &[0x2b, 0x81, 0x04, 0x00, 0x23],
-        }
+    /// Returns the object identifier (RFC 5480, section 2.1.1.1).
+    pub(crate) const fn oid(self) -> ObjectIdentifier {
+        ObjectIdentifier::new_unwrap(match self {
+            Self::P256 => "1.2.840.10045.3.1.7",
+            Self::P384 => "1.3.132.0.34",
+            Self::P521 => "1.3.132.0.35",
+        })
     }
 
     /// Returns the bytes of a coordinate, and of a private key.
@@ -101,7 +103,7 @@ impl Curve {
         }
     }
 
-    pub(crate) fn of_oid(oid: &[u8]) -> Option<Self> {
+    pub(crate) fn of_oid(oid: ObjectIdentifier) -> Option<Self> {
         Self::ALL.into_iter().find(|curve| curve.oid() == oid)
     }
 

@@ -4,7 +4,6 @@
 //! [`external_signer`] has tokens signed by another process. This crate does not interpret claims; without a verified signature only [`Token::unverified`] returns them.
 
 mod algorithm;
-mod der;
 pub mod external_signer;
 mod pem;
 mod private_key;
@@ -25,5 +24,10 @@ pub struct KeyError(pub String);
 impl KeyError {
     fn new(why: impl Into<String>) -> Self {
         Self(why.into())
+    }
+
+    /// Returns the error of bytes that are not the DER of a key.
+    fn malformed(error: impl std::fmt::Display) -> Self {
+        Self(format!("asn1: structure error: {error}"))
     }
 }

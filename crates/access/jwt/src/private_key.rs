@@ -3,11 +3,13 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use p521::ecdsa::signature::RandomizedSigner;
+use pkcs8::PrivateKeyInfo;
 use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, KeyPair, RsaKeyPair};
+use sec1::{EcParameters, EcPrivateKey};
 use serde_json::{Value, json};
 
-use crate::der::{self, Reader};
+use crate::public_key::trim_zeros;
 use crate::{Algorithm, Curve, KeyError, PublicKey};
 
 /// An RSA or elliptic-curve key pair. Its private half is never displayed.
@@ -34,18 +36,14 @@ impl PrivateKey {
 
     /// Parses an ECPrivateKey; `curve` is used if the key does not have its own.
     pub(crate) fn from_sec1(sec1: &[u8], curve: Option<Curve>) -> Result<Self, KeyError> {
-        let mut key = Reader::new(sec1).sequence()?;
-        key.unsigned()?;
-        let scalar = key.expect(der::OCTET_STRING)?;
-        let named = key.optional(der::CONTEXT_0)?;
-        let named = named.map(|inner| Reader::new(inner).expect(der::OID)).transpose()?.and_then(Curve::of_oid);
+        let key = EcPrivateKey::try_from(sec1).map_err(KeyError::malformed)?;
+        let named = key.parameters.and_then(EcParameters::named_curve).and_then(Curve::of_oid);
         let curve =
             named.or(curve).ok_or_else(|| KeyError::new("unknown private key curve, must be 256, 384, or 521"))?;
-        let point = key.optional(der::CONTEXT_1)?;
-        let point = point.map(|inner| Reader::new(inner).bits()).transpose()?;
+        let (scalar, point) = (key.private_key, key.public_key);
         let rejected = || KeyError::new("x509: invalid elliptic curve private key value");
         // It is shorter than the curve's size if the number begins with zeros.
-        let scalar = der::trim_zeros(scalar);
+        let scalar = trim_zeros(scalar);
         let missing = curve.size().checked_sub(scalar.len()).ok_or_else(rejected)?;
         let scalar = [&vec![0; missing], scalar].concat();
         let random = SystemRandom::new();
@@ -66,14 +64,12 @@ impl PrivateKey {
     }
 
     pub(crate) fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, KeyError> {
-        let mut info = Reader::new(pkcs8).sequence()?;
-        info.unsigned()?;
-        let mut algorithm = info.sequence()?;
-        let oid = algorithm.expect(der::OID)?;
-        let key = info.expect(der::OCTET_STRING)?;
-        match oid {
-            der::RSA => Self::from_pkcs1(key),
-            der::EC => Self::from_sec1(key, algorithm.optional(der::OID)?.and_then(Curve::of_oid)),
+        let info = PrivateKeyInfo::try_from(pkcs8).map_err(KeyError::malformed)?;
+        match info.algorithm.oid {
+            pkcs1::ALGORITHM_OID => Self::from_pkcs1(info.private_key),
+            sec1::ALGORITHM_OID => {
+                Self::from_sec1(info.private_key, info.algorithm.parameters_oid().ok().and_then(Curve::of_oid))
+            }
             _ => Err(KeyError::new("PKCS#8 wrapping contained private key with unknown algorithm")),
         }
     }

@@ -3,11 +3,15 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use p521::ecdsa::signature::Verifier;
+use pkcs1::{RsaPublicKey, UintRef};
+use pkcs8::ObjectIdentifier;
+use pkcs8::der::Encode;
+use pkcs8::der::asn1::{AnyRef, BitStringRef};
+use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 use ring::signature::{self, UnparsedPublicKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::der::{self, Reader};
 use crate::{Algorithm, Curve, KeyError};
 
 /// A public key, which verifies signatures of the private half.
@@ -27,35 +31,35 @@ enum Material {
 
 impl PublicKey {
     pub(crate) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Self, KeyError> {
-        let (modulus, exponent) = (der::trim_zeros(modulus).to_vec(), der::trim_zeros(exponent).to_vec());
+        let (modulus, exponent) = (trim_zeros(modulus).to_vec(), trim_zeros(exponent).to_vec());
         if modulus.is_empty() || exponent.is_empty() {
             return Err(KeyError::new("an RSA key without modulus or exponent"));
         }
-        Ok(Self::with_own_id(Material::Rsa { modulus, exponent }))
+        Self::with_own_id(Material::Rsa { modulus, exponent })
     }
 
     pub(crate) fn ec(curve: Curve, point: &[u8]) -> Result<Self, KeyError> {
         if point.len() != 2 * curve.size() + 1 || point[0] != 4 {
             return Err(KeyError::new("x509: failed to unmarshal elliptic curve point"));
         }
-        Ok(Self::with_own_id(Material::Ec { curve, point: point.to_vec() }))
+        Self::with_own_id(Material::Ec { curve, point: point.to_vec() })
     }
 
-    fn with_own_id(material: Material) -> Self {
+    fn with_own_id(material: Material) -> Result<Self, KeyError> {
         // The digest does not reveal the key, so an ID can be shown where the key should not be.
-        let id = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(material.to_spki()));
-        Self { id, material }
+        let spki = material.to_spki().map_err(KeyError::malformed)?;
+        Ok(Self { id: BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(spki)), material })
     }
 
     /// Parses a SubjectPublicKeyInfo.
     pub fn from_spki(spki: &[u8]) -> Result<Self, KeyError> {
-        let mut info = Reader::new(spki).sequence()?;
-        let mut algorithm = info.sequence()?;
-        let bits = info.bits()?;
-        match algorithm.expect(der::OID)? {
-            der::RSA => Self::from_pkcs1(bits),
-            der::EC => {
-                let curve = Curve::of_oid(algorithm.expect(der::OID)?);
+        let info = SubjectPublicKeyInfoRef::try_from(spki).map_err(KeyError::malformed)?;
+        let bits = info.subject_public_key.as_bytes();
+        let bits = bits.ok_or_else(|| KeyError::new("asn1: structure error: a bit string of broken bytes"))?;
+        match info.algorithm.oid {
+            pkcs1::ALGORITHM_OID => Self::from_pkcs1(bits),
+            sec1::ALGORITHM_OID => {
+                let curve = info.algorithm.parameters_oid().ok().and_then(Curve::of_oid);
                 Self::ec(curve.ok_or_else(|| KeyError::new("x509: unsupported elliptic curve"))?, bits)
             }
             _ => Err(KeyError::new("x509: unknown public key algorithm")),
@@ -64,8 +68,8 @@ impl PublicKey {
 
     /// Parses an RSAPublicKey.
     pub(crate) fn from_pkcs1(pkcs1: &[u8]) -> Result<Self, KeyError> {
-        let mut key = Reader::new(pkcs1).sequence()?;
-        Self::rsa(key.unsigned()?, key.unsigned()?)
+        let key = RsaPublicKey::try_from(pkcs1).map_err(KeyError::malformed)?;
+        Self::rsa(key.modulus.as_bytes(), key.public_exponent.as_bytes())
     }
 
     /// Returns the ID of the key: its own, or the one in a key set.
@@ -170,20 +174,26 @@ impl PublicKey {
 }
 
 impl Material {
-    fn to_spki(&self) -> Vec<u8> {
-        let (algorithm, bits) = match self {
+    fn to_spki(&self) -> pkcs8::der::Result<Vec<u8>> {
+        match self {
             Self::Rsa { modulus, exponent } => {
-                let key = der::value(der::SEQUENCE, &[&der::unsigned(modulus), &der::unsigned(exponent)]);
-                let oid = der::value(der::OID, &[der::RSA]);
-                (der::value(der::SEQUENCE, &[&oid, &der::value(der::NULL, &[])]), key)
+                let (modulus, public_exponent) = (UintRef::new(modulus)?, UintRef::new(exponent)?);
+                let key = RsaPublicKey { modulus, public_exponent }.to_der()?;
+                spki(pkcs1::ALGORITHM_OID, AnyRef::NULL, &key)
             }
-            Self::Ec { curve, point } => {
-                let (kind, curve) = (der::value(der::OID, &[der::EC]), der::value(der::OID, &[curve.oid()]));
-                (der::value(der::SEQUENCE, &[&kind, &curve]), point.clone())
-            }
-        };
-        der::value(der::SEQUENCE, &[&algorithm, &der::value(der::BIT_STRING, &[&[0], &bits])])
+            Self::Ec { curve, point } => spki(sec1::ALGORITHM_OID, (&curve.oid()).into(), point),
+        }
     }
+}
+
+fn spki(oid: ObjectIdentifier, parameters: AnyRef<'_>, key: &[u8]) -> pkcs8::der::Result<Vec<u8>> {
+    let algorithm = AlgorithmIdentifierRef { oid, parameters: Some(parameters) };
+    SubjectPublicKeyInfoRef { algorithm, subject_public_key: BitStringRef::from_bytes(key)? }.to_der()
+}
+
+pub(crate) fn trim_zeros(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    &bytes[zeros..]
 }
 
 /// Parses the signature keys of supported kinds in a JSON key set; other keys are skipped, since a provider may have
