@@ -12,20 +12,21 @@
 //! ```
 //!
 //! A case without lines below it has no errors. `create` changes the base before it is created; `update` and the name
-//! of a subresource change the created base. `BINNACLE_WRITE_RULES=1` writes the present errors, for review as a diff.
+//! of a subresource change the created base. `UPDATE_EXPECT=1` writes the present errors, for review as a diff.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::{env, fs};
 
 use binnacle_features::Features;
 use binnacle_kinds::{conversion, strategy, tables};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Limits, Value, decode, defaults};
 use binnacle_scheme::{ResourceDescription, Strategy, StrategyContext};
+use expect_test::expect_file;
 use serde_json::Value as Json;
 
 #[test]
@@ -34,20 +35,10 @@ fn every_rule_says_what_it_should() {
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     assert!(!paths.is_empty(), "no cases in {}", folder.display());
-    let mut different = Vec::new();
     for path in paths {
         let text = fs::read_to_string(&path).unwrap();
-        let now = replay(&text);
-        if now == text {
-            continue;
-        }
-        if env::var_os("BINNACLE_WRITE_RULES").is_some() {
-            fs::write(&path, &now).unwrap();
-        }
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        different.extend(differences(&text, &now).into_iter().map(|line| format!("{name}: {line}")));
+        expect_file![path].assert_eq(&replay(&text));
     }
-    assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
 /// Returns the text of a file with the present errors.
@@ -67,14 +58,6 @@ fn replay(text: &str) -> String {
         }
     }
     now
-}
-
-fn differences(text: &str, now: &str) -> Vec<String> {
-    let cases = |text: &str| -> Vec<String> {
-        text.replace("\n  ", "\u{1}  ").lines().map(|case| case.replace('\u{1}', "\n")).collect()
-    };
-    let pairs = cases(text).into_iter().zip(cases(now));
-    pairs.filter(|(old, new)| old != new).map(|(old, new)| format!("expected\n{old}\nbut now\n{new}")).collect()
 }
 
 /// The kind of some cases.
