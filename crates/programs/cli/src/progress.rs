@@ -1,18 +1,21 @@
 //! Progress of long work: a bar on a terminal, an occasional line elsewhere. Work that is soon done shows neither.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
 /// Reports progress on standard error.
 pub struct Progress {
-    terminal: bool,
-    /// Takes the lines that are not written to a terminal.
+    bar: ProgressBar,
+    /// Writes the lines, unless standard error is a terminal.
     line: fn(&str),
+    is_terminal: bool,
     begun: Instant,
-    told: Option<Instant>,
-    /// True if the current line has a bar.
-    open: bool,
+    last_line: Option<Instant>,
+    /// True once the bar was drawn.
+    is_shown: bool,
 }
 
 /// The unit of a count.
@@ -25,11 +28,9 @@ pub enum Unit {
 /// Takes a count and its end, from any thread.
 pub type Report = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-const WIDTH: usize = 30;
-const TERMINAL_PAUSE: Duration = Duration::from_millis(100);
-const LINE_PAUSE: Duration = Duration::from_secs(5);
-
-// === impl Progress ===
+/// Shorter work shows no bar.
+const QUIET: Duration = Duration::from_millis(100);
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Progress {
     /// Returns one whose lines go to standard error.
@@ -40,8 +41,9 @@ impl Progress {
 
     /// Returns one whose lines are for a log.
     pub fn with_lines(line: fn(&str)) -> Self {
-        let terminal = std::io::stderr().is_terminal();
-        Self { terminal, line, begun: Instant::now(), told: None, open: false }
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        let is_terminal = std::io::stderr().is_terminal();
+        Self { bar, line, is_terminal, begun: Instant::now(), last_line: None, is_shown: false }
     }
 
     /// Returns a function that reports bytes of `what`. Its first call begins the work.
@@ -60,67 +62,78 @@ impl Progress {
 
     /// Prints a message.
     pub fn say(&mut self, text: &str) {
-        self.close();
-        (self.line)(text);
+        let line = self.line;
+        if self.is_shown { self.bar.suspend(|| line(text)) } else { line(text) }
     }
 
     /// Resets the counters.
     pub fn begin(&mut self) {
-        self.close();
-        (self.begun, self.told) = (Instant::now(), None);
+        if self.is_shown {
+            self.bar.reset();
+        }
+        (self.begun, self.last_line) = (Instant::now(), None);
     }
 
-    /// Reports `done` of `all`, if it is due.
+    /// Reports `done` of `all`.
     pub fn step(&mut self, unit: Unit, what: &str, done: u64, all: u64) {
-        if self.due() || (done == all && self.open) {
-            self.tell(&line(unit, what, done, all, self.begun.elapsed(), self.terminal));
-        }
-        if done == all {
-            self.close();
+        if !self.is_terminal {
+            if self.is_line_due() {
+                (self.line)(&line(unit, what, done, all, self.begun.elapsed()));
+            }
+        } else if self.begun.elapsed() >= QUIET {
+            self.is_shown = true;
+            self.bar.set_length(all);
+            self.bar.set_position(done);
+            self.bar.set_style(style(unit));
+            self.bar.set_message(what.to_owned());
+            if done == all {
+                self.bar.finish();
+            }
         }
     }
 
     /// Reports the state of work without a known end.
     pub fn state(&mut self, text: impl FnOnce() -> String) {
-        if self.due() {
-            self.tell(&text());
+        if !self.is_terminal {
+            if self.is_line_due() {
+                (self.line)(&text());
+            }
+        } else if self.begun.elapsed() >= QUIET {
+            self.is_shown = true;
+            self.bar.set_style(ProgressStyle::default_spinner());
+            self.bar.set_message(text());
         }
     }
 
-    fn due(&mut self) -> bool {
-        let pause = if self.terminal { TERMINAL_PAUSE } else { LINE_PAUSE };
-        let due = self.told.unwrap_or(self.begun).elapsed() >= pause;
-        if due {
-            self.told = Some(Instant::now());
+    fn is_line_due(&mut self) -> bool {
+        let is_due = self.last_line.unwrap_or(self.begun).elapsed() >= LINE_INTERVAL;
+        if is_due {
+            self.last_line = Some(Instant::now());
         }
-        due
-    }
-
-    fn tell(&mut self, text: &str) {
-        if self.terminal {
-            let mut out = std::io::stderr().lock();
-            // Back to the start of the line, which is cleared.
-            let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
-            self.open = true;
-        } else {
-            (self.line)(text);
-        }
-    }
-
-    fn close(&mut self) {
-        if std::mem::take(&mut self.open) {
-            eprintln!();
-        }
+        is_due
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.close();
+        if self.is_shown && !self.bar.is_finished() {
+            self.bar.abandon();
+        }
     }
 }
 
-fn line(unit: Unit, what: &str, done: u64, all: u64, took: Duration, bar: bool) -> String {
+fn style(unit: Unit) -> ProgressStyle {
+    let template = match unit {
+        Unit::Items => "[{bar:30}] {msg}: {human_pos} of {human_len} ({percent} %), {per_sec}, {eta} left",
+        Unit::Bytes => {
+            "[{bar:30}] {msg}: {binary_bytes} of {binary_total_bytes} ({percent} %), {binary_bytes_per_sec}, {eta} left"
+        }
+    };
+    // The templates are constant, and a test formats both.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("#>-")
+}
+
+fn line(unit: Unit, what: &str, done: u64, all: u64, took: Duration) -> String {
     let share = if all == 0 { 1.0 } else { (done as f64 / all as f64).min(1.0) };
     let rate = done as f64 / took.as_secs_f64().max(0.001);
     let rest = match done {
@@ -133,29 +146,12 @@ fn line(unit: Unit, what: &str, done: u64, all: u64, took: Duration, bar: bool) 
     };
     // Whole numbers are exact enough for a rate.
     let (done, all, rate) = (count(done), count(all), count(rate.round() as u64));
-    let text = format!("{what}: {done} of {all} ({:.0} %), {rate}/s{rest}", share * 100.0);
-    if !bar {
-        return text;
-    }
-    let full = (share * WIDTH as f64).round() as usize;
-    format!("[{}{}] {text}", "#".repeat(full), "-".repeat(WIDTH - full))
+    format!("{what}: {done} of {all} ({:.0} %), {rate}/s{rest}", share * 100.0)
 }
 
-/// Formats a size with three digits.
+/// Formats a size, such as `10.00 KiB`.
 pub fn bytes(size: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut scaled = size as f64;
-    let mut unit = 0;
-    while scaled >= 1000.0 && unit + 1 < UNITS.len() {
-        scaled /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{size} B"),
-        _ if scaled < 10.0 => format!("{scaled:.2} {}", UNITS[unit]),
-        _ if scaled < 100.0 => format!("{scaled:.1} {}", UNITS[unit]),
-        _ => format!("{scaled:.0} {}", UNITS[unit]),
-    }
+    HumanBytes(size).to_string()
 }
 
 #[cfg(test)]
@@ -163,33 +159,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines() {
+    fn lines_show_share_rate_and_rest() {
         let took = Duration::from_secs(2);
-        let items = |done, all, bar| line(Unit::Items, "copying", done, all, took, bar);
-        assert_eq!(items(50, 200, false), "copying: 50 of 200 (25 %), 25/s, 6 s left");
-        assert_eq!(items(0, 0, false), "copying: 0 of 0 (100 %), 0/s");
+        let items = |done, all| line(Unit::Items, "copying", done, all, took);
+        assert_eq!(items(50, 200), "copying: 50 of 200 (25 %), 25/s, 6 s left");
+        assert_eq!(items(0, 0), "copying: 0 of 0 (100 %), 0/s");
         assert_eq!(
-            items(200, 200, true),
-            "[##############################] copying: 200 of 200 (100 %), 100/s, 0 s left"
-        );
-        assert_eq!(
-            line(Unit::Bytes, "reading", 50 << 20, 200 << 20, took, false),
-            "reading: 50.0 MiB of 200 MiB (25 %), 25.0 MiB/s, 6 s left"
+            line(Unit::Bytes, "reading", 50 << 20, 200 << 20, took),
+            "reading: 50.00 MiB of 200.00 MiB (25 %), 25.00 MiB/s, 6 s left"
         );
     }
 
     #[test]
-    fn sizes() {
-        for (size, want) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "0.98 KiB"),
-            (10 << 10, "10.0 KiB"),
-            (300 << 10, "300 KiB"),
-            (5 << 20, "5.00 MiB"),
-            (u64::MAX, "16777216 TiB"),
-        ] {
-            assert_eq!(bytes(size), want);
+    fn templates_of_bars_are_valid() {
+        for unit in [Unit::Items, Unit::Bytes] {
+            let bar = ProgressBar::with_draw_target(Some(4), ProgressDrawTarget::hidden()).with_style(style(unit));
+            bar.set_position(2);
+            assert_eq!(bar.position(), 2);
         }
     }
 }

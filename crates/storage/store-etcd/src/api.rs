@@ -1,6 +1,6 @@
 //! The messages of etcd's v3 API that this engine uses, with the field numbers of `rpc.proto` and `kv.proto`.
 //!
-//! Written by hand, because generating them needs the protobuf compiler at build time and these few messages never
+//! Written by hand: generated code would have four times as many messages (`docs/dependencies.md`), and these never
 //! change. Unused fields are left out; protobuf skips unknown ones.
 
 use prost::{Message, Oneof};
