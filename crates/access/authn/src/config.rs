@@ -7,7 +7,7 @@ mod validate;
 
 use binnacle_meta::{FieldErrors, aggregate};
 
-use crate::oidc::Rules;
+use crate::claim_rules::Rules;
 
 /// Errors of a configuration, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,6 +8,8 @@ mod authenticator;
 mod bearer;
 mod bootstrap_token;
 mod certificates;
+mod claim_rules;
+mod claims;
 pub mod config;
 mod csv;
 mod front_proxy;

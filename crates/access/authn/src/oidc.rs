@@ -1,10 +1,8 @@
 //! OpenID Connect: ID tokens of one issuer, verified with its provider's keys, and the users in their claims.
 
-mod claims;
 mod distributed;
 mod metrics;
 mod provider;
-mod rules;
 mod user;
 mod verifier;
 
@@ -17,8 +15,8 @@ use binnacle_jwt::{Algorithm, Token};
 use binnacle_meta::go_quote;
 use binnacle_webhook::TargetError;
 
+use crate::claim_rules::Rules;
 pub use metrics::JwtMetrics;
-pub(crate) use rules::{Expression, Rules};
 
 use crate::authenticator::authenticated;
 use crate::config::JwtAuthenticator;

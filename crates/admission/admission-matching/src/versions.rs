@@ -138,7 +138,7 @@ impl Subject<'_> {
             return resource.converted_as_is(changed, &wanted).await;
         }
         // Sorted, so that the error names the first of several members with a wrong type.
-        canonical::sort_free_form(&mut changed);
+        binnacle_schema::sort_free_form(&mut changed);
         let mut object = decode::value(changed, &resource.message).map_err(failed)?.value;
         resource.set_defaults(&mut object);
         resource.to_stored(&mut object);

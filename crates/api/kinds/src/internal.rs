@@ -209,7 +209,7 @@ fn internal_value(value: &Value, ty: &Ty) -> Value {
         (value, Ty::Json) => {
             let mut value = value.clone();
             json::unpack(&mut value);
-            canonical::sort_free_form(&mut value);
+            binnacle_schema::sort_free_form(&mut value);
             return value;
         }
         _ => {}

@@ -142,14 +142,14 @@ fn typed_objects() {
             assert_eq!(json::to_string(&as_tree.value), text, "{what}: bytes and trees decode alike");
 
             let mut shuffled = value.clone();
-            canonical::sort_free_form(&mut shuffled);
+            binnacle_schema::sort_free_form(&mut shuffled);
             canonical::canonicalize(&mut shuffled, kind.message);
             let mut once = text.clone();
             // Free-form parts keep their order.
             if value != shuffled || json::to_string(&shuffled) != text {
                 let sorted = |value: &Value| {
                     let mut value = value.clone();
-                    canonical::sort_free_form(&mut value);
+                    binnacle_schema::sort_free_form(&mut value);
                     json::to_string(&value)
                 };
                 assert_eq!(sorted(&shuffled), sorted(&value), "{what}: the order of members is made good");
@@ -162,8 +162,8 @@ fn typed_objects() {
             let by_yaml = by_yaml.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(by_yaml.findings.is_empty(), "{what}: {:?}", by_yaml.findings);
             let (mut a, mut b) = (by_yaml.value, value);
-            canonical::sort_free_form(&mut a);
-            canonical::sort_free_form(&mut b);
+            binnacle_schema::sort_free_form(&mut a);
+            binnacle_schema::sort_free_form(&mut b);
             assert_eq!(json::to_string(&a), json::to_string(&b), "{what}: YAML tells the same");
         }
     }

@@ -91,7 +91,7 @@ fn decoded_objects_are_canonical() {
         same(name, &json::to_string(&again), &json::to_string(&value))?;
         // Members may be in any order.
         let mut shuffled = json::parse(text.as_bytes(), &Limits::default()).map_err(|e| e.to_string())?;
-        canonical::sort_free_form(&mut shuffled);
+        binnacle_schema::sort_free_form(&mut shuffled);
         let tree = decoded(name, decode::value(shuffled.clone(), message))?;
         same(name, &json::to_string(&tree), &json::to_string(&value))?;
         canonical::canonicalize(&mut shuffled, message);

@@ -291,7 +291,7 @@ fn free_form_parts_keep_their_text() {
         json::unpack(&mut tree);
         assert!(!matches!(tree.get("data"), Some(Value::Raw(_))), "{sent}");
         let mut in_yaml = yaml::parse(yaml::to_string(&decoded).as_bytes(), &Limits::default()).unwrap().0;
-        [&mut in_yaml, &mut tree].into_iter().for_each(canonical::sort_free_form);
+        [&mut in_yaml, &mut tree].into_iter().for_each(binnacle_schema::sort_free_form);
         let data = |value: &Value| value.get("data").map(json::to_string);
         assert_eq!(data(&in_yaml), data(&tree), "{sent}");
     }

@@ -1,13 +1,8 @@
 //! Functions: overloads for the checker, implementations for the evaluator.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, OnceLock};
-
 use binnacle_meta::Text;
 
-use crate::environment::Version;
 use crate::error::Error;
-use crate::library;
 use crate::meter::Meter;
 use crate::types::{Type, read_type, read_types};
 use crate::value::Val;
@@ -41,7 +36,7 @@ impl Decl {
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) overloads: Vec<Overload>,
-    all: Option<Imp>,
+    pub(crate) all: Option<Imp>,
 }
 
 #[derive(Debug)]
@@ -55,49 +50,8 @@ pub(crate) struct Overload {
     imp: Option<Imp>,
 }
 
-/// The functions and type names of one version.
-#[derive(Debug)]
-pub(crate) struct FunctionSet {
-    functions: HashMap<&'static str, Function>,
-    pub(crate) types: HashSet<&'static str>,
-}
-
-impl FunctionSet {
-    /// Returns the functions for expressions of a version. There are few versions, so each set is built once and kept.
-    pub(crate) fn of(version: Version) -> &'static Self {
-        static SETS: OnceLock<Mutex<HashMap<Version, &'static FunctionSet>>> = OnceLock::new();
-        let version = version.rounded();
-        let mut sets = match SETS.get_or_init(Mutex::default).lock() {
-            Ok(sets) => sets,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        sets.entry(version).or_insert_with(|| Box::leak(Box::new(Self::new(version))))
-    }
-
-    fn new(version: Version) -> Self {
-        let mut set = Self { functions: HashMap::new(), types: HashSet::new() };
-        for library in library::of_version(version) {
-            set.types.extend(library.types);
-            for decl in library.functions {
-                let function = set.functions.entry(decl.name).or_insert_with(|| Function {
-                    name: decl.name,
-                    overloads: Vec::new(),
-                    all: None,
-                });
-                function.all = function.all.or(decl.all);
-                function.overloads.extend(decl.overloads.iter().map(Overload::read));
-            }
-        }
-        set
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&Function> {
-        self.functions.get(name)
-    }
-}
-
 impl Overload {
-    fn read(&(id, signature, imp): &OverloadDecl) -> Self {
+    pub(crate) fn read(&(id, signature, imp): &OverloadDecl) -> Self {
         let (args, result) = signature.split_once("->").expect("signatures have a result");
         let args = args.trim().strip_suffix(')').expect("signatures have arguments");
         // The target, if any, precedes the first `.(`; type names contain dots as well.

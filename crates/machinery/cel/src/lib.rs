@@ -27,6 +27,7 @@
 
 mod ast;
 mod check;
+mod compile;
 mod cost;
 mod declared;
 mod environment;
@@ -44,10 +45,12 @@ mod syntax;
 mod types;
 mod validate;
 mod value;
+mod version;
 
+pub use compile::Ast;
 pub use cost::Estimate;
 pub use declared::{DeclField, DeclType, ListKind, ObjectType, Shape, escape, is_keyword};
-pub use environment::{Ast, Environment, Version};
+pub use environment::Environment;
 pub use error::Error;
 pub use eval::{Activation, Evaluated, PER_CALL_LIMIT};
 pub use library::authz::{
@@ -60,3 +63,4 @@ pub use source::{CompileErrors, Issue, Location};
 pub use syntax::Syntax;
 pub use types::Type;
 pub use value::{Fields, List, Map, Message, Opaque, Str, Timestamp, Val, go_double};
+pub use version::Version;

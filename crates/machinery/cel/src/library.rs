@@ -18,9 +18,12 @@ mod time;
 mod two_variables;
 mod urls;
 
-use crate::environment::Version;
-use crate::functions::Decl;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, OnceLock};
+
+use crate::functions::{Decl, Function, Overload};
 use crate::value::Val;
+use crate::version::Version;
 pub(crate) use format_string::{Step as FormatStep, purpose as format_use, steps as format_steps};
 
 pub(crate) struct Library {
@@ -29,8 +32,49 @@ pub(crate) struct Library {
     pub(crate) types: &'static [&'static str],
 }
 
+/// The functions and type names of one version.
+#[derive(Debug)]
+pub(crate) struct FunctionSet {
+    functions: HashMap<&'static str, Function>,
+    pub(crate) types: HashSet<&'static str>,
+}
+
+impl FunctionSet {
+    /// Returns the functions for expressions of a version. There are few versions, so each set is built once and kept.
+    pub(crate) fn of(version: Version) -> &'static Self {
+        static SETS: OnceLock<Mutex<HashMap<Version, &'static FunctionSet>>> = OnceLock::new();
+        let version = version.rounded();
+        let mut sets = match SETS.get_or_init(Mutex::default).lock() {
+            Ok(sets) => sets,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        sets.entry(version).or_insert_with(|| Box::leak(Box::new(Self::new(version))))
+    }
+
+    fn new(version: Version) -> Self {
+        let mut set = Self { functions: HashMap::new(), types: HashSet::new() };
+        for library in of_version(version) {
+            set.types.extend(library.types);
+            for decl in library.functions {
+                let function = set.functions.entry(decl.name).or_insert_with(|| Function {
+                    name: decl.name,
+                    overloads: Vec::new(),
+                    all: None,
+                });
+                function.all = function.all.or(decl.all);
+                function.overloads.extend(decl.overloads.iter().map(Overload::read));
+            }
+        }
+        set
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Function> {
+        self.functions.get(name)
+    }
+}
+
 /// Returns the libraries of a version in kube-apiserver's order: overloads of a function are tried in this order.
-pub(crate) fn of_version(version: Version) -> Vec<Library> {
+fn of_version(version: Version) -> Vec<Library> {
     let mut libraries = vec![
         standard::library(version),
         time::library(),

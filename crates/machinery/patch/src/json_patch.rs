@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::num::ParseIntError;
 
 use binnacle_meta::{Status, go_quote, int_error};
-use binnacle_schema::{Findings, Object, Value, canonical, decode, json};
+use binnacle_schema::{Findings, Object, Value, decode, json};
 use binnacle_work::{charge, charge_bytes, pace};
 
 mod nesting;
@@ -249,7 +249,7 @@ impl Operation {
         let equal = if path.is_empty() {
             let equal = self.value.as_ref().is_some_and(|value| same(&document.root, value));
             if equal && document.sorts {
-                canonical::sort_free_form(&mut document.root);
+                binnacle_schema::sort_free_form(&mut document.root);
             }
             equal
         } else {
@@ -266,7 +266,7 @@ impl Operation {
                 && sorts
                 && let Some(found) = get_mut(container, &key)
             {
-                canonical::sort_free_form(found);
+                binnacle_schema::sort_free_form(found);
             }
             equal
         };

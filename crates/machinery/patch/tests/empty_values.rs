@@ -119,7 +119,7 @@ fn send(live: &mut Option<Value>, request: &str) -> String {
 
 fn sorted(value: &Value) -> String {
     let mut value = value.clone();
-    binnacle_schema::canonical::sort_free_form(&mut value);
+    binnacle_schema::sort_free_form(&mut value);
     json::to_string(&value)
 }
 

@@ -177,7 +177,7 @@ fn agrees_with_the_definition() {
             };
             let normal = |value: &Value| {
                 let mut value = value.clone();
-                canonical::sort_free_form(&mut value);
+                binnacle_schema::sort_free_form(&mut value);
                 comparable(&mut value, Some(message));
                 json::to_string(&value)
             };

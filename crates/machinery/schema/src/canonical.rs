@@ -2,7 +2,7 @@
 
 use binnacle_meta::Text;
 
-use crate::decode::{absent_value, is_zero, zero_value};
+use crate::zero::{absent_value, is_zero, zero_value};
 use crate::{Message, Object, Presence, Ty, Value, json};
 
 /// Converts an object to the form in which a typed Go struct would encode: fields in schema order, map keys sorted,
@@ -35,18 +35,6 @@ pub fn set(object: &mut Object, message: &Message, name: &str, value: impl Into<
     let after = |other: &Text| message.field(other, 0).is_none_or(|(other, _)| other > index);
     let place = object.keys().position(after).unwrap_or(object.len());
     object.insert_at(place, field.name.clone(), value.into());
-}
-
-/// Sorts the members of all objects of a tree without schema by name, as Go writes maps.
-pub fn sort_free_form(value: &mut Value) {
-    match value {
-        Value::Object(object) => {
-            object.sort_by_name();
-            object.iter_mut().for_each(|(_, member)| sort_free_form(member));
-        }
-        Value::List(items) => items.iter_mut().for_each(sort_free_form),
-        _ => {}
-    }
 }
 
 /// Sorts the fields of an object in schema order, and changes nothing else.

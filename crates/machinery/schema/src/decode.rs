@@ -12,7 +12,6 @@ mod empties;
 mod from_json;
 mod from_value;
 mod go;
-mod path;
 mod scalar;
 
 pub use cbor::{cbor, cbor_type_meta};
@@ -20,8 +19,6 @@ pub use converted::convert_numbers;
 pub use empties::Empties;
 pub use from_json::json;
 pub use from_value::{converted, value, value_within};
-pub(crate) use path::Path;
-pub(crate) use scalar::float_literal;
 pub use scalar::show_numbers;
 
 use crate::cbor::CborError;
@@ -29,8 +26,6 @@ use crate::findings::Findings;
 use crate::json::JsonError;
 use crate::yaml::YamlError;
 use crate::{Limits, Message, TooManyElements, Value};
-
-pub(crate) use build::{absent_value, is_zero, zero_value};
 
 /// A decoded object and the findings of strict decoding.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Defaults that are constants in the schema.
 
 use crate::canonical::order_fields;
-use crate::decode::zero_value;
+use crate::zero::zero_value;
 use crate::{Field, Limits, Message, Object, Presence, Ty, Value, json};
 
 /// Sets the table's constant defaults for absent fields, in the object itself and in all structs below it, including

@@ -17,7 +17,7 @@ pub use free::{
     type_meta,
 };
 pub use splice::with_text_member;
-pub(crate) use writer::{carried, compacted, whole, write_float};
+pub(crate) use writer::{carried, compacted, float_literal, whole, write_float};
 pub use writer::{
     compact, has_byte, indent, indent_at, settle_numbers, show_floats, to_string, unpack, write, write_pretty,
     write_string,

@@ -9,21 +9,25 @@ pub mod decode;
 pub mod defaults;
 mod depth;
 mod findings;
+mod free_form;
 pub mod json;
 mod limits;
 mod lookup;
 pub mod nil;
+mod path;
 pub mod proto;
 #[doc(hidden)]
 pub mod table;
 mod types;
 mod value;
 pub mod yaml;
+mod zero;
 
 pub use cbor::CborError;
 pub use decode::{DecodeError, Decoded};
 pub use depth::depth;
 pub use findings::{Finding, Findings};
+pub use free_form::sort_free_form;
 pub use json::JsonError;
 pub use limits::{Limits, TooManyElements};
 pub use types::{EnumValues, Field, ListType, Message, MessageRef, MessageSource, PatchStrategy, Presence, Ty, Union};

@@ -110,7 +110,7 @@ fn yaml_reads_what_it_writes() {
         let (read, finding) = read.unwrap_or_else(|error| panic!("round {round}: {error}\n{text}\n{value:?}"));
         assert_eq!(finding, None, "round {round}");
         assert_eq!(read, value, "round {round}:\n{text}");
-        canonical::sort_free_form(&mut value);
+        binnacle_schema::sort_free_form(&mut value);
         assert_eq!(json::to_string(&read), json::to_string(&value), "round {round}: members are sorted");
     }
 }

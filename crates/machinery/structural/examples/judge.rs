@@ -51,7 +51,7 @@ fn answer(question: &Value, interner: &Interner, meta: &MessageRef) -> Value {
     }
     let part = if question.bool_at(&["status"]) { Part::Status } else { Part::Whole };
     let judgement = resource.judge(&new, old.as_ref(), part, FieldErrors::new());
-    canonical::sort_free_form(&mut new);
+    binnacle_schema::sort_free_form(&mut new);
     let errors = judgement.errors.iter().map(|error| {
         let parts = [("field", error.field.to_string()), ("message", error.body().to_owned())];
         let mut error: Object = parts.into_iter().chain([("reason", error.kind.reason().to_owned())]).collect();

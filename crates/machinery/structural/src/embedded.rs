@@ -2,7 +2,7 @@
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion};
 use binnacle_schema::decode::{self, DecodeError};
-use binnacle_schema::{Finding, Message, Object, Value, canonical, json};
+use binnacle_schema::{Finding, Message, Object, Value, json};
 use binnacle_validation::{metadata, names};
 use binnacle_work::{allocate, charge, check, pace};
 
@@ -96,7 +96,7 @@ pub fn object_meta(
     // Go decodes the members in the order of their names, in which it reports unknown fields, or the first error.
     let sorted = || {
         let mut sorted = tree.clone();
-        canonical::sort_free_form(&mut sorted);
+        binnacle_schema::sort_free_form(&mut sorted);
         decode::value(sorted, coercion.object_meta)
     };
     let error = match decode::value(tree.clone(), coercion.object_meta) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Object, Value, canonical, json};
+use binnacle_schema::{Object, Value, json};
 use binnacle_work::{allocate, charge, charge_bytes};
 
 use crate::path::Path;
@@ -116,7 +116,7 @@ fn identity(value: &Value) -> String {
         Value::Float(n) => format!("float {n:?}"),
         Value::Object(_) | Value::List(_) => {
             let Some(mut value) = copied(value) else { return String::new() };
-            canonical::sort_free_form(&mut value);
+            binnacle_schema::sort_free_form(&mut value);
             json::to_string(&value)
         }
         value => json::to_string(value),

@@ -2,7 +2,7 @@
 
 use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;
-use binnacle_schema::{Value, canonical, json};
+use binnacle_schema::{Value, json};
 
 use crate::weight::copied;
 
@@ -16,7 +16,7 @@ pub(crate) fn shown(value: &Value) -> ErrorValue {
         Value::Str(text) => ErrorValue::from(text),
         value => {
             let Some(mut value) = copied(value) else { return ErrorValue::raw("") };
-            canonical::sort_free_form(&mut value);
+            binnacle_schema::sort_free_form(&mut value);
             ErrorValue::raw(json::to_string(&value))
         }
     }

@@ -13,12 +13,13 @@ use binnacle_discovery::{Addresses, Discovery, DiscoveryMetrics};
 use binnacle_features::Features;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
-use binnacle_request::{BoxFuture, Compressible, Link, Record, Request, RequestInfo, Response, User};
+use binnacle_request::{BoxFuture, Compressible, Link, Record, Request, RequestInfo, Response};
 use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, Verb};
 use http::header::ACCEPT;
 
 use self::route::{Asked, Route, Target};
 use crate::negotiate::{self, Encodings, Forms, Offer, Output};
+use crate::verbs::delete::UnsafeDeletes;
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
 use crate::{discover, failure, respond};
@@ -37,11 +38,6 @@ pub trait UnstoredHandler: Send + Sync + 'static {
     fn negotiates(&self) -> bool {
         true
     }
-}
-
-/// Authorizes deletes of objects that cannot be read. The error is the reason for a refusal.
-pub trait UnsafeDeletes: Send + Sync + 'static {
-    fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// A request to an unstored handler, with its negotiated output.

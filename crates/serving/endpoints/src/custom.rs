@@ -3,7 +3,7 @@
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{DecodeError, Decoded, Empties};
-use binnacle_schema::{Finding, Findings, JsonError, Limits, Value, canonical, cbor, json, yaml};
+use binnacle_schema::{Finding, Findings, JsonError, Limits, Value, cbor, json, yaml};
 use binnacle_scheme::CustomSchema;
 
 use crate::body::{self, Expected};
@@ -109,7 +109,7 @@ fn without_kind(
     match validation {
         FieldValidation::Warn | FieldValidation::Strict => body::unrecognized(expected, &missing(&sent), body),
         FieldValidation::Ignore => {
-            canonical::sort_free_form(&mut value);
+            binnacle_schema::sort_free_form(&mut value);
             let why = match encoding {
                 Encoding::Yaml => missing(&json::to_string(&value)),
                 _ => missing(sent.trim_matches([' ', '\t', '\n', '\r'])),

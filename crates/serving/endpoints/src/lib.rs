@@ -5,7 +5,6 @@
 mod api;
 mod audit;
 mod body;
-mod create_gate;
 mod custom;
 mod discover;
 mod failure;
@@ -25,7 +24,7 @@ mod unstored;
 mod verbs;
 mod watch_stream;
 
-pub use api::{Api, UnsafeDeletes, UnstoredCall, UnstoredHandler, UnstoredKey};
+pub use api::{Api, UnstoredCall, UnstoredHandler, UnstoredKey};
 pub use audit::{note_request_object, read_object};
 pub use body::{Expected, read as read_body, typed as decode_body};
 pub use discover::response as discovery_response;
@@ -35,4 +34,5 @@ pub use params::{FieldValidation, WriteKind, WriteParams, dry_run as sent_dry_ru
 pub use respond::{object as respond_object, plain as respond_plain, status as respond_status};
 pub use table::Include;
 pub use unstored::{list_options, respond as respond_unstored};
+pub use verbs::delete::UnsafeDeletes;
 pub use verbs::{Answer, DUPLICATE_OWNERS, manager as field_manager};

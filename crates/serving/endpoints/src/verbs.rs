@@ -1,6 +1,7 @@
 //! Handlers of the verbs, one file each: they parse a request, call the registry and write the response.
 
 pub(crate) mod create;
+mod create_gate;
 pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod list;
@@ -22,7 +23,7 @@ use binnacle_registry::{Context, RequestNotes, Resource, Warnings};
 use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
-use crate::api::UnsafeDeletes;
+use self::delete::UnsafeDeletes;
 use crate::negotiate::{self, Encoding, Encodings, Forms, Output, Transform};
 use crate::params::WriteParams;
 use crate::table::Include;

@@ -66,7 +66,8 @@ impl Exchange<'_> {
     ) -> Result<Arc<User>, Refusal> {
         let headers = &mut self.parts.headers;
         let user = filters::impersonate::actor(impersonation, headers, &self.info, caller, self.record).await?;
-        self.timings.passed(impersonation.filter());
+        let is_constrained = impersonation.is_constrained();
+        self.timings.passed(if is_constrained { Filter::ConstrainedImpersonation } else { Filter::Impersonation });
         Ok(user)
     }
 

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::answer::error_text;
 use crate::compress;
-use crate::metrics::process::start_time;
+use crate::process::start_time;
 
 /// The start of the process in seconds since 1970, by which collectors know counters that began again.
 const START: HeaderName = HeaderName::from_static("process-start-time-unix");

@@ -18,7 +18,6 @@ use binnacle_request::{Impersonated, Record, RequestInfo, User};
 use http::HeaderMap;
 use parking_lot::Mutex;
 
-use crate::filters::timings::Filter;
 use allowed::{Allowed, KEPT};
 pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};
@@ -52,9 +51,9 @@ impl Impersonation {
         Self { authorizer, constrained, metrics, allowed: Allowed::new(kept), last }
     }
 
-    /// Returns the filter for metrics.
-    pub(crate) fn filter(&self) -> Filter {
-        if self.constrained { Filter::ConstrainedImpersonation } else { Filter::Impersonation }
+    /// Returns true if constrained impersonation (KEP-5284) is on.
+    pub(crate) fn is_constrained(&self) -> bool {
+        self.constrained
     }
 
     /// Returns the impersonated user. `None` if the headers ask for no impersonation; they are unchanged then.

@@ -27,6 +27,7 @@ mod links;
 mod listener;
 mod meter;
 mod metrics;
+mod process;
 mod seats;
 mod server;
 mod slis;
@@ -53,8 +54,8 @@ pub use health::{HasBeenReady, Health, HealthCheck, LogCheck, PingCheck, Shutdow
 pub use inflight::InFlight;
 pub use links::Links;
 pub use listener::{BoundPort, ListenError, Listener, PortSharing};
-pub use metrics::process::ProcessUsage;
 pub use metrics::{InFlightCounts, Metrics, MetricsLink};
+pub use process::ProcessUsage;
 pub use server::{Server, Stopping};
 pub use slis::{HealthMetrics, HealthMetricsLink};
 pub use slow::SLOW_REQUESTS;

@@ -2,7 +2,6 @@
 
 mod families;
 mod labels;
-pub(crate) mod process;
 mod work;
 
 use std::sync::{Arc, OnceLock};
@@ -67,7 +66,7 @@ impl Metrics {
         for (name, spec, on) in gates.all() {
             component.features.with_label_values(&[name, spec.stage.label()]).set(f64::from(u8::from(on)));
         }
-        registry.register(process::Process::new()?)?;
+        registry.register(crate::process::Process::new()?)?;
         Ok(Arc::new(metrics))
     }
 

@@ -9,7 +9,7 @@ use http::Method;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
 use crate::exposition::{exposition, reset};
-use crate::metrics::process::start_time;
+use crate::process::start_time;
 
 const PATH: &str = "/metrics/slis";
 

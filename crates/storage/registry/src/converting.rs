@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use binnacle_request::BoxFuture;
-use binnacle_schema::{Limits, Value, canonical, json};
+use binnacle_schema::{Limits, Value, json};
 use binnacle_scheme::{
     Converter, CustomSchema, Growth, JsonText, ReadFailure, StoredType, too_large, within_object_limits,
 };
@@ -234,7 +234,7 @@ impl Values for Conversions {
 
 /// Encodes an object as in the store, in its own version.
 fn written(mut object: Value) -> Vec<u8> {
-    canonical::sort_free_form(&mut object);
+    binnacle_schema::sort_free_form(&mut object);
     let mut out = Vec::with_capacity(1024);
     json::write(&object, &mut out);
     out.push(b'\n');

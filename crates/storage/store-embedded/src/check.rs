@@ -5,11 +5,12 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::disk::{Disk, LogDisk, LogOptions};
+use crate::disk::Disk;
 use crate::error::OpenError;
 use crate::files::{Files, ReadOnlyFiles};
 use crate::log::acknowledged::NAME as HEAD;
 use crate::log::survey::survey;
+use crate::log::{LogDisk, LogOptions};
 use crate::offline::{OLD_FORM, lock_store};
 use crate::options::OnReading;
 use crate::recovery::{Facts, Unusable};

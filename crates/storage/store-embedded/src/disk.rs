@@ -7,9 +7,10 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 mod memory;
+mod stats;
 
 pub use self::memory::MemoryDisk;
-pub use crate::log::{LogDisk, LogOptions, LogStats, SYNC_BOUNDS};
+pub use self::stats::{LogStats, SYNC_BOUNDS};
 
 /// The records and facts that are written in one durable step.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ mod history;
 mod index;
 mod lease;
 mod lock;
-mod log;
+pub mod log;
 mod offline;
 mod options;
 mod queue;

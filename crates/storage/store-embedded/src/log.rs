@@ -31,10 +31,9 @@ use self::open::{Found, Tail};
 use self::segment::RecordPosition;
 use self::spares::Spares;
 use self::stats::Counters;
-pub use self::stats::{LogStats, SYNC_BOUNDS};
 use self::table::Table;
 use self::writer::Writer;
-use crate::disk::{Batch, Disk, Visit};
+use crate::disk::{Batch, Disk, LogStats, Visit};
 use crate::files::{Files, LogFile};
 
 /// The size of segments, and the way in which they are rewritten.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::log::LogOptions;
-use crate::recovery::FIRST_REVISION;
+use crate::record::FIRST_REVISION;
 
 /// The options of a store. `Options::new(dir)` has defaults for a server with a small memory budget.
 #[derive(Clone)]

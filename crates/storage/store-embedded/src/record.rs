@@ -5,6 +5,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The revision of a new store, so that its first write gets 2, as in etcd.
+pub(crate) const FIRST_REVISION: u64 = 1;
+
 /// The changes of one revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {

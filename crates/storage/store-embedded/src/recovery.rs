@@ -17,12 +17,10 @@ use crate::index::{Index, Kept, Live, Loading};
 use crate::lease::Leases;
 use crate::log::open::UnknownFormat;
 use crate::options::{EmbeddedOptions, OnReading};
-use crate::record::{self, Record};
+use crate::record::{self, FIRST_REVISION, Record};
 use crate::shared::State;
 use crate::watch::Hub;
 
-/// The revision of a new store, so that its first write gets 2, as in etcd.
-pub(crate) const FIRST_REVISION: u64 = 1;
 pub(crate) use crate::log::format::FORMAT;
 
 /// The maximum size of a chunk of records between the reading and the indexing thread.

@@ -12,8 +12,9 @@ use crate::check::{Checked, DamagedObject, Remains};
 use crate::compaction::Marker;
 use crate::index::Kept;
 use crate::log::survey::Finding;
+use crate::record::FIRST_REVISION;
 use crate::record::{self, Guess, Put, Record};
-use crate::recovery::{FIRST_REVISION, differs};
+use crate::recovery::differs;
 
 /// The history built from the records that were read so far.
 pub(crate) struct Replay {

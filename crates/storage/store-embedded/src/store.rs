@@ -16,11 +16,12 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::committer::{self, Command, Reply};
-use crate::disk::{Disk, LogDisk, LogStats, MemoryDisk};
+use crate::disk::{Disk, LogStats, MemoryDisk};
 use crate::error::OpenError;
 use crate::files::{Files, RealFiles};
 use crate::index::{self, At, DiskIndex, Index};
 use crate::lock::DirLock;
+use crate::log::LogDisk;
 use crate::offline::{OLD_FORM, remove_leftovers};
 use crate::options::{EmbeddedOptions, WatchOptions};
 use crate::recovery::{self, Recovered, Unusable};

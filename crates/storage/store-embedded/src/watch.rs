@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::history::{self, Span};
 use crate::options::WatchOptions;
-use crate::recovery::FIRST_REVISION;
+use crate::record::FIRST_REVISION;
 use crate::shared::{Shared, State, read_failed};
 
 /// All watchers, by their key ranges.

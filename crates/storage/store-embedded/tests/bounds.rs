@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn};
-use binnacle_store_embedded::disk::LogOptions;
+use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use support::model::Model;

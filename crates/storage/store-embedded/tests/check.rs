@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use binnacle_store::{Expect, Op, Store, Txn};
-use binnacle_store_embedded::disk::LogOptions;
 use binnacle_store_embedded::files::{Files, LogFile};
+use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{DamagedObject, EmbeddedOptions, EmbeddedStore, Remains, check, check_in};
 use bytes::Bytes;
 

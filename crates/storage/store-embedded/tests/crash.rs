@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 
 use binnacle_store::{Expect, LeaseId, Op, Revision, Store, StoreError, Txn, prefix_range};
-use binnacle_store_embedded::disk::LogOptions;
+use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use support::model::{Model, list};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, StoreError, Txn, TxnResponse, prefix_range};
-use binnacle_store_embedded::disk::LogOptions;
+use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, check};
 use bytes::Bytes;
 use futures::StreamExt;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn, prefix_range};
-use binnacle_store_embedded::disk::LogOptions;
+use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use futures::future::join_all;

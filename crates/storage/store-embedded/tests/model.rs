@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use binnacle_store::Store;
-use binnacle_store_embedded::disk::LogOptions;
+use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, WatchOptions};
 use support::model::Model;
 use support::sim_files::SimFiles;

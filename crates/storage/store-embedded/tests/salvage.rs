@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use binnacle_store::{Expect, Op, Revision, Store, Txn};
-use binnacle_store_embedded::disk::LogOptions;
+use binnacle_store_embedded::log::LogOptions;
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError, Remains, Salvage, check, mark_salvaged};
 use bytes::Bytes;
 

@@ -1,7 +1,7 @@
 //! Properties of decoded objects, shared by several formats.
 
 use binnacle_kinds::tables;
-use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
+use binnacle_schema::{Limits, Message, Value, decode, json, proto, yaml};
 
 /// Returns the schema of a kind; that of pods if the kind is unknown.
 pub(crate) fn message(api_version: &str, kind: &str) -> &'static Message {
@@ -91,7 +91,7 @@ pub(crate) fn depth(value: &Value) -> usize {
 pub(crate) fn sorted(value: &Value) -> String {
     let mut value = value.clone();
     json::unpack(&mut value);
-    canonical::sort_free_form(&mut value);
+    binnacle_schema::sort_free_form(&mut value);
     json::to_string(&value)
 }
 

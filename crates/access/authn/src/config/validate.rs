@@ -11,7 +11,7 @@ use super::{
     AuthenticationConfig, ClaimMappings, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression,
     UserValidationRule,
 };
-use crate::oidc::{Expression, Rules};
+use crate::claim_rules::{Expression, Rules};
 
 const MAX_ISSUERS: usize = 64;
 const MATCH_ANY: &str = "MatchAny";

@@ -7,7 +7,7 @@ use binnacle_request::User;
 use serde_json::{Map, Value};
 
 use super::Rules;
-use super::claims::Claims;
+use crate::claims::Claims;
 use crate::config::{JwtAuthenticator, PrefixedClaimOrExpression};
 
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";

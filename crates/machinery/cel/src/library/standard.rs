@@ -1,6 +1,5 @@
 //! The functions of the language itself.
 
-use crate::environment::Version;
 use crate::error::Error;
 use crate::functions::Decl;
 use crate::library::Library;
@@ -8,6 +7,7 @@ use crate::meter::Meter;
 use crate::regexp;
 use crate::types::Type;
 use crate::value::{Map, Str, Timestamp, Val, compare, duration_text, equal, go_double, parse_go_duration, unequal};
+use crate::version::Version;
 use std::cmp::Ordering;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The annotation of client-side `kubectl apply`. Server-side apply by the manager `kubectl` owns the fields in it, so
 //! that users can migrate without conflicts, and updates it, so that they can go back.
 
-use binnacle_schema::{Limits, Object, Value, canonical, json};
+use binnacle_schema::{Limits, Object, Value, json};
 
 use super::conflict::Found;
 use super::shape::Shape;
@@ -46,7 +46,7 @@ pub(super) fn keep_up(update: &Update<'_>, config: &Value, object: &mut Value) {
     if let Some(applied) = config.at_mut(&["metadata", "annotations"]).and_then(Value::as_object_mut) {
         applied.remove(ANNOTATION);
     }
-    canonical::sort_free_form(&mut config);
+    binnacle_schema::sort_free_form(&mut config);
     let mut text = json::to_string(&config);
     text.push('\n');
     annotations.insert(ANNOTATION, text);

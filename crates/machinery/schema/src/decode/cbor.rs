@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use binnacle_meta::Text;
 
-use super::{DecodeError, Decoded, Path, base64, from_value, go};
+use super::{DecodeError, Decoded, base64, from_value, go};
 use crate::cbor::{CborError, LaterEncoding, Major, Reader, base64_text, duplicate, item_head, read_item, read_text};
 use crate::findings::{Finding, Findings};
 use crate::json::TypeMeta;
 use crate::limits::Budget;
+use crate::path::Path;
 use crate::{Limits, Message, Object, Presence, Ty, Value};
 
 /// Decodes a document. Unlike in JSON, duplicate members are errors, and of unknown members only the index of the first

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use binnacle_meta::Text;
 
-use super::path::{Path, Step};
+use crate::path::{Path, Step};
 use crate::{Field, Object, Presence, Value};
 
 /// The maximum number kept: further ones count as absent in validation.

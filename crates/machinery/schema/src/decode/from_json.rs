@@ -4,12 +4,14 @@ use std::borrow::Cow;
 
 use binnacle_meta::Text;
 
-use super::build::{MapBuilder, Seen, Slots, finish_struct, is_zero_struct, keeps};
+use super::build::{MapBuilder, Seen, Slots, finish_struct, keeps};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, DecodeProblems, Decoded, Empties, Path, zero_value};
+use super::{DecodeError, DecodeProblems, Decoded, Empties};
 use crate::findings::{Finding, Findings};
 use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, free_form, go_utf8, kind_of, refusal};
 use crate::limits::Budget;
+use crate::path::Path;
+use crate::zero::{is_zero_struct, zero_value};
 use crate::{Field, Limits, Message, Object, Presence, Ty, Value};
 
 /// Decodes a JSON document.

@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use super::build::{MapBuilder, Slots, finish_struct, keeps};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, DecodeProblems, Decoded, Empties, Path, zero_value};
+use super::{DecodeError, DecodeProblems, Decoded, Empties};
 use crate::findings::{Finding, Findings};
 use crate::json;
 use crate::limits::{Budget, Limits};
+use crate::path::Path;
+use crate::zero::zero_value;
 use crate::{Message, Object, Presence, Ty, Value};
 
 /// Decodes a tree within the limits of request bodies. Its depth must be limited, as it is for every tree from the
@@ -166,7 +168,7 @@ impl Decoder {
             (Value::Str(text), _) => self.scalar(Scalar::Str(Cow::Borrowed(&text)), ty, path),
             (Value::Bool(b), _) => self.scalar(Scalar::Bool(b), ty, path),
             (Value::Int(n), _) => self.scalar(Scalar::Number(Cow::Owned(n.to_string())), ty, path),
-            (Value::Float(n), _) => self.scalar(Scalar::Number(Cow::Owned(scalar::float_literal(n))), ty, path),
+            (Value::Float(n), _) => self.scalar(Scalar::Number(Cow::Owned(crate::json::float_literal(n))), ty, path),
             (Value::Raw(text), _) => self.scalar(Scalar::Number(Cow::Borrowed(&text)), ty, path),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{Field, Message, Ty};
 
-use super::Path;
+use crate::path::Path;
 
 /// Returns `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
 pub(super) fn type_error(path: Option<&Path<'_>>, value: &str, ty: &str) -> String {

@@ -7,7 +7,9 @@ use ::base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{GoDuration, MicroTime, Quantity, Text, Time};
 use smol_str::ToSmolStr;
 
-use super::{DecodeProblems, Path, base64, go};
+use super::{DecodeProblems, base64, go};
+use crate::json::float_literal;
+use crate::path::Path;
 use crate::{Ty, Value};
 
 /// A JSON scalar other than `null`.
@@ -158,14 +160,6 @@ pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, trouble: &mut 
         }
     }
     Value::Str(Text::new(BASE64_STANDARD.encode(bytes)))
-}
-
-/// Formats a number as it was in the JSON. It has a point or an exponent, or it would be a [`Value::Int`].
-pub(crate) fn float_literal(n: f64) -> String {
-    let mut text = Vec::new();
-    crate::json::write_float(n, &mut text);
-    let text = String::from_utf8(text).unwrap_or_default();
-    if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
 }
 
 /// Replaces floating point numbers by their text in the JSON, for a document that an error quotes.

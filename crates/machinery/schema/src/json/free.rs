@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use binnacle_meta::{GroupVersion, Text};
 
+use super::float_literal;
 use super::{Cursor, JsonError, Malformed, check_size, complaint, go_utf8, refusal, to_string};
-use crate::canonical::sort_free_form;
-use crate::decode::{Path, float_literal};
 use crate::findings::{Finding, Findings};
+use crate::free_form::sort_free_form;
 use crate::limits::Budget;
+use crate::path::Path;
 use crate::{Limits, Object, Value};
 
 /// The results of a reader without schema besides the value.

@@ -317,6 +317,14 @@ fn write_int(n: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
+/// Formats a number as it was in the JSON. It has a point or an exponent, or it would be a [`Value::Int`].
+pub(crate) fn float_literal(n: f64) -> String {
+    let mut text = Vec::new();
+    write_float(n, &mut text);
+    let text = String::from_utf8(text).unwrap_or_default();
+    if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
+}
+
 /// Appends a number in Go's form: the shortest digits that read back the same, with an exponent below 1e-6 and from
 /// 1e21 on.
 pub(crate) fn write_float(n: f64, out: &mut Vec<u8>) {

@@ -4,7 +4,7 @@
 //! An object stored as CBOR is kept as JSON too, unless it has numbers that JSON does not tell from integers. One that
 //! grows a lot when it is read is kept as it is stored.
 
-use binnacle_schema::{Limits, Message, MessageRef, Object, Value, canonical, cbor, decode, json};
+use binnacle_schema::{Limits, Message, MessageRef, Object, Value, cbor, decode, json};
 use bytes::Bytes;
 
 use super::kept::{Growth, Kept, ReadFailure, as_stored, too_large, within_object_limits};
@@ -43,14 +43,14 @@ fn complete(custom: Option<&dyn CustomSchema>, stored: &[u8]) -> Result<Value, R
     within_object_limits(|| {
         let mut object = JsonText::tree(stored, &LIMITS)?;
         custom.read_stored(&mut object)?;
-        canonical::sort_free_form(&mut object);
+        binnacle_schema::sort_free_form(&mut object);
         Ok(object)
     })
 }
 
 fn sorted(text: &[u8]) -> Result<Value, String> {
     let mut object = JsonText::tree(text, &LIMITS)?;
-    canonical::sort_free_form(&mut object);
+    binnacle_schema::sort_free_form(&mut object);
     Ok(object)
 }
 
@@ -158,7 +158,7 @@ impl Codec for JsonText {
     }
 
     fn canonicalize(&self, _: &MessageRef, object: &mut Value) {
-        canonical::sort_free_form(object);
+        binnacle_schema::sort_free_form(object);
     }
 
     fn set(&self, _: &MessageRef, members: &mut Object, name: &str, value: Value) {

@@ -1,7 +1,7 @@
 //! Validation of texts, and of enumerated values.
 
 use binnacle_meta::{ErrorValue, FieldError};
-use binnacle_schema::{Value, canonical, json};
+use binnacle_schema::{Value, json};
 use binnacle_work::pace;
 
 use super::{Check, Outcome};
@@ -69,7 +69,7 @@ pub(super) fn listed(value: &Value) -> String {
         Value::Str(text) => text.to_string(),
         value => {
             let Some(mut value) = copied(value) else { return String::new() };
-            canonical::sort_free_form(&mut value);
+            binnacle_schema::sort_free_form(&mut value);
             json::to_string(&value)
         }
     }

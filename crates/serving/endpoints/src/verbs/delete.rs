@@ -5,11 +5,17 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersion, Status, go_quote};
 use binnacle_registry::admission::WriteOptions;
 use binnacle_registry::{DeleteOptions, Deleted, Match};
+use binnacle_request::{BoxFuture, RequestInfo, User};
 use binnacle_schema::{Value, decode, json, proto, yaml};
 
 use super::{Answer, Call};
 use crate::negotiate::{Encoding, Output};
 use crate::{audit, body, list_stream, params, respond};
+
+/// Authorizes deletes of objects that cannot be read. The error is the reason for a refusal.
+pub trait UnsafeDeletes: Send + Sync + 'static {
+    fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>>;
+}
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;

@@ -8,9 +8,9 @@ use binnacle_registry::{Context, RequestObject, Resource, UpdateOptions, object}
 use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, cbor, decode, json, yaml};
 
+use super::create_gate::AskAuthorizers;
 use super::patched::{Expected, Patch};
 use super::{Answer, Call, check_name};
-use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
 use crate::patch_type::{ApplyFormat, PatchType};
 use crate::{audit, body, managed, respond};

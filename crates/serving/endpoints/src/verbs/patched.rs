@@ -6,7 +6,7 @@ use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{self, Decoded};
 use binnacle_schema::json::{self, WithAnyNumber};
-use binnacle_schema::{Finding, Findings, JsonError, Limits, Message, Ty, Value, canonical};
+use binnacle_schema::{Finding, Findings, JsonError, Limits, Message, Ty, Value};
 use binnacle_scheme::Kinds;
 
 use crate::params::FieldValidation;
@@ -325,7 +325,7 @@ fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
         (Value::Object(_), Value::Object(changes)) => changes,
         (Value::Object(_), _) => return,
         // A new value was pruned of nulls, and so is sorted as a whole.
-        _ => return canonical::sort_free_form(value),
+        _ => return binnacle_schema::sort_free_form(value),
     };
     let Some(members) = value.as_object_mut() else { return };
     members.sort_by_name();

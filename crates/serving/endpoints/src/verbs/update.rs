@@ -5,8 +5,8 @@ use std::sync::Arc;
 use binnacle_registry::{UpdateOptions, object};
 use binnacle_schema::Value;
 
+use super::create_gate::AskAuthorizers;
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
-use crate::create_gate::AskAuthorizers;
 use crate::params::{self, WriteKind};
 use crate::{audit, body, managed, respond};
 

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 
 use crate::FailureWriter;
 use crate::answer::plain_text;
-use crate::metrics::process::start_time;
+use crate::process::start_time;
 use crate::version::{KUBERNETES_VERSION, TOOLCHAIN};
 
 const GROUP: &str = "config.k8s.io";

@@ -75,7 +75,7 @@ impl Writer {
         let fresh = inner.table.read().segments.is_empty();
         if fresh {
             let table = inner.table.read();
-            let head = head_of(table.store, 0, crate::recovery::FIRST_REVISION + 1, 0, End::default(), Notes::new());
+            let head = head_of(table.store, 0, crate::record::FIRST_REVISION + 1, 0, End::default(), Notes::new());
             drop(table);
             let segment = begin(inner, &head, 0, false)?;
             inner.table.write().segments.push(segment);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use binnacle_cel::{DeclType, Environment, PER_CALL_LIMIT, Program, Shape, Type, Val, Version};
 use binnacle_meta::Text;
 
-use super::claims::Claims;
+use crate::claims::Claims;
 
 const CLAIMS: &str = "claims";
 
