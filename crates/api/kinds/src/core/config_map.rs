@@ -31,7 +31,7 @@ impl Strategy for ConfigMap {
         let mut size = 0;
         for (key, text) in errors.while_room(data.entries()) {
             key_rules(&text, key, &mut errors);
-            if binary.object().is_some_and(|binary| binary.contains(key)) {
+            if binary.has_key(key) {
                 errors.push(text.invalid_as(key, "duplicate of key present in binaryData"));
             }
             size += text.str().len();

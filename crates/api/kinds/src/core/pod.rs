@@ -17,9 +17,9 @@ use binnacle_validation::{ip, names};
 
 use crate::Features;
 use crate::equality::equal;
-use crate::pod_spec::{app_armor, warnings};
 use crate::pod_spec::{
-    drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, set_spec_defaults,
+    app_armor, drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations,
+    set_spec_defaults, warnings,
 };
 use crate::prepare::start_generation;
 use crate::workload::count_generation_if;

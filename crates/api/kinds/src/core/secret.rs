@@ -100,14 +100,14 @@ fn type_rules(secret: FieldRef<v1::Secret>, errors: &mut FieldErrors) {
         "kubernetes.io/dockercfg" => holds_json_object(data, ".dockercfg", errors),
         "kubernetes.io/dockerconfigjson" => holds_json_object(data, ".dockerconfigjson", errors),
         "kubernetes.io/basic-auth" => {
-            let there = has(data, "username") || has(data, "password");
+            let there = data.has_key("username") || data.has_key("password");
             need("username", there);
             need("password", there);
         }
         "kubernetes.io/ssh-auth" => need("ssh-privatekey", decoded_len(data.key("ssh-privatekey").str()) > 0),
         "kubernetes.io/tls" => {
-            need("tls.crt", has(data, "tls.crt"));
-            need("tls.key", has(data, "tls.key"));
+            need("tls.crt", data.has_key("tls.crt"));
+            need("tls.key", data.has_key("tls.key"));
         }
         _ => {}
     }
@@ -115,17 +115,12 @@ fn type_rules(secret: FieldRef<v1::Secret>, errors: &mut FieldErrors) {
 
 fn holds_json_object(data: FieldRef<Map<Bytes>>, key: &str, errors: &mut FieldErrors) {
     let value = data.key(key);
-    if !has(data, key) {
+    if !data.has_key(key) {
         return errors.push(value.required(""));
     }
     if let Err(error) = json::parse_object(&decoded(data, key), &Limits::default()) {
         errors.push(value.invalid_as(REDACTED, error.to_string()));
     }
-}
-
-/// Returns true if a key is present; its value may be nil.
-fn has(data: FieldRef<Map<Bytes>>, key: &str) -> bool {
-    data.object().is_some_and(|data| data.contains(key))
 }
 
 /// Returns the bytes of a key.

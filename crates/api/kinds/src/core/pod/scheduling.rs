@@ -67,20 +67,16 @@ fn merge<M: Message>(
     selector: Field<M, LabelSelector>,
     labels: &Object,
 ) {
-    let requirements: Vec<Value> = holder
-        .read()
-        .at(keys)
-        .strs()
-        .filter_map(|key| Some((key, labels.get(key)?.clone())))
-        .map(|(key, label)| {
-            let mut value = Value::Null;
-            let mut requirement = FieldMut::<Requirement>::root(&mut value);
-            requirement.set(Requirement::KEY, key);
-            requirement.set(Requirement::OPERATOR, operator);
-            requirement.set(Requirement::VALUES, vec![label]);
-            value
-        })
-        .collect();
+    let requirement = |key: &str| {
+        let label = labels.get(key)?.clone();
+        let mut value = Value::Null;
+        let mut requirement = FieldMut::<Requirement>::root(&mut value);
+        requirement.set(Requirement::KEY, key);
+        requirement.set(Requirement::OPERATOR, operator);
+        requirement.set(Requirement::VALUES, vec![label]);
+        Some(value)
+    };
+    let requirements: Vec<Value> = holder.read().at(keys).strs().filter_map(requirement).collect();
     let Some(mut selector) = holder.structure(selector).filter(|_| !requirements.is_empty()) else { return };
     match selector.get_mut(LabelSelector::MATCH_EXPRESSIONS) {
         Some(Value::List(items)) => items.extend(requirements),

@@ -5,7 +5,7 @@ use std::mem;
 
 use binnacle_fields::core::v1::{Container, Pod, PodCondition, PodSpec as Spec, PodStatus as Status};
 use binnacle_fields::meta::v1::ObjectMeta;
-use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_fields::{FieldMut, FieldRef, route};
 
 use crate::Features;
 use crate::prepare::keep_metadata;
@@ -13,9 +13,8 @@ use crate::prepare::keep_metadata;
 /// Restores fields that old kubelets do not support and so omit from the pod.
 pub(super) fn prepare_status(pod: &mut FieldMut<Pod>, old: FieldRef<Pod>) {
     pod.keep(old, Pod::SPEC);
-    let mut metadata = pod.entry(Pod::METADATA);
-    metadata.remove(ObjectMeta::DELETION_TIMESTAMP);
-    metadata.keep(old.at(Pod::METADATA), ObjectMeta::OWNER_REFERENCES);
+    pod.remove_at(route![Pod::METADATA, ObjectMeta::DELETION_TIMESTAMP]);
+    pod.keep_at(old, route![Pod::METADATA, ObjectMeta::OWNER_REFERENCES]);
     let (mut status, old_status) = (pod.entry(Pod::STATUS), old.at(Pod::STATUS));
     if status.str(Status::QOS_CLASS).is_empty() {
         status.keep(old_status, Status::QOS_CLASS);
@@ -84,5 +83,5 @@ fn keep_main(pod: &mut FieldMut<Pod>, old: FieldRef<Pod>) {
     pod.keep(old, Pod::SPEC);
     pod.keep(old, Pod::STATUS);
     keep_metadata(pod, old);
-    pod.entry(Pod::METADATA).keep(old.at(Pod::METADATA), ObjectMeta::SELF_LINK);
+    pod.keep_at(old, route![Pod::METADATA, ObjectMeta::SELF_LINK]);
 }

@@ -145,8 +145,7 @@ fn removed_resources(features: &Features, new: FieldRef<Spec>, old: FieldRef<Spe
 }
 
 fn not_removed(new: FieldRef<Map<Quantity>>, old: FieldRef<Map<Quantity>>, what: &str, errors: &mut FieldErrors) {
-    let is_kept = |name: &str| new.object().is_some_and(|new| new.contains(name));
-    if !old.entries().all(|(name, _)| is_kept(name)) {
+    if !old.entries().all(|(name, _)| new.has_key(name)) {
         errors.push(new.forbidden(format!("{what} cannot be removed")));
     }
 }

@@ -370,6 +370,5 @@ fn requested(
 }
 
 fn requests(container: FieldRef<Container>, resource: &str) -> bool {
-    let requests = container.at(Container::RESOURCES).at(ResourceRequirements::REQUESTS).object();
-    requests.is_some_and(|requests| requests.contains(resource))
+    container.at(Container::RESOURCES).at(ResourceRequirements::REQUESTS).has_key(resource)
 }
