@@ -302,4 +302,9 @@ impl<'v, T> FieldRef<'_, 'v, Map<T>> {
     pub fn key<'k>(&'k self, key: &'k str) -> FieldRef<'k, 'v, T> {
         FieldRef::new(self.value.get(key).unwrap_or(&NULL), Path::Key(&self.path, key))
     }
+
+    /// Returns true if a key is present; its value may be null.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.value.get(key).is_some()
+    }
 }

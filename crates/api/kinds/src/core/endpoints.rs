@@ -1,11 +1,13 @@
 //! `Endpoints`: the addresses behind a service, superseded by endpoint slices.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::core::v1::{self, EndpointAddress as Address, EndpointPort as Port, EndpointSubset as Subset};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 use binnacle_validation::ip::Legacy;
 use binnacle_validation::{checks, endpoint, ip, ports};
 
-use crate::tree_names::{default_zero, structs_mut};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
@@ -19,36 +21,40 @@ impl Strategy for Endpoints {
     }
 
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        for subset in structs_mut(object.make_object(), "subsets") {
-            structs_mut(subset, "ports").for_each(|port| default_zero(port, "protocol", "TCP"));
+        for mut subset in FieldMut::root(object).items(v1::Endpoints::SUBSETS) {
+            subset.items(Subset::PORTS).for_each(|mut port| port.default_zero(Port::PROTOCOL, "TCP"));
         }
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let legacy = Legacy::of(situation.features);
-        for (i, subset) in errors.while_room(object.list_at(&["subsets"]).iter().enumerate()) {
-            subset_rules(subset, &legacy, &FieldPath::new("subsets").index(i), &mut errors);
+        let legacy = Legacy::of(ctx.features);
+        for subset in errors.while_room(FieldRef::root(object).at(v1::Endpoints::SUBSETS).items()) {
+            subset_rules(subset, &legacy, &mut errors);
         }
         errors
     }
 
     /// Subsets that an older version accepted stay valid until they are changed.
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let errors = self.validate(situation, object);
-        if object.list_at(&["subsets"]) == old.list_at(&["subsets"]) { FieldErrors::new() } else { errors }
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let errors = self.validate(ctx, object);
+        let subsets = v1::Endpoints::SUBSETS;
+        let is_unchanged = FieldRef::root(object).at(subsets).list() == FieldRef::root(old).at(subsets).list();
+        if is_unchanged { FieldErrors::new() } else { errors }
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        if object.str_at(&["metadata", "labels", MANAGED_BY]) == CONTROLLER {
+        let endpoints = FieldRef::<v1::Endpoints>::root(object);
+        let metadata = endpoints.at(v1::Endpoints::METADATA);
+        if metadata.at(ObjectMeta::LABELS).key(MANAGED_BY).str() == CONTROLLER {
             return warnings;
         }
-        for (i, subset) in object.list_at(&["subsets"]).iter().enumerate() {
-            for list in ["addresses", "notReadyAddresses"] {
-                for (j, address) in subset.list_at(&[list]).iter().enumerate() {
-                    let path = FieldPath::new("subsets").index(i).child(list).index(j).child("ip");
-                    warnings.extend(ip::ip_warnings(&path, address.str_at(&["ip"])));
+        for subset in endpoints.at(v1::Endpoints::SUBSETS).items() {
+            for list in [Subset::ADDRESSES, Subset::NOT_READY_ADDRESSES] {
+                for address in subset.at(list).items() {
+                    let ip = address.at(Address::IP);
+                    warnings.extend(ip::ip_warnings(&ip, ip.str()));
                 }
             }
         }
@@ -56,45 +62,45 @@ impl Strategy for Endpoints {
     }
 }
 
-fn subset_rules(subset: &Value, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let lists = ["addresses", "notReadyAddresses"];
-    if lists.iter().all(|list| subset.list_at(&[list]).is_empty()) {
-        errors.push(FieldError::required(path, "must specify `addresses` or `notReadyAddresses`"));
+fn subset_rules(subset: FieldRef<Subset>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+    let lists = [Subset::ADDRESSES, Subset::NOT_READY_ADDRESSES];
+    if lists.iter().all(|list| subset.at(*list).is_empty()) {
+        errors.push(subset.required("must specify `addresses` or `notReadyAddresses`"));
     }
     for list in lists {
-        for (i, address) in errors.while_room(subset.list_at(&[list]).iter().enumerate()) {
-            address_rules(address, legacy, &path.child(list).index(i), errors);
+        for address in errors.while_room(subset.at(list).items()) {
+            address_rules(address, legacy, errors);
         }
     }
-    let several = subset.list_at(&["ports"]).len() > 1;
-    for (i, port) in errors.while_room(subset.list_at(&["ports"]).iter().enumerate()) {
-        port_rules(port, several, &path.child("ports").index(i), errors);
+    let ports = subset.at(Subset::PORTS);
+    for port in errors.while_room(ports.items()) {
+        port_rules(port, ports.len() > 1, errors);
     }
 }
 
-fn address_rules(address: &Value, legacy: &Legacy<'_>, path: &FieldPath, errors: &mut FieldErrors) {
-    let ip = address.str_at(&["ip"]);
-    ip::legacy_ip(&path.child("ip"), ip, legacy, errors);
-    let host = address.str_at(&["hostname"]);
+fn address_rules(address: FieldRef<Address>, legacy: &Legacy<'_>, errors: &mut FieldErrors) {
+    let (ip, host, node) = (address.at(Address::IP), address.at(Address::HOSTNAME), address.at(Address::NODE_NAME));
+    ip::legacy_ip(&ip, ip.str(), legacy, errors);
     if !host.is_empty() {
-        checks::label(&path.child("hostname"), host, errors);
+        checks::label(&host, host.str(), errors);
     }
-    if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
-        checks::subdomain(&path.child("nodeName"), node, errors);
+    if let Some(name) = node.get_str() {
+        checks::subdomain(&node, name, errors);
     }
-    endpoint::address(&path.child("ip"), ip, errors);
+    endpoint::address(&ip, ip.str(), errors);
 }
 
-fn port_rules(port: &Value, need_name: bool, path: &FieldPath, errors: &mut FieldErrors) {
-    let name = port.str_at(&["name"]);
+fn port_rules(port: FieldRef<Port>, need_name: bool, errors: &mut FieldErrors) {
+    let (name, number, protocol) = (port.at(Port::NAME), port.at(Port::PORT), port.at(Port::PROTOCOL));
     if !name.is_empty() {
-        checks::label(&path.child("name"), name, errors);
+        checks::label(&name, name.str(), errors);
     } else if need_name {
-        errors.push(FieldError::required(&path.child("name"), ""));
+        errors.push(name.required(""));
     }
-    ports::number(&path.child("port"), port.int_at(&["port"]).unwrap_or(0), errors);
-    checks::required_one_of(&path.child("protocol"), port.str_at(&["protocol"]), &["SCTP", "TCP", "UDP"], errors);
-    if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-        checks::qualified_name(&path.child("appProtocol"), protocol, errors);
+    ports::number(&number, number.int_or_zero(), errors);
+    checks::required_one_of(&protocol, protocol.str(), &["SCTP", "TCP", "UDP"], errors);
+    let protocol = port.at(Port::APP_PROTOCOL);
+    if let Some(name) = protocol.get_str() {
+        checks::qualified_name(&protocol, name, errors);
     }
 }

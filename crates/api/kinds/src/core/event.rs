@@ -1,14 +1,16 @@
 //! `Event`: a report of something that happened to an object. Events that `v1` accepted must stay valid;
 //! `events.k8s.io/v1` has stricter rules.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, MicroTime};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{self, EventSeries, EventSource, ObjectReference};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::Str;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Location, MicroTime};
 use binnacle_schema::Value;
-use binnacle_validation::metadata::{self, IMMUTABLE, shown};
-use binnacle_validation::{checks, names};
+use binnacle_validation::{checks, metadata, names};
 
-use crate::equality::equal_as;
-use crate::tree_names::member;
-use crate::{Features, MetadataChecks, Strategy, StrategyContext, internal};
+use crate::checks::immutable_struct;
+use crate::{Features, MetadataChecks, Strategy, StrategyContext};
 
 const NAME_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
@@ -16,9 +18,9 @@ const NOTE_MAX: usize = 1024;
 pub(super) struct Event;
 
 impl Strategy for Event {
-    fn metadata_checks(&self, situation: &StrategyContext<'_>) -> MetadataChecks {
+    fn metadata_checks(&self, ctx: &StrategyContext<'_>) -> MetadataChecks {
         // The older version has no rules for metadata.
-        if is_lenient(situation) { MetadataChecks::NONE } else { MetadataChecks::CHANGE }
+        if is_lenient(ctx) { MetadataChecks::NONE } else { MetadataChecks::CHANGE }
     }
 
     /// The rule of the older versions. [`Event::validate`] has that of `events.k8s.io/v1`.
@@ -34,156 +36,144 @@ impl Strategy for Event {
         false
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        let mut errors = legacy(situation, object);
-        if is_lenient(situation) {
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        let event = FieldRef::<v1::Event>::root(object);
+        let mut errors = legacy(ctx, event);
+        if is_lenient(ctx) {
             return errors;
         }
-        let null = Value::Null;
-        let own = object.get("metadata").unwrap_or(&null);
-        errors.extend(metadata::validate(own, true, names::dns1123_subdomain_name, &FieldPath::new("metadata")));
-        errors.extend(metadata::finalizers_have_domains(own, &FieldPath::new("metadata")));
-        series(object, &mut errors);
-        if time(object).is_none() {
-            errors.push(FieldError::required(&FieldPath::new("eventTime"), ""));
+        let own = event.at(v1::Event::METADATA);
+        errors.extend(metadata::validate(own.value(), true, names::dns1123_subdomain_name, &own.path()));
+        errors.extend(metadata::finalizers_have_domains(own.value(), &own.path()));
+        series(event.at(v1::Event::SERIES), &mut errors);
+        if time(event).is_none() {
+            errors.push(event.at(v1::Event::EVENT_TIME).required(""));
         }
-        let kind = object.str_at(&["type"]);
-        if !matches!(kind, "Normal" | "Warning") {
-            errors.push(FieldError::invalid(&FieldPath::new("type"), "", format!("has invalid value: {kind}")));
+        let kind = event.at(v1::Event::TYPE);
+        if !matches!(kind.str(), "Normal" | "Warning") {
+            errors.push(kind.invalid_as("", format!("has invalid value: {}", kind.str())));
         }
-        let counted = object.int_at(&["count"]).unwrap_or(0) != 0;
-        let sourced = ["component", "host"].iter().any(|name| !object.str_at(&["source", name]).is_empty());
-        for (name, set) in [
-            ("firstTimestamp", member(object, "firstTimestamp").is_some()),
-            ("lastTimestamp", member(object, "lastTimestamp").is_some()),
-            ("count", counted),
-            ("source", sourced),
-        ] {
-            if set {
-                errors.push(FieldError::invalid(&FieldPath::new(name), "", "needs to be unset"));
+        let mut unset = |field: &dyn Location, is_set: bool| {
+            if is_set {
+                errors.push(FieldError::invalid(field, "", "needs to be unset"));
             }
+        };
+        for time in [v1::Event::FIRST_TIMESTAMP, v1::Event::LAST_TIMESTAMP].map(|time| event.at(time)) {
+            unset(&time, time.is_set());
         }
+        let (count, source) = (event.at(v1::Event::COUNT), event.at(v1::Event::SOURCE));
+        unset(&count, count.int_or_zero() != 0);
+        unset(&source, !source.at(EventSource::COMPONENT).is_empty() || !source.at(EventSource::HOST).is_empty());
         errors
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        let mut errors = legacy(situation, object);
-        if is_lenient(situation) {
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        let (event, old) = (FieldRef::<v1::Event>::root(object), FieldRef::root(old));
+        let mut errors = legacy(ctx, event);
+        if is_lenient(ctx) {
             return errors;
         }
-        if object.get("series") != old.get("series") {
-            series(object, &mut errors);
+        if event.at(v1::Event::SERIES).get() != old.at(v1::Event::SERIES).get() {
+            series(event.at(v1::Event::SERIES), &mut errors);
         }
+        let e = &mut errors;
+        immutable_struct(event.at(v1::Event::INVOLVED_OBJECT), old.at(v1::Event::INVOLVED_OBJECT), e);
+        for field in [v1::Event::REASON, v1::Event::MESSAGE] {
+            immutable_text(event.at(field), old.at(field), e);
+        }
+        immutable_struct(event.at(v1::Event::SOURCE), old.at(v1::Event::SOURCE), e);
+        for field in [v1::Event::FIRST_TIMESTAMP, v1::Event::LAST_TIMESTAMP] {
+            let (new, old) = (event.at(field), old.at(field));
+            checks::immutable(&new, new.str() == old.str(), new.value(), e);
+        }
+        let (count, old_count) = (event.at(v1::Event::COUNT), old.at(v1::Event::COUNT).int_or_zero());
+        checks::immutable(&count, count.int_or_zero() == old_count, count.int_or_zero(), e);
         // kube-apiserver checks the reason twice.
-        for name in ["involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count"] {
-            unchanged(name, object, old, &mut errors);
-        }
-        for name in ["reason", "type"] {
-            unchanged(name, object, old, &mut errors);
+        for field in [v1::Event::REASON, v1::Event::TYPE] {
+            immutable_text(event.at(field), old.at(field), e);
         }
         // Clients with nanoseconds may truncate them to microseconds.
-        if time(object) != time(old) {
-            unchanged("eventTime", object, old, &mut errors);
-        }
-        for name in ["action", "related"] {
-            unchanged(name, object, old, &mut errors);
-        }
-        unchanged_as("reportingController", "reportingComponent", object, old, &mut errors);
-        unchanged("reportingInstance", object, old, &mut errors);
+        let event_time = event.at(v1::Event::EVENT_TIME);
+        checks::immutable(&event_time, time(event) == time(old), event_time.value(), e);
+        immutable_text(event.at(v1::Event::ACTION), old.at(v1::Event::ACTION), e);
+        immutable_struct(event.at(v1::Event::RELATED), old.at(v1::Event::RELATED), e);
+        let controller = event.at(v1::Event::REPORTING_COMPONENT).reported_as(REPORTING_CONTROLLER);
+        immutable_text(controller, old.at(v1::Event::REPORTING_COMPONENT), e);
+        immutable_text(event.at(v1::Event::REPORTING_INSTANCE), old.at(v1::Event::REPORTING_INSTANCE), e);
         errors
     }
 }
 
+/// kube-apiserver's internal name of `reportingComponent`, which is also its name in `events.k8s.io`.
+const REPORTING_CONTROLLER: &str = "reportingController";
+
 /// Returns true for the versions that only the old rules apply to.
-fn is_lenient(situation: &StrategyContext<'_>) -> bool {
-    matches!(situation.api_version, "v1" | "events.k8s.io/v1beta1")
+fn is_lenient(ctx: &StrategyContext<'_>) -> bool {
+    matches!(ctx.api_version, "v1" | "events.k8s.io/v1beta1")
 }
 
-fn legacy(situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+fn legacy(ctx: &StrategyContext<'_>, event: FieldRef<v1::Event>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let namespace = object.str_at(&["metadata", "namespace"]);
-    let involved = object.str_at(&["involvedObject", "namespace"]);
-    let elsewhere = if time(object).is_none() {
-        if involved.is_empty() { !matches!(namespace, "" | "default") } else { namespace != involved }
-    } else {
+    let namespace = event.at(v1::Event::METADATA).at(ObjectMeta::NAMESPACE).str();
+    let object = event.at(v1::Event::INVOLVED_OBJECT);
+    let involved = object.at(ObjectReference::NAMESPACE);
+    let has_time = time(event).is_some();
+    let is_mismatch = if has_time {
         involved.is_empty() && !matches!(namespace, "default" | "kube-system")
+    } else if involved.is_empty() {
+        !matches!(namespace, "" | "default")
+    } else {
+        namespace != involved.str()
     };
-    if elsewhere {
-        let path = FieldPath::new("involvedObject").child("namespace");
-        errors.push(FieldError::invalid(&path, involved, "does not match event.namespace"));
+    if is_mismatch {
+        errors.push(involved.invalid_as(involved.str(), "does not match event.namespace"));
     }
-    if time(object).is_some() {
-        let of_core = situation.api_version == "v1";
-        let path = FieldPath::new(if of_core { "reportingComponent" } else { "reportingController" });
-        let controller = object.str_at(&["reportingComponent"]);
-        checks::required(&path, controller, &mut errors);
-        checks::qualified_name(&path, controller, &mut errors);
-        for name in ["reportingInstance", "action", "reason"] {
-            let (path, text) = (FieldPath::new(name), object.str_at(&[name]));
-            checks::required(&path, text, &mut errors);
-            at_most(NAME_MAX, &path, text, &mut errors);
+    if has_time {
+        let controller = event.at(v1::Event::REPORTING_COMPONENT);
+        let controller =
+            if ctx.api_version == "v1" { controller } else { controller.reported_as(REPORTING_CONTROLLER) };
+        checks::required(&controller, controller.str(), &mut errors);
+        checks::qualified_name(&controller, controller.str(), &mut errors);
+        for field in [v1::Event::REPORTING_INSTANCE, v1::Event::ACTION, v1::Event::REASON] {
+            let text = event.at(field);
+            checks::required(&text, text.str(), &mut errors);
+            at_most(NAME_MAX, text, &mut errors);
         }
-        at_most(NOTE_MAX, &FieldPath::new("message"), object.str_at(&["message"]), &mut errors);
+        at_most(NOTE_MAX, event.at(v1::Event::MESSAGE), &mut errors);
     }
-    checks::invalid_for(&FieldPath::new("namespace"), namespace, names::dns1123_subdomain(namespace), &mut errors);
+    // kube-apiserver leaves `metadata` out of the path.
+    let path = FieldPath::new(ObjectMeta::NAMESPACE.name());
+    checks::invalid_for(&path, namespace, names::dns1123_subdomain(namespace), &mut errors);
     errors
 }
 
-fn at_most(max: usize, path: &FieldPath, text: &str, errors: &mut FieldErrors) {
-    if text.len() > max {
-        errors.push(FieldError::invalid(path, "", format!("can have at most {max} characters")));
+fn at_most(max: usize, text: FieldRef<Str>, errors: &mut FieldErrors) {
+    if text.str().len() > max {
+        errors.push(text.invalid_as("", format!("can have at most {max} characters")));
     }
 }
 
-fn series(object: &Value, errors: &mut FieldErrors) {
-    let Some(series) = member(object, "series") else { return };
-    if series.int_at(&["count"]).unwrap_or(0) < 2 {
-        errors.push(FieldError::invalid(&FieldPath::new("series").child("count"), "", "should be at least 2"));
+fn series(series: FieldRef<EventSeries>, errors: &mut FieldErrors) {
+    if !series.is_set() {
+        return;
     }
-    if member(series, "lastObservedTime").is_none() {
-        errors.push(FieldError::required(&FieldPath::new("series").child("lastObservedTime"), ""));
+    let (count, time) = (series.at(EventSeries::COUNT), series.at(EventSeries::LAST_OBSERVED_TIME));
+    if count.int_or_zero() < 2 {
+        errors.push(count.invalid_as("", "should be at least 2"));
+    }
+    if !time.is_set() {
+        errors.push(time.required(""));
     }
 }
 
 /// Returns the event time to the microsecond; `None` for events without one.
-fn time(object: &Value) -> Option<(i64, u32)> {
-    let time = MicroTime::parse(object.get("eventTime")?.as_str()?).ok()?;
+fn time(event: FieldRef<v1::Event>) -> Option<(i64, u32)> {
+    let time = MicroTime::parse(event.at(v1::Event::EVENT_TIME).get_str()?).ok()?;
     (!time.is_zero()).then(|| (time.unix_seconds(), time.nanos() / 1000))
 }
 
-fn unchanged(name: &str, object: &Value, old: &Value, errors: &mut FieldErrors) {
-    unchanged_as(name, name, object, old, errors);
-}
-
-/// `name` is kube-apiserver's internal name of the member.
-fn unchanged_as(name: &str, member: &str, object: &Value, old: &Value, errors: &mut FieldErrors) {
-    let definition = match member {
-        "involvedObject" | "related" => "io.k8s.api.core.v1.ObjectReference",
-        "source" => "io.k8s.api.core.v1.EventSource",
-        _ => "",
-    };
-    let (new, before) = (object.get(member), old.get(member));
-    let same = if definition.is_empty() { is_same(new, before) } else { equal_as(definition, new, before) };
-    if same {
-        return;
-    }
-    let shown = match (definition, new) {
-        ("", None | Some(Value::Null)) if member == "count" => 0i64.into(),
-        ("", None | Some(Value::Null)) if !member.ends_with("Timestamp") && member != "eventTime" => "".into(),
-        ("", new) => shown(new),
-        (definition, new) => internal::shown_as(definition, new),
-    };
-    errors.push(FieldError::invalid(&FieldPath::new(name), shown, IMMUTABLE));
-}
-
-fn is_same(a: Option<&Value>, b: Option<&Value>) -> bool {
-    let zero = |value: &&Value| match value {
-        Value::Null => true,
-        Value::Str(text) => text.is_empty(),
-        Value::Int(n) => *n == 0,
-        _ => false,
-    };
-    a.filter(|value| !zero(value)) == b.filter(|value| !zero(value))
+fn immutable_text(new: FieldRef<Str>, old: FieldRef<Str>, errors: &mut FieldErrors) {
+    checks::immutable(&new, new.str() == old.str(), new.str(), errors);
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! `Namespace`: the scope of names.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Object, Value, value};
+use binnacle_fields::core::v1::{self, NamespaceSpec as Spec, NamespaceStatus as Status};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef, route};
+use binnacle_meta::{FieldError, FieldErrors, Location};
+use binnacle_schema::Value;
 use binnacle_validation::{checks, metadata, names};
 
 use crate::Features;
-use crate::tree_names::{default_zero, keep, keep_at, struct_mut, text};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 const FINALIZER: &str = "kubernetes";
@@ -15,34 +17,41 @@ pub(super) struct Namespace;
 
 impl Strategy for Namespace {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        label_with_name(object);
-        default_zero(object.make_at(&["status"]), "phase", "Active");
+        let mut namespace = FieldMut::root(object);
+        label_with_name(&mut namespace);
+        namespace.entry(v1::Namespace::STATUS).default_zero(Status::PHASE, "Active");
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
+        let mut namespace = FieldMut::root(object);
         // A generated name is known from here on.
-        label_with_name(object);
-        object.make_object().insert("status", value!({"phase": "Active"}));
-        let spec = object.make_at(&["spec"]);
-        let finalizers = spec.get("finalizers").and_then(Value::as_list).unwrap_or(&[]);
-        if !finalizers.iter().any(|finalizer| finalizer.as_str() == Some(FINALIZER)) {
+        label_with_name(&mut namespace);
+        namespace.remove(v1::Namespace::STATUS);
+        namespace.entry(v1::Namespace::STATUS).set(Status::PHASE, "Active");
+        let mut spec = namespace.entry(v1::Namespace::SPEC);
+        if !spec.read().at(Spec::FINALIZERS).contains(FINALIZER) {
             // Not a default, because the finalizer is removed later.
-            let mut all = finalizers.to_vec();
+            let mut all = spec.read().at(Spec::FINALIZERS).list().to_vec();
             all.push(FINALIZER.into());
-            spec.insert("finalizers", all);
+            spec.set(Spec::FINALIZERS, all);
         }
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut namespace, old) = (FieldMut::root(object), FieldRef::root(old));
         // Admission may have removed the label.
-        label_with_name(object);
-        keep_at(object, old, &["spec", "finalizers"]);
-        keep(object, old, "status");
+        label_with_name(&mut namespace);
+        namespace.keep_at(old, route![v1::Namespace::SPEC, Spec::FINALIZERS]);
+        namespace.keep(old, v1::Namespace::STATUS);
     }
 
     /// Keeps the status in `finalize`, the only subresource that changes `spec.finalizers`, and the spec in others.
     fn prepare_for_subresource(&self, subresource: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, if subresource == "finalize" { "status" } else { "spec" });
+        let (mut namespace, old) = (FieldMut::root(object), FieldRef::root(old));
+        match subresource {
+            "finalize" => namespace.keep(old, v1::Namespace::STATUS),
+            _ => namespace.keep(old, v1::Namespace::SPEC),
+        }
     }
 
     fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
@@ -55,12 +64,11 @@ impl Strategy for Namespace {
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let path = FieldPath::new("spec").child("finalizers");
-        object
-            .list_at(&["spec", "finalizers"])
-            .iter()
-            .filter_map(Value::as_str)
-            .for_each(|f| finalizer(f, &path, &mut errors));
+        let namespace = FieldRef::<v1::Namespace>::root(object);
+        let spec = namespace.at(v1::Namespace::SPEC);
+        let finalizers = spec.at(Spec::FINALIZERS);
+        // kube-apiserver leaves the index out of the path.
+        finalizers.strs().for_each(|name| finalizer(&finalizers, name, &mut errors));
         errors
     }
 
@@ -72,57 +80,48 @@ impl Strategy for Namespace {
         _: &Value,
     ) -> FieldErrors {
         let mut errors = FieldErrors::new();
+        let namespace = FieldRef::<v1::Namespace>::root(object);
         if subresource == "finalize" {
-            let path = FieldPath::new("spec").child("finalizers");
-            for (i, name) in
-                errors.while_room(object.list_at(&["spec", "finalizers"]).iter().filter_map(Value::as_str).enumerate())
-            {
-                finalizer(name, &path.index(i), &mut errors);
+            for name in errors.while_room(namespace.at(v1::Namespace::SPEC).at(Spec::FINALIZERS).items()) {
+                finalizer(&name, name.str(), &mut errors);
             }
             return errors;
         }
-        let deleting = object.at(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null());
-        let (phase, why) = if deleting {
+        let (metadata, status) = (namespace.at(v1::Namespace::METADATA), namespace.at(v1::Namespace::STATUS));
+        let (phase, why) = if metadata.at(ObjectMeta::DELETION_TIMESTAMP).is_set() {
             ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty")
         } else {
             ("Active", "may only be 'Active' if `deletionTimestamp` is empty")
         };
-        let given = object.str_at(&["status", "phase"]);
-        if given != phase {
-            errors.push(FieldError::invalid(&FieldPath::new("status").child("Phase"), given, why));
+        let given = status.at(Status::PHASE).reported_as("Phase");
+        if given.str() != phase {
+            errors.push(given.invalid_as(given.str(), why));
         }
         errors
     }
 }
 
 /// Validates a finalizer, which needs a domain unless it is a system finalizer.
-fn finalizer(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    checks::qualified_name(path, name, errors);
+fn finalizer(location: &dyn Location, name: &str, errors: &mut FieldErrors) {
+    checks::qualified_name(location, name, errors);
     if metadata::lacks_domain(name) {
-        errors.push(FieldError::invalid(path, name, metadata::NO_DOMAIN));
+        errors.push(FieldError::invalid(location, name, metadata::NO_DOMAIN));
     }
 }
 
 /// Adds the name as a label, because selectors only match labels.
-fn label_with_name(object: &mut Value) {
-    let metadata = object.make_at(&["metadata"]);
-    let name = text(metadata, "name").to_owned();
-    if name.is_empty() {
-        return;
-    }
-    match struct_mut(metadata, "labels") {
-        Some(labels) => {
-            labels.insert(NAME_LABEL, name);
-        }
-        None => {
-            metadata.insert("labels", Object::from_iter([(NAME_LABEL, name)]));
-        }
+fn label_with_name(namespace: &mut FieldMut<v1::Namespace>) {
+    let mut metadata = namespace.entry(v1::Namespace::METADATA);
+    let name = metadata.str(ObjectMeta::NAME).to_owned();
+    if !name.is_empty() {
+        metadata.map_entry(ObjectMeta::LABELS).insert(NAME_LABEL, name);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_schema::value;
 
     #[test]
     fn create() {

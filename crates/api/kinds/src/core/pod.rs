@@ -4,105 +4,113 @@ mod scheduling;
 mod subresources;
 mod validation;
 
-use binnacle_meta::{FieldErrors, FieldPath};
+use binnacle_fields::core::v1::{
+    self, Container, ContainerPort, ContainerStatus, PodIP, PodSpec as Spec, PodStatus as Status, ResourceRequirements,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Map, Quantity};
+use binnacle_fields::{Field, FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
 use binnacle_validation::{ip, names};
 
 use crate::Features;
-use crate::equality::equal_at;
-use crate::pod_spec::{app_armor, warnings};
+use crate::equality::equal;
 use crate::pod_spec::{
-    drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, set_spec_defaults,
+    app_armor, drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations,
+    set_spec_defaults, warnings,
 };
-use crate::tree_names::{default_nil, is_zero, keep, struct_mut, structs_mut, text};
-use crate::{DeleteGrace, MetadataChecks, Strategy, StrategyContext, spec_generation};
+use crate::prepare::start_generation;
+use crate::workload::count_generation_if;
+use crate::{DeleteGrace, MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct Pod;
 
 impl Strategy for Pod {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let spec = object.make_at(&["spec"]);
-        resources::default_requests_to_limits(spec);
-        resources::default_pod_resources(spec);
-        default_nil(spec, "enableServiceLinks", true);
-        if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
-            default_host_ports(spec);
+        let mut pod = FieldMut::<v1::Pod>::root(object);
+        let mut spec = pod.entry(v1::Pod::SPEC);
+        resources::default_requests_to_limits(spec.object());
+        resources::default_pod_resources(spec.object());
+        spec.default_nil(Spec::ENABLE_SERVICE_LINKS, true);
+        if spec.read().at(Spec::HOST_NETWORK).bool() {
+            default_host_ports(&mut spec);
         }
-        set_spec_defaults(spec);
-        if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
-            spec.insert("terminationGracePeriodSeconds", 1i64);
+        set_spec_defaults(spec.object());
+        if spec.read().at(Spec::TERMINATION_GRACE_PERIOD_SECONDS).int_or_zero() < 0 {
+            spec.set(Spec::TERMINATION_GRACE_PERIOD_SECONDS, 1i64);
         }
-        drop_init_container_annotations(object.make_object());
-        if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
-            set_status_defaults(status);
+        drop_init_container_annotations(pod.object());
+        if let Some(mut status) = pod.structure(v1::Pod::STATUS) {
+            set_status_defaults(&mut status);
         }
     }
 
-    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
-        spec_generation(object, None, |_, _| true);
+    fn prepare_for_create(&self, ctx: &StrategyContext<'_>, object: &mut Value) {
+        let mut pod = FieldMut::<v1::Pod>::root(object);
+        start_generation(&mut pod);
         // The QoS class is computed once, unless the client set it.
-        let class = match object.str_at(&["status", "qosClass"]) {
-            "" => resources::qos_class(object.make_at(&["spec"])).into(),
-            class => Value::from(class),
+        let class = match pod.read().at(v1::Pod::STATUS).at(Status::QOS_CLASS).str() {
+            "" => resources::qos_class(pod.entry(v1::Pod::SPEC).object()).to_owned(),
+            class => class.to_owned(),
         };
-        let status = Object::from_iter([("phase", Value::from("Pending")), ("qosClass", class)]);
-        object.make_object().insert("status", status);
-        drop_disabled_fields(situation.features, object, None);
-        scheduling::set_gated_condition(object, situation.now);
-        scheduling::merge_label_keys(situation.features, object);
+        pod.remove(v1::Pod::STATUS);
+        let mut status = pod.entry(v1::Pod::STATUS);
+        status.set(Status::PHASE, "Pending");
+        status.set(Status::QOS_CLASS, class);
+        drop_disabled_fields(ctx.features, &mut pod, None);
+        scheduling::set_gated_condition(&mut pod, ctx.now);
+        scheduling::merge_label_keys(ctx.features, &mut pod);
         app_armor::copy_annotations(object);
     }
 
-    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "status");
-        drop_disabled_fields(situation.features, object, Some(old));
-        bump_generation(object, old);
+    fn prepare_for_update(&self, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut pod, old) = (FieldMut::<v1::Pod>::root(object), FieldRef::root(old));
+        pod.keep(old, v1::Pod::STATUS);
+        drop_disabled_fields(ctx.features, &mut pod, Some(old));
+        count_generation(&mut pod, old);
     }
 
-    fn prepare_for_subresource(
-        &self,
-        subresource: &str,
-        situation: &StrategyContext<'_>,
-        object: &mut Value,
-        old: &Value,
-    ) {
+    fn prepare_for_subresource(&self, subresource: &str, ctx: &StrategyContext<'_>, object: &mut Value, old: &Value) {
+        let (mut pod, old) = (FieldMut::<v1::Pod>::root(object), FieldRef::root(old));
         match subresource {
-            "ephemeralcontainers" => subresources::prepare_ephemeral_containers(object, old),
-            "resize" => subresources::prepare_resize(situation.features, object, old),
+            "ephemeralcontainers" => subresources::prepare_ephemeral_containers(&mut pod, old),
+            "resize" => subresources::prepare_resize(ctx.features, &mut pod, old),
             _ => {
-                subresources::prepare_status(object, old);
-                return drop_disabled_fields(situation.features, object, Some(old));
+                subresources::prepare_status(&mut pod, old);
+                return drop_disabled_fields(ctx.features, &mut pod, Some(old));
             }
         }
-        drop_disabled_fields(situation.features, object, Some(old));
-        bump_generation(object, old);
+        drop_disabled_fields(ctx.features, &mut pod, Some(old));
+        count_generation(&mut pod, old);
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate_create(situation.features, object)
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        validation::validate_create(ctx.features, FieldRef::root(object))
     }
 
     fn metadata_checks(&self, _: &StrategyContext<'_>) -> MetadataChecks {
         MetadataChecks::CHANGE_THEN_WHOLE
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(situation.features, object, old)
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(ctx.features, FieldRef::root(object), FieldRef::root(old))
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &StrategyContext<'_>,
+        ctx: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        match subresource {
-            "ephemeralcontainers" => validation::validate_ephemeral_containers(situation.features, object, old),
-            "resize" => validation::validate_resize(situation.features, object, old),
-            _ => validation::validate_status(situation.features, object, old),
-        }
+        let validate = match subresource {
+            "ephemeralcontainers" => validation::validate_ephemeral_containers,
+            "resize" => validation::validate_resize,
+            _ => validation::validate_status,
+        };
+        validate(ctx.features, FieldRef::root(object), FieldRef::root(old))
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -111,7 +119,8 @@ impl Strategy for Pod {
             return Vec::new();
         }
         let mut texts = Vec::new();
-        let problems = names::dns1123_label(object.str_at(&["metadata", "name"]));
+        let pod = FieldRef::<v1::Pod>::root(object);
+        let problems = names::dns1123_label(pod.at(v1::Pod::METADATA).at(ObjectMeta::NAME).str());
         if !problems.is_empty() {
             texts.push(format!(
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [{}]",
@@ -130,84 +139,89 @@ impl Strategy for Pod {
         if subresource != "status" {
             return Vec::new();
         }
-        let mut warnings = Vec::new();
-        for list in ["podIPs", "hostIPs"] {
-            for (i, address) in object.list_at(&["status", list]).iter().enumerate() {
-                let at = FieldPath::new("status").child(list).index(i).child("ip");
-                warnings.extend(ip::ip_warnings(&at, address.str_at(&["ip"])));
-            }
-        }
-        warnings
+        let pod = FieldRef::<v1::Pod>::root(object);
+        let status = pod.at(v1::Pod::STATUS);
+        // Addresses of hosts have the same field as those of pods.
+        let lists = [status.at(Status::POD_IPS), status.at(Status::HOST_IPS).cast()];
+        let addresses = lists.iter().flat_map(|list| list.items());
+        let warning = |address: FieldRef<PodIP>| {
+            let address = address.at(PodIP::IP);
+            ip::ip_warnings(&address, address.str())
+        };
+        addresses.filter_map(warning).collect()
     }
 
-    fn delete_grace(&self, object: &Value, asked: Option<i64>) -> DeleteGrace {
-        let unscheduled = object.str_at(&["spec", "nodeName"]).is_empty();
-        let terminated = matches!(object.str_at(&["status", "phase"]), "Failed" | "Succeeded");
+    fn delete_grace(&self, object: &Value, requested: Option<i64>) -> DeleteGrace {
+        let pod = FieldRef::<v1::Pod>::root(object);
+        let (spec, status) = (pod.at(v1::Pod::SPEC), pod.at(v1::Pod::STATUS));
+        let unscheduled = spec.at(Spec::NODE_NAME).is_empty();
+        let terminated = matches!(status.at(Status::PHASE).str(), "Failed" | "Succeeded");
         if unscheduled || terminated {
             return DeleteGrace::Seconds(0);
         }
-        let seconds = asked.or_else(|| object.int_at(&["spec", "terminationGracePeriodSeconds"])).unwrap_or(0);
+        let seconds = requested.unwrap_or_else(|| spec.at(Spec::TERMINATION_GRACE_PERIOD_SECONDS).int_or_zero());
         DeleteGrace::Seconds(if seconds < 0 { 1 } else { seconds })
     }
 }
 
-fn drop_disabled_fields(features: &Features, object: &mut Value, old: Option<&Value>) {
-    type Drop = fn(&Features, &mut Value, Option<&Value>);
-    for (member, drop_disabled) in
-        [("spec", drop_disabled_spec_fields as Drop), ("status", drop_disabled_status_fields)]
-    {
-        object.make_at(&[member]);
-        if let Some(value) = object.get_mut(member) {
-            drop_disabled(features, value, old.and_then(|old| old.get(member)));
-        }
-    }
+fn drop_disabled_fields(features: &Features, pod: &mut FieldMut<v1::Pod>, old: Option<FieldRef<v1::Pod>>) {
+    let old_spec = old.and_then(|old| old.at(v1::Pod::SPEC).get());
+    let old_status = old.and_then(|old| old.at(v1::Pod::STATUS).get());
+    drop_disabled_spec_fields(features, pod.entry(v1::Pod::SPEC).value(), old_spec);
+    drop_disabled_status_fields(features, pod.entry(v1::Pod::STATUS).value(), old_status);
 }
 
-fn bump_generation(object: &mut Value, old: &Value) {
-    spec_generation(object, Some(old), |object, old| !equal_at("io.k8s.api.core.v1.PodSpec", object, old, &["spec"]));
+fn count_generation(pod: &mut FieldMut<v1::Pod>, old: FieldRef<v1::Pod>) {
+    count_generation_if(!equal(pod.read().at(v1::Pod::SPEC), old.at(v1::Pod::SPEC)), pod, old);
 }
 
 /// Sets the host ports of containers in the host network to their container ports.
-fn default_host_ports(spec: &mut Object) {
-    for list in ["containers", "initContainers"] {
-        for port in structs_mut(spec, list).flat_map(|container| structs_mut(container, "ports")) {
-            if is_zero(port, "hostPort")
-                && !is_zero(port, "containerPort")
-                && let Some(number) = port.get("containerPort").cloned()
-            {
-                port.insert("hostPort", number);
+fn default_host_ports(spec: &mut FieldMut<Spec>) {
+    for list in [Spec::CONTAINERS, Spec::INIT_CONTAINERS] {
+        for mut container in spec.items(list) {
+            for mut port in container.items(Container::PORTS) {
+                let number = port.read().at(ContainerPort::CONTAINER_PORT).int_or_zero();
+                if number != 0 {
+                    port.default_zero(ContainerPort::HOST_PORT, number);
+                }
             }
         }
     }
 }
 
-fn set_status_defaults(status: &mut Object) {
-    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        structs_mut(status, list).for_each(round_up_status);
+fn set_status_defaults(status: &mut FieldMut<Status>) {
+    let lists = [Status::CONTAINER_STATUSES, Status::INIT_CONTAINER_STATUSES, Status::EPHEMERAL_CONTAINER_STATUSES];
+    for list in lists {
+        for mut container in status.items(list) {
+            round_up(&mut container, ContainerStatus::ALLOCATED_RESOURCES, ContainerStatus::RESOURCES);
+        }
     }
-    round_up_status(status);
+    round_up(status, Status::ALLOCATED_RESOURCES, Status::RESOURCES);
     agree_on_pod_ips(status);
 }
 
-fn round_up_status(status: &mut Object) {
-    if let Some(allocated) = struct_mut(status, "allocatedResources") {
+fn round_up<M>(
+    status: &mut FieldMut<M>,
+    allocated: Field<M, Map<Quantity>>,
+    requirements: Field<M, ResourceRequirements>,
+) {
+    if let Some(allocated) = status.map(allocated) {
         resources::round_up(allocated);
     }
-    if let Some(requirements) = struct_mut(status, "resources") {
-        resources::round_up_requirements(requirements);
+    if let Some(mut requirements) = status.structure(requirements) {
+        resources::round_up_requirements(requirements.object());
     }
 }
 
 /// Makes `podIP` and the first of `podIPs` equal. If they differ, the kubelet only knows `podIP`, so it wins.
-fn agree_on_pod_ips(status: &mut Object) {
-    let one = text(status, "podIP").to_owned();
-    let first = structs_mut(status, "podIPs").next().map(|first| text(first, "ip").to_owned());
+fn agree_on_pod_ips(status: &mut FieldMut<Status>) {
+    let one = status.str(Status::POD_IP).to_owned();
+    let first = status.read().at(Status::POD_IPS).item(0).map(|first| first.at(PodIP::IP).str().to_owned());
     match first {
-        Some(first) if one.is_empty() => {
-            status.insert("podIP", first);
-        }
+        Some(first) if one.is_empty() => status.set(Status::POD_IP, first),
         first if !one.is_empty() && first.as_ref() != Some(&one) => {
-            status.insert("podIPs", vec![Object::from_iter([("ip", one)])]);
+            let first = Object::from_iter([(PodIP::IP.name(), one)]);
+            status.set(Status::POD_IPS, vec![first.into()]);
         }
         _ => {}
     }

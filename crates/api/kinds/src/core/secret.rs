@@ -4,25 +4,28 @@ mod key_pair;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Limits, Object, Value, json};
+use binnacle_fields::core::v1;
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Bytes, Map};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::FieldErrors;
+use binnacle_schema::{Limits, Value, json};
 use binnacle_validation::checks;
 
-use super::config_map::{DATA_MAX, key_rules, unchanged_if_immutable};
-use crate::tree_names::{default_zero, is_zero, keep};
+use super::config_map::{DATA_MAX, key_rules, stays_immutable, unchanged};
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
 pub(super) struct Secret;
 
 impl Strategy for Secret {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let secret = object.make_object();
-        default_zero(secret, "type", "Opaque");
+        let mut secret = FieldMut::root(object);
+        secret.default_zero(v1::Secret::TYPE, "Opaque");
         // `stringData` is write-only: it overwrites values of `data` and is never returned.
-        if let Some(Value::Object(texts)) = secret.remove("stringData")
+        if let Some(Value::Object(texts)) = secret.remove(v1::Secret::STRING_DATA)
             && !texts.is_empty()
         {
-            let data = secret.object_entry("data");
+            let data = secret.map_entry(v1::Secret::DATA);
             for (key, text) in texts {
                 data.insert(key, STANDARD.encode(text.as_str().unwrap_or("")));
             }
@@ -30,22 +33,23 @@ impl Strategy for Secret {
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        if is_zero(object.make_object(), "type") {
-            keep(object, old, "type");
+        let mut secret = FieldMut::root(object);
+        if secret.str(v1::Secret::TYPE).is_empty() {
+            secret.keep(FieldRef::root(old), v1::Secret::TYPE);
         }
     }
 
     fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let none = Object::new();
-        let data = object.object_at(&["data"]).unwrap_or(&none);
-        for key in errors.while_room(data.keys()) {
-            key_rules(key, || FieldPath::new("data").key(key), &mut errors);
+        let secret = FieldRef::<v1::Secret>::root(object);
+        let data = secret.at(v1::Secret::DATA);
+        for (key, bytes) in errors.while_room(data.entries()) {
+            key_rules(&bytes, key, &mut errors);
         }
-        if data.values().map(decoded_len).sum::<usize>() > DATA_MAX {
-            errors.push(FieldError::too_long(&FieldPath::new("data"), DATA_MAX));
+        if data.entries().map(|(_, bytes)| decoded_len(bytes.str())).sum::<usize>() > DATA_MAX {
+            errors.push(data.too_long(DATA_MAX));
         }
-        type_rules(object, data, &mut errors);
+        type_rules(secret, &mut errors);
         errors
     }
 
@@ -53,22 +57,25 @@ impl Strategy for Secret {
         MetadataChecks::CHANGE_THEN_WHOLE
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let kind = object.str_at(&["type"]);
-        checks::immutable(&FieldPath::new("type"), kind == old.str_at(&["type"]), kind, &mut errors);
-        errors.extend(unchanged_if_immutable(object, old, &["data"]));
-        errors.extend(self.validate(situation, object));
+        let (new, old) = (FieldRef::<v1::Secret>::root(object), FieldRef::root(old));
+        let kind = new.at(v1::Secret::TYPE);
+        checks::immutable(&kind, kind.str() == old.at(v1::Secret::TYPE).str(), kind.str(), &mut errors);
+        if stays_immutable(new.at(v1::Secret::IMMUTABLE), old.at(v1::Secret::IMMUTABLE), &mut errors) {
+            unchanged(new.at(v1::Secret::DATA), old.at(v1::Secret::DATA), &mut errors);
+        }
+        errors.extend(self.validate(ctx, object));
         errors
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
-        if object.str_at(&["type"]) != "kubernetes.io/tls" {
+        let secret = FieldRef::<v1::Secret>::root(object);
+        if secret.at(v1::Secret::TYPE).str() != "kubernetes.io/tls" {
             return Vec::new();
         }
-        // Base64 in the tree is canonical.
-        let bytes = |key: &str| STANDARD.decode(object.str_at(&["data", key])).unwrap_or_default();
-        key_pair::problem(&bytes("tls.crt"), &bytes("tls.key")).into_iter().collect()
+        let data = secret.at(v1::Secret::DATA);
+        key_pair::problem(&decoded(data, "tls.crt"), &decoded(data, "tls.key")).into_iter().collect()
     }
 }
 
@@ -76,48 +83,54 @@ const REDACTED: &str = "<secret contents redacted>";
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
 /// Validates the data that the type of a secret requires.
-fn type_rules(object: &Value, data: &Object, errors: &mut FieldErrors) {
-    let at = |key: &str| FieldPath::new("data").key(key);
+fn type_rules(secret: FieldRef<v1::Secret>, errors: &mut FieldErrors) {
+    let (metadata, data) = (secret.at(v1::Secret::METADATA), secret.at(v1::Secret::DATA));
     let mut need = |key: &str, there: bool| {
         if !there {
-            errors.push(FieldError::required(&at(key), ""));
+            errors.push(data.key(key).required(""));
         }
     };
-    match object.str_at(&["type"]) {
+    match secret.at(v1::Secret::TYPE).str() {
         // A controller sets the rest.
         "kubernetes.io/service-account-token" => {
-            let path = FieldPath::new("metadata").child("annotations").key(SERVICE_ACCOUNT_NAME);
-            checks::required(&path, object.str_at(&["metadata", "annotations", SERVICE_ACCOUNT_NAME]), errors);
+            let annotations = metadata.at(ObjectMeta::ANNOTATIONS);
+            let name = annotations.key(SERVICE_ACCOUNT_NAME);
+            checks::required(&name, name.str(), errors);
         }
         "kubernetes.io/dockercfg" => holds_json_object(data, ".dockercfg", errors),
         "kubernetes.io/dockerconfigjson" => holds_json_object(data, ".dockerconfigjson", errors),
         "kubernetes.io/basic-auth" => {
-            let there = data.contains("username") || data.contains("password");
+            let there = data.has_key("username") || data.has_key("password");
             need("username", there);
             need("password", there);
         }
-        "kubernetes.io/ssh-auth" => need("ssh-privatekey", data.get("ssh-privatekey").map_or(0, decoded_len) > 0),
+        "kubernetes.io/ssh-auth" => need("ssh-privatekey", decoded_len(data.key("ssh-privatekey").str()) > 0),
         "kubernetes.io/tls" => {
-            need("tls.crt", data.contains("tls.crt"));
-            need("tls.key", data.contains("tls.key"));
+            need("tls.crt", data.has_key("tls.crt"));
+            need("tls.key", data.has_key("tls.key"));
         }
         _ => {}
     }
 }
 
-fn holds_json_object(data: &Object, key: &str, errors: &mut FieldErrors) {
-    let path = FieldPath::new("data").key(key);
-    let Some(value) = data.get(key) else { return errors.push(FieldError::required(&path, "")) };
-    // Base64 in the tree is canonical.
-    let bytes = STANDARD.decode(value.as_str().unwrap_or("")).unwrap_or_default();
-    if let Err(error) = json::parse_object(&bytes, &Limits::default()) {
-        errors.push(FieldError::invalid(&path, REDACTED, error.to_string()));
+fn holds_json_object(data: FieldRef<Map<Bytes>>, key: &str, errors: &mut FieldErrors) {
+    let value = data.key(key);
+    if !data.has_key(key) {
+        return errors.push(value.required(""));
+    }
+    if let Err(error) = json::parse_object(&decoded(data, key), &Limits::default()) {
+        errors.push(value.invalid_as(REDACTED, error.to_string()));
     }
 }
 
+/// Returns the bytes of a key.
+fn decoded(data: FieldRef<Map<Bytes>>, key: &str) -> Vec<u8> {
+    // Base64 in the tree is canonical.
+    STANDARD.decode(data.key(key).str()).unwrap_or_default()
+}
+
 /// Returns the length in bytes of decoded base64 text.
-pub(super) fn decoded_len(value: &Value) -> usize {
-    let text = value.as_str().unwrap_or("");
+pub(super) fn decoded_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|c| *c == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
 }

@@ -4,12 +4,16 @@ mod allocated;
 mod type_change;
 mod validation;
 
+use binnacle_fields::core::v1::{
+    self, ClientIPConfig, LoadBalancerIngress, LoadBalancerStatus, ServicePort, ServiceSpec as Spec,
+    ServiceStatus as Status, SessionAffinityConfig,
+};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::FieldErrors;
-use binnacle_schema::{Object, Value, value};
+use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use crate::Features;
-use crate::tree_names::{default_nil, default_zero, is_nil, keep, structs_mut, text};
 use crate::{Strategy, StrategyContext};
 
 const CLIENT_IP_TIMEOUT: i64 = 3 * 60 * 60;
@@ -18,20 +22,20 @@ pub(super) struct Service;
 
 impl Strategy for Service {
     fn set_defaults(&self, _: &str, object: &mut Value) {
-        let spec = object.make_at(&["spec"]);
-        set_session_defaults(spec);
-        default_zero(spec, "type", "ClusterIP");
-        structs_mut(spec, "ports").for_each(set_port_defaults);
-        if is_externally_accessible(spec) {
-            default_zero(spec, "externalTrafficPolicy", "Cluster");
+        let mut service = FieldMut::<v1::Service>::root(object);
+        let mut spec = service.entry(v1::Service::SPEC);
+        set_session_defaults(&mut spec);
+        spec.default_zero(Spec::TYPE, "ClusterIP");
+        spec.items(Spec::PORTS).for_each(set_port_defaults);
+        if is_externally_accessible(spec.read()) {
+            spec.default_zero(Spec::EXTERNAL_TRAFFIC_POLICY, "Cluster");
         }
-        let kind = text(spec, "type").to_owned();
-        if ["NodePort", "LoadBalancer", "ClusterIP"].contains(&kind.as_str()) {
-            default_nil(spec, "internalTrafficPolicy", "Cluster");
+        if ["NodePort", "LoadBalancer", "ClusterIP"].contains(&spec.str(Spec::TYPE)) {
+            spec.default_nil(Spec::INTERNAL_TRAFFIC_POLICY, "Cluster");
         }
-        if kind == "LoadBalancer" {
-            default_nil(spec, "allocateLoadBalancerNodePorts", true);
-            set_ingress_defaults(object);
+        if spec.str(Spec::TYPE) == "LoadBalancer" {
+            spec.default_nil(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS, true);
+            set_ingress_defaults(&mut service);
         }
     }
 
@@ -41,27 +45,30 @@ impl Strategy for Service {
 
     /// Completes services that were written before addresses and families became lists.
     fn complete_stored(&self, object: &mut Value) -> bool {
-        let completed = allocated::complete_addresses(object);
-        type_change::drop_internal_policy(object) || completed
+        let mut service = FieldMut::root(object);
+        let completed = allocated::complete_addresses(&mut service);
+        type_change::drop_internal_policy(&mut service) || completed
     }
 
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
-        object.make_object().remove("status");
-        allocated::fill_cluster_ips(object);
-        type_change::drop_internal_policy(object);
+        let mut service = FieldMut::root(object);
+        service.remove(v1::Service::STATUS);
+        allocated::fill_cluster_ips(&mut service);
+        type_change::drop_internal_policy(&mut service);
     }
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "status");
+        let (mut service, old) = (FieldMut::root(object), FieldRef::root(old));
+        service.keep(old, v1::Service::STATUS);
         // Fields that the client omits count as unchanged when a new type drops dependent fields.
-        allocated::keep_allocated(object, old);
-        allocated::agree_on_cluster_ips(object, old);
-        type_change::drop_dependent_fields(object, old);
-        type_change::drop_internal_policy(object);
+        allocated::keep_allocated(&mut service, old);
+        allocated::agree_on_cluster_ips(&mut service, old);
+        type_change::drop_dependent_fields(&mut service, old);
+        type_change::drop_internal_policy(&mut service);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
-        keep(object, old, "spec");
+        FieldMut::root(object).keep(FieldRef::root(old), v1::Service::SPEC);
     }
 
     /// Validates the name, which may begin with a digit if `RelaxedServiceNameValidation` is on.
@@ -73,22 +80,16 @@ impl Strategy for Service {
         }
     }
 
-    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        validation::validate(situation.features, object, None)
+    fn validate(&self, ctx: &StrategyContext<'_>, object: &Value) -> FieldErrors {
+        validation::validate(ctx.features, FieldRef::root(object), None)
     }
 
-    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(situation.features, object, old)
+    fn validate_update(&self, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(ctx.features, FieldRef::root(object), FieldRef::root(old))
     }
 
-    fn validate_subresource(
-        &self,
-        _: &str,
-        situation: &StrategyContext<'_>,
-        object: &Value,
-        old: &Value,
-    ) -> FieldErrors {
-        validation::validate_status(situation.features, object, old)
+    fn validate_subresource(&self, _: &str, ctx: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_status(ctx.features, FieldRef::root(object), FieldRef::root(old))
     }
 
     fn warnings_on_subresource(&self, _: &str, object: &Value) -> Vec<String> {
@@ -96,46 +97,45 @@ impl Strategy for Service {
     }
 
     fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
-        validation::warnings(object)
+        validation::warnings(FieldRef::root(object))
     }
 }
 
-fn set_session_defaults(spec: &mut Object) {
-    default_zero(spec, "sessionAffinity", "None");
-    match text(spec, "sessionAffinity") {
-        "None" => {
-            spec.remove("sessionAffinityConfig");
-        }
+fn set_session_defaults(spec: &mut FieldMut<Spec>) {
+    spec.default_zero(Spec::SESSION_AFFINITY, "None");
+    match spec.str(Spec::SESSION_AFFINITY) {
+        "None" => drop(spec.remove(Spec::SESSION_AFFINITY_CONFIG)),
         "ClientIP" => {
-            let timeout = spec.get("sessionAffinityConfig").and_then(|c| c.at(&["clientIP", "timeoutSeconds"]));
-            if timeout.is_none_or(Value::is_null) {
-                spec.insert("sessionAffinityConfig", value!({"clientIP": {"timeoutSeconds": CLIENT_IP_TIMEOUT}}));
-            }
+            let mut config = spec.entry(Spec::SESSION_AFFINITY_CONFIG);
+            let mut client = config.entry(SessionAffinityConfig::CLIENT_IP);
+            client.default_nil(ClientIPConfig::TIMEOUT_SECONDS, CLIENT_IP_TIMEOUT);
         }
         _ => {}
     }
 }
 
-fn set_port_defaults(port: &mut Object) {
-    default_zero(port, "protocol", "TCP");
-    default_zero(port, "targetPort", port.get("port").and_then(Value::as_i64).unwrap_or(0));
+fn set_port_defaults(mut port: FieldMut<ServicePort>) {
+    port.default_zero(ServicePort::PROTOCOL, "TCP");
+    let number = port.read().at(ServicePort::PORT).int_or_zero();
+    port.default_zero(ServicePort::TARGET_PORT, number);
 }
 
 /// Sets the default `ipMode` of load balancers that have an address.
-fn set_ingress_defaults(object: &mut Value) {
-    let status = object.at_mut(&["status", "loadBalancer"]).and_then(Value::as_object_mut);
-    for ingress in status.into_iter().flat_map(|balancer| structs_mut(balancer, "ingress")) {
-        if !text(ingress, "ip").is_empty() && is_nil(ingress, "ipMode") {
-            ingress.insert("ipMode", "VIP");
+fn set_ingress_defaults(service: &mut FieldMut<v1::Service>) {
+    let Some(mut status) = service.structure(v1::Service::STATUS) else { return };
+    let Some(mut balancer) = status.structure(Status::LOAD_BALANCER) else { return };
+    for mut ingress in balancer.items(LoadBalancerStatus::INGRESS) {
+        if !ingress.str(LoadBalancerIngress::IP).is_empty() {
+            ingress.default_nil(LoadBalancerIngress::IP_MODE, "VIP");
         }
     }
 }
 
 /// Returns true if traffic from outside the cluster can reach the service.
-fn is_externally_accessible(spec: &Object) -> bool {
-    match text(spec, "type") {
+fn is_externally_accessible(spec: FieldRef<Spec>) -> bool {
+    match spec.at(Spec::TYPE).str() {
         "LoadBalancer" | "NodePort" => true,
-        "ClusterIP" => spec.get("externalIPs").and_then(Value::as_list).is_some_and(|ips| !ips.is_empty()),
+        "ClusterIP" => !spec.at(Spec::EXTERNAL_IPS).is_empty(),
         _ => false,
     }
 }
@@ -143,6 +143,7 @@ fn is_externally_accessible(spec: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_schema::value;
 
     #[test]
     fn defaults() {

@@ -1,6 +1,9 @@
 //! `ServiceAccount`: an identity that pods use.
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::core::v1::{self, ObjectReference};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_schema::Value;
 
 use crate::{MetadataChecks, Strategy, StrategyContext};
 
@@ -22,7 +25,11 @@ impl Strategy for ServiceAccount {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let has = |object: &Value| object.at(&["metadata", "annotations", ENFORCE_MOUNTABLE_SECRETS]).is_some();
+        let has = |object: &Value| {
+            let metadata = FieldRef::<v1::ServiceAccount>::root(object);
+            let metadata = metadata.at(v1::ServiceAccount::METADATA);
+            metadata.at(ObjectMeta::ANNOTATIONS).key(ENFORCE_MOUNTABLE_SECRETS).is_set()
+        };
         if old.is_some_and(has) || !has(object) {
             return Vec::new();
         }
@@ -34,8 +41,7 @@ impl Strategy for ServiceAccount {
 
 /// Removes all but the names from references to secrets, which are in the same namespace.
 fn clean_secret_references(object: &mut Value) {
-    for secret in object.get_mut("secrets").and_then(Value::as_list_mut).into_iter().flatten() {
-        let name = secret.get("name").filter(|name| !name.is_null()).cloned();
-        *secret = name.map(|name| Object::from_iter([("name", name)])).unwrap_or_default().into();
+    for mut secret in FieldMut::root(object).items(v1::ServiceAccount::SECRETS) {
+        secret.object().retain(|name, value| name == ObjectReference::NAME.name() && !value.is_null());
     }
 }

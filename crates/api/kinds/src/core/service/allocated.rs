@@ -4,37 +4,40 @@
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec as Spec};
+use binnacle_fields::{Field, FieldMut, FieldRef};
+use binnacle_schema::Value;
 
-use super::type_change::{int, list, needs_cluster_ip, needs_health_check_node_port, needs_node_port, node_ports};
-use crate::tree_names::{is_zero, structs_mut, text};
+use super::type_change::{needs_cluster_ip, needs_health_check_node_port, needs_node_port, node_ports};
 
 /// On create: sets the list of addresses from a single address. Returns true if it was missing.
-pub(super) fn fill_cluster_ips(object: &mut Value) -> bool {
-    let spec = object.make_at(&["spec"]);
-    let one = text(spec, "clusterIP").to_owned();
-    let missing = !one.is_empty() && list(spec, "clusterIPs").is_empty();
+pub(super) fn fill_cluster_ips(service: &mut FieldMut<Service>) -> bool {
+    let mut spec = service.entry(Service::SPEC);
+    let one = spec.str(Spec::CLUSTER_IP).to_owned();
+    let missing = !one.is_empty() && spec.read().at(Spec::CLUSTER_IPS).is_empty();
     if missing {
-        spec.insert("clusterIPs", vec![one]);
+        spec.set(Spec::CLUSTER_IPS, vec![one.into()]);
     }
     missing
 }
 
 /// On read: sets the lists of addresses and their families from a single address. Returns true if any was missing. Which
 /// families a headless service had is known to the cluster alone, so they are left to its next update.
-pub(super) fn complete_addresses(object: &mut Value) -> bool {
-    let mut completed = fill_cluster_ips(object);
-    let spec = object.make_at(&["spec"]);
-    let addresses = list(spec, "clusterIPs");
-    let known = !list(spec, "ipFamilies").is_empty() || addresses.is_empty() || text(spec, "clusterIP") == "None";
-    if needs_cluster_ip(spec) && !known {
-        let families: Vec<_> = addresses.iter().map(|address| family(address.as_str().unwrap_or_default())).collect();
-        let policy = if families.len() == 1 { "SingleStack" } else { "RequireDualStack" };
-        spec.insert("ipFamilies", families);
-        spec.insert("ipFamilyPolicy", policy);
-        completed = true;
+pub(super) fn complete_addresses(service: &mut FieldMut<Service>) -> bool {
+    let completed = fill_cluster_ips(service);
+    let mut spec = service.entry(Service::SPEC);
+    let read = spec.read();
+    let addresses = read.at(Spec::CLUSTER_IPS);
+    let is_headless = read.at(Spec::CLUSTER_IP).str() == "None";
+    let known = !read.at(Spec::IP_FAMILIES).is_empty() || addresses.is_empty() || is_headless;
+    if known || !needs_cluster_ip(read) {
+        return completed;
     }
-    completed
+    let families: Vec<Value> = addresses.items().map(|address| family(address.str()).into()).collect();
+    let policy = if families.len() == 1 { "SingleStack" } else { "RequireDualStack" };
+    spec.set(Spec::IP_FAMILIES, families);
+    spec.set(Spec::IP_FAMILY_POLICY, policy);
+    true
 }
 
 /// Returns the family of an address; what cannot be read counts as IPv4.
@@ -46,71 +49,64 @@ fn family(address: &str) -> &'static str {
 }
 
 /// On update: copies missing fields from the old service, if the type still has them.
-pub(super) fn keep_allocated(object: &mut Value, old: &Value) {
-    let none = Object::new();
-    let old = old.object_at(&["spec"]).unwrap_or(&none);
-    let spec = object.make_at(&["spec"]);
-    if needs_cluster_ip(old) && needs_cluster_ip(spec) {
-        if text(spec, "clusterIP").is_empty() {
-            copy(spec, old, "clusterIP");
-        }
-        if list(spec, "clusterIPs").is_empty() {
-            copy(spec, old, "clusterIPs");
-        }
+pub(super) fn keep_allocated(service: &mut FieldMut<Service>, old: FieldRef<Service>) {
+    let old = old.at(Service::SPEC);
+    let mut spec = service.entry(Service::SPEC);
+    if needs_cluster_ip(old) && needs_cluster_ip(spec.read()) {
+        copy_if_missing(&mut spec, old, Spec::CLUSTER_IP);
+        copy_if_missing(&mut spec, old, Spec::CLUSTER_IPS);
     }
-    if is_given_node_ports(old) && is_given_node_ports(spec) {
-        keep_node_ports(spec, old);
+    if is_given_node_ports(old) && is_given_node_ports(spec.read()) {
+        keep_node_ports(&mut spec, old);
     }
-    if needs_health_check_node_port(old) && needs_health_check_node_port(spec) && int(spec, "healthCheckNodePort") == 0
-    {
-        copy(spec, old, "healthCheckNodePort");
+    if needs_health_check_node_port(old) && needs_health_check_node_port(spec.read()) {
+        copy_if_missing(&mut spec, old, Spec::HEALTH_CHECK_NODE_PORT);
     }
 }
 
 /// On update: makes `clusterIP` and `clusterIPs` agree if the client changed only one of them.
-pub(super) fn agree_on_cluster_ips(object: &mut Value, old: &Value) {
-    let none = Object::new();
-    let old = old.object_at(&["spec"]).unwrap_or(&none);
-    let spec = object.make_at(&["spec"]);
-    let same = text(spec, "clusterIP") == text(old, "clusterIP");
-    if same && list(spec, "clusterIPs").is_empty() {
-        copy(spec, old, "clusterIPs");
-    }
-    if !same && list(spec, "clusterIPs") == list(old, "clusterIPs") {
-        match text(spec, "clusterIP").to_owned() {
-            cleared if cleared.is_empty() => {
-                spec.remove("clusterIPs");
-            }
-            one => {
-                spec.insert("clusterIPs", vec![one]);
-            }
+pub(super) fn agree_on_cluster_ips(service: &mut FieldMut<Service>, old: FieldRef<Service>) {
+    let old = old.at(Service::SPEC);
+    let mut spec = service.entry(Service::SPEC);
+    let one = spec.str(Spec::CLUSTER_IP).to_owned();
+    if one == old.at(Spec::CLUSTER_IP).str() {
+        copy_if_missing(&mut spec, old, Spec::CLUSTER_IPS);
+    } else if spec.read().at(Spec::CLUSTER_IPS).list() == old.at(Spec::CLUSTER_IPS).list() {
+        if one.is_empty() {
+            spec.remove(Spec::CLUSTER_IPS);
+        } else {
+            spec.set(Spec::CLUSTER_IPS, vec![one.into()]);
         }
     }
 }
 
 /// Returns true if the service gets node ports. A load balancer with `allocateLoadBalancerNodePorts: false` does not,
 /// so it releases those that its ports do not name.
-fn is_given_node_ports(spec: &Object) -> bool {
-    let unwanted = spec.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool) == Some(false);
-    needs_node_port(spec) && !(text(spec, "type") == "LoadBalancer" && unwanted)
+fn is_given_node_ports(spec: FieldRef<Spec>) -> bool {
+    let unwanted = spec.at(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS).get_bool() == Some(false);
+    needs_node_port(spec) && !(spec.at(Spec::TYPE).str() == "LoadBalancer" && unwanted)
 }
 
 /// Copies node ports from the old ports of the same name, unless another port has claimed the number.
-fn keep_node_ports(spec: &mut Object, old: &Object) {
-    let taken: HashSet<i64> = node_ports(old).intersection(&node_ports(spec)).copied().collect();
+fn keep_node_ports(spec: &mut FieldMut<Spec>, old: FieldRef<Spec>) {
+    let claimed: HashSet<i64> = node_ports(old).intersection(&node_ports(spec.read())).copied().collect();
+    let old = old.at(Spec::PORTS);
     // Names are unique in valid services; otherwise the last port with a name counts.
-    let before: HashMap<&str, &Value> = list(old, "ports").iter().map(|was| (was.str_at(&["name"]), was)).collect();
-    for port in structs_mut(spec, "ports").filter(|port| is_zero(port, "nodePort")) {
-        let number = before.get(text(port, "name")).and_then(|was| was.int_at(&["nodePort"])).unwrap_or(0);
-        if number != 0 && !taken.contains(&number) {
-            port.insert("nodePort", number);
+    let known = old.items().map(|old| (old.at(ServicePort::NAME).str(), old.at(ServicePort::NODE_PORT).int_or_zero()));
+    let known: HashMap<&str, i64> = known.collect();
+    for mut port in spec.items(Spec::PORTS) {
+        let number = known.get(port.str(ServicePort::NAME)).copied().unwrap_or(0);
+        if number != 0 && !claimed.contains(&number) {
+            port.default_zero(ServicePort::NODE_PORT, number);
         }
     }
 }
 
-fn copy(spec: &mut Object, old: &Object, name: &str) {
-    if let Some(value) = old.get(name).filter(|value| !value.is_null()) {
-        spec.insert(name, value.clone());
+fn copy_if_missing<T>(spec: &mut FieldMut<Spec>, old: FieldRef<Spec>, field: Field<Spec, T>) {
+    if let Some(value) = old.at(field).get()
+        && spec.read().at(field).is_zero()
+    {
+        spec.set(field, value.clone());
     }
 }
 
@@ -143,7 +139,7 @@ mod tests {
             (complete.clone(), complete),
         ] {
             let mut object = value!({ "spec": (given.clone()) });
-            assert_eq!(complete_addresses(&mut object), given != want, "{given:?}");
+            assert_eq!(complete_addresses(&mut FieldMut::root(&mut object)), given != want, "{given:?}");
             assert_eq!(object, value!({ "spec": (want) }));
         }
     }
@@ -194,8 +190,9 @@ mod tests {
             ),
         ] {
             let mut object = value!({"spec": given});
-            keep_allocated(&mut object, &old);
-            agree_on_cluster_ips(&mut object, &old);
+            let mut service = FieldMut::root(&mut object);
+            keep_allocated(&mut service, FieldRef::root(&old));
+            agree_on_cluster_ips(&mut service, FieldRef::root(&old));
             assert_eq!(object.get("spec"), Some(&want));
         }
     }

@@ -3,103 +3,99 @@
 
 use std::collections::BTreeSet;
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::core::v1::{Service, ServicePort, ServiceSpec as Spec, ServiceStatus as Status};
+use binnacle_fields::{Field, FieldMut, FieldRef, route};
 
 use super::is_externally_accessible;
-use crate::tree_names::{is_nil, structs_mut, text};
 
 /// Drops the internal traffic policy of external names, which have no traffic to route. kube-apiserver stores it and
 /// never returns it. Returns true if there was one.
-pub(super) fn drop_internal_policy(object: &mut Value) -> bool {
-    let spec = object.make_at(&["spec"]);
-    let meaningless =
-        text(spec, "type") == "ExternalName" && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local");
+pub(super) fn drop_internal_policy(service: &mut FieldMut<Service>) -> bool {
+    let mut spec = service.entry(Service::SPEC);
+    let meaningless = spec.str(Spec::TYPE) == "ExternalName"
+        && matches!(spec.str(Spec::INTERNAL_TRAFFIC_POLICY), "Cluster" | "Local");
     if meaningless {
-        spec.remove("internalTrafficPolicy");
+        spec.remove(Spec::INTERNAL_TRAFFIC_POLICY);
     }
     meaningless
 }
 
-pub(super) fn drop_dependent_fields(object: &mut Value, old: &Value) {
-    let none = Object::new();
-    let old = old.object_at(&["spec"]).unwrap_or(&none);
-    let spec = object.make_at(&["spec"]);
-    let leaves = |applies: fn(&Object) -> bool, spec: &Object| applies(old) && !applies(spec);
+pub(super) fn drop_dependent_fields(service: &mut FieldMut<Service>, old: FieldRef<Service>) {
+    let old = old.at(Service::SPEC);
+    let mut spec = service.entry(Service::SPEC);
+    let leaves = |applies: fn(FieldRef<Spec>) -> bool, spec: &FieldMut<Spec>| applies(old) && !applies(spec.read());
 
-    if leaves(needs_cluster_ip, spec) {
-        if text(spec, "clusterIP") == text(old, "clusterIP") && list(spec, "clusterIPs") == list(old, "clusterIPs") {
-            spec.remove("clusterIP");
-            spec.remove("clusterIPs");
+    if leaves(needs_cluster_ip, &spec) {
+        if is_unchanged(&spec, old, Spec::CLUSTER_IP) && is_unchanged(&spec, old, Spec::CLUSTER_IPS) {
+            spec.remove(Spec::CLUSTER_IP);
+            spec.remove(Spec::CLUSTER_IPS);
         }
-        if list(spec, "ipFamilies") == list(old, "ipFamilies") {
-            spec.remove("ipFamilies");
-        }
-        if text(spec, "ipFamilyPolicy") == text(old, "ipFamilyPolicy") {
-            spec.remove("ipFamilyPolicy");
-        }
+        drop_unchanged(&mut spec, old, Spec::IP_FAMILIES);
+        drop_unchanged(&mut spec, old, Spec::IP_FAMILY_POLICY);
     }
-    if leaves(needs_node_port, spec) && node_ports(spec).is_subset(&node_ports(old)) {
-        structs_mut(spec, "ports").for_each(|port| {
-            port.remove("nodePort");
-        });
-    }
-    if leaves(needs_health_check_node_port, spec) && int(spec, "healthCheckNodePort") == int(old, "healthCheckNodePort")
-    {
-        spec.remove("healthCheckNodePort");
-    }
-    if leaves(is_load_balancer, spec) {
-        let allocate = "allocateLoadBalancerNodePorts";
-        if !is_nil(spec, allocate) && spec.get(allocate) == old.get(allocate) {
-            spec.remove(allocate);
-        }
-        if spec.get("loadBalancerClass") == old.get("loadBalancerClass") {
-            spec.remove("loadBalancerClass");
+    if leaves(needs_node_port, &spec) && node_ports(spec.read()).is_subset(&node_ports(old)) {
+        for mut port in spec.items(Spec::PORTS) {
+            port.remove(ServicePort::NODE_PORT);
         }
     }
-    if leaves(is_externally_accessible, spec)
-        && text(spec, "externalTrafficPolicy") == text(old, "externalTrafficPolicy")
-    {
-        spec.remove("externalTrafficPolicy");
+    if leaves(needs_health_check_node_port, &spec) {
+        drop_unchanged(&mut spec, old, Spec::HEALTH_CHECK_NODE_PORT);
     }
-    if !is_load_balancer(spec)
-        && let Some(status) = object.get_mut("status").and_then(Value::as_object_mut)
-    {
-        status.remove("loadBalancer");
+    if leaves(is_load_balancer, &spec) {
+        // These are pointers in Go: a zero value differs from an absent one.
+        if spec.get(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS) == old.at(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS).value()
+        {
+            spec.remove(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS);
+        }
+        if spec.get(Spec::LOAD_BALANCER_CLASS) == old.at(Spec::LOAD_BALANCER_CLASS).value() {
+            spec.remove(Spec::LOAD_BALANCER_CLASS);
+        }
+    }
+    if leaves(is_externally_accessible, &spec) {
+        drop_unchanged(&mut spec, old, Spec::EXTERNAL_TRAFFIC_POLICY);
+    }
+    if !is_load_balancer(spec.read()) {
+        service.remove_at(route![Service::STATUS, Status::LOAD_BALANCER]);
     }
 }
 
-pub(super) fn needs_cluster_ip(spec: &Object) -> bool {
-    text(spec, "type") != "ExternalName"
+fn drop_unchanged<T>(spec: &mut FieldMut<Spec>, old: FieldRef<Spec>, field: Field<Spec, T>) {
+    if is_unchanged(spec, old, field) {
+        spec.remove(field);
+    }
 }
 
-pub(super) fn needs_node_port(spec: &Object) -> bool {
-    matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
+fn is_unchanged<T>(spec: &FieldMut<Spec>, old: FieldRef<Spec>, field: Field<Spec, T>) -> bool {
+    let new = spec.read();
+    let (new, old) = (new.at(field), old.at(field));
+    new.value() == old.value() || (new.is_zero() && old.is_zero())
 }
 
-pub(super) fn needs_health_check_node_port(spec: &Object) -> bool {
-    is_load_balancer(spec) && text(spec, "externalTrafficPolicy") == "Local"
+pub(super) fn needs_cluster_ip(spec: FieldRef<Spec>) -> bool {
+    spec.at(Spec::TYPE).str() != "ExternalName"
 }
 
-fn is_load_balancer(spec: &Object) -> bool {
-    text(spec, "type") == "LoadBalancer"
+pub(super) fn needs_node_port(spec: FieldRef<Spec>) -> bool {
+    matches!(spec.at(Spec::TYPE).str(), "NodePort" | "LoadBalancer")
 }
 
-pub(super) fn node_ports(spec: &Object) -> BTreeSet<i64> {
-    list(spec, "ports").iter().filter_map(|port| port.int_at(&["nodePort"])).filter(|port| *port != 0).collect()
+pub(super) fn needs_health_check_node_port(spec: FieldRef<Spec>) -> bool {
+    is_load_balancer(spec) && spec.at(Spec::EXTERNAL_TRAFFIC_POLICY).str() == "Local"
 }
 
-pub(super) fn list<'a>(spec: &'a Object, name: &str) -> &'a [Value] {
-    spec.get(name).and_then(Value::as_list).unwrap_or(&[])
+fn is_load_balancer(spec: FieldRef<Spec>) -> bool {
+    spec.at(Spec::TYPE).str() == "LoadBalancer"
 }
 
-pub(super) fn int(spec: &Object, name: &str) -> i64 {
-    spec.get(name).and_then(Value::as_i64).unwrap_or(0)
+pub(super) fn node_ports(spec: FieldRef<Spec>) -> BTreeSet<i64> {
+    let ports = spec.at(Spec::PORTS);
+    ports.items().map(|port| port.at(ServicePort::NODE_PORT).int_or_zero()).filter(|port| *port != 0).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     #[test]
     fn switching_types() {
@@ -140,7 +136,8 @@ mod tests {
             ),
         ] {
             let mut object = value!({"spec": new});
-            drop_dependent_fields(&mut object, &value!({"spec": (balancer.clone())}));
+            let old = value!({"spec": (balancer.clone())});
+            drop_dependent_fields(&mut FieldMut::root(&mut object), FieldRef::root(&old));
             assert_eq!(object.get("spec"), Some(&want));
         }
     }
@@ -153,7 +150,7 @@ mod tests {
             ("ClusterIP", "Local", value!({"type": "ClusterIP", "internalTrafficPolicy": "Local"})),
         ] {
             let mut object = value!({"spec": {"type": kind, "internalTrafficPolicy": policy}});
-            drop_internal_policy(&mut object);
+            drop_internal_policy(&mut FieldMut::root(&mut object));
             assert_eq!(object.get("spec"), Some(&want));
         }
     }

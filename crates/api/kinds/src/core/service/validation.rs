@@ -1,13 +1,21 @@
 //! Validation of services, except for their cluster addresses.
 
+use std::collections::HashSet;
+
+use binnacle_fields::core::v1::{
+    ClientIPConfig, LoadBalancerIngress as Ingress, LoadBalancerStatus, Service, ServicePort as Port,
+    ServiceSpec as Spec, ServiceStatus as Status, SessionAffinityConfig,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{List, Str};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Object, Value};
-use binnacle_validation::cluster_ips;
+use binnacle_schema::Value;
 use binnacle_validation::ip::Legacy;
-use binnacle_validation::repeated;
-use binnacle_validation::{checks, endpoint, ip, metadata, ports};
+use binnacle_validation::{checks, cluster_ips, endpoint, ip, metadata, ports};
 
 use super::is_externally_accessible;
+use super::type_change::needs_health_check_node_port;
 use crate::Features;
 use crate::internal;
 
@@ -19,383 +27,359 @@ const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ran
 
 const ONLY_FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn validate(features: &Features, service: FieldRef<Service>, old: Option<FieldRef<Service>>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let e = &mut errors;
-    let none = Object::new();
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let path = FieldPath::new("spec");
-    let kind = spec.str_at(&["type"]);
-    topology_annotations(object, e);
+    let spec = service.at(Service::SPEC);
+    let old_spec = old.as_ref().map(|old| old.at(Service::SPEC));
+    let (kind, ports) = (spec.at(Spec::TYPE), spec.at(Spec::PORTS));
+    topology_annotations(service, e);
 
-    if spec.list_at(&["ports"]).is_empty() && !cluster_ips::is_headless(spec) && kind != "ExternalName" {
-        e.push(FieldError::required(&path.child("ports"), ""));
+    if ports.is_empty() && !cluster_ips::is_headless(spec.value()) && kind.str() != "ExternalName" {
+        e.push(ports.required(""));
     }
-    type_rules(spec, kind, &path, e);
-    port_rules(spec, &path.child("ports"), e);
-    metadata::labels(spec.get("selector"), &path.child("selector"), e);
-    session_affinity(spec, &path, e);
+    type_rules(spec, e);
+    port_rules(ports, e);
+    let selector = spec.at(Spec::SELECTOR);
+    metadata::labels(selector.get(), &selector.path(), e);
+    session_affinity(spec, e);
     let legacy = Legacy::of(features);
-    cluster_ips::validate(spec, old.and_then(|old| old.get("spec")), &legacy, &path, e);
-
-    let known = legacy.clone().knowing(texts(old, "externalIPs"));
-    for (i, address) in e.while_room(texts(Some(object), "externalIPs").into_iter().enumerate()) {
-        let at = path.child("externalIPs").index(i);
-        let before = e.len();
-        ip::legacy_ip(&at, address, &known, e);
-        if e.len() == before {
-            endpoint::address(&at, address, e);
+    cluster_ips::validate(spec.value(), old_spec.map(|old| old.value()), &legacy, &spec.path(), e);
+    let known = old_spec.iter().flat_map(|old| old.at(Spec::EXTERNAL_IPS).strs());
+    external_addresses(spec.at(Spec::EXTERNAL_IPS), &legacy.clone().knowing(known), e);
+    checks::required_one_of(&kind, kind.str(), &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"], e);
+    if kind.str() == "ClusterIP" {
+        for port in e.while_room(ports.items()) {
+            let number = port.at(Port::NODE_PORT);
+            if number.int_or_zero() != 0 {
+                e.push(number.forbidden("may not be used when `type` is 'ClusterIP'"));
+            }
         }
     }
-    checks::required_one_of(&path.child("type"), kind, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"], e);
-    if kind == "ClusterIP" {
-        for (i, _) in e.while_room(spec.list_at(&["ports"]).iter().enumerate().filter(|(_, port)| node_port(port) != 0))
-        {
-            let at = path.child("ports").index(i).child("nodePort");
-            e.push(FieldError::forbidden(&at, "may not be used when `type` is 'ClusterIP'"));
-        }
-    }
-    duplicate_ports(spec, &path.child("ports"), e);
-    source_ranges(object, old, kind, legacy, &path, e);
+    duplicate_ports(ports, e);
+    source_ranges(service, old, legacy, e);
 
-    let allocate = spec.get("allocateLoadBalancerNodePorts").is_some_and(|a| !a.is_null());
-    if allocate && kind != "LoadBalancer" {
-        e.push(FieldError::forbidden(&path.child("allocateLoadBalancerNodePorts"), ONLY_FOR_BALANCERS));
+    let allocate = spec.at(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS);
+    if allocate.is_set() && kind.str() != "LoadBalancer" {
+        e.push(allocate.forbidden(ONLY_FOR_BALANCERS));
     }
-    if !allocate && kind == "LoadBalancer" {
-        e.push(FieldError::required(&FieldPath::new("allocateLoadBalancerNodePorts"), ""));
+    if !allocate.is_set() && kind.str() == "LoadBalancer" {
+        // kube-apiserver leaves `spec` out of the path.
+        let path = FieldPath::new(Spec::ALLOCATE_LOAD_BALANCER_NODE_PORTS.name());
+        e.push(FieldError::required(&path, ""));
     }
-    balancer_class(spec, kind, &path, e);
-    external_traffic(spec.as_object().unwrap_or(&none), &path, e);
-    internal_traffic(spec, kind, &path, e);
-    if let Some(distribution) = spec.get("trafficDistribution").and_then(Value::as_str) {
-        let supported = ["PreferClose", "PreferSameZone", "PreferSameNode"];
-        checks::one_of(&path.child("trafficDistribution"), distribution, &supported, e);
+    balancer_class(spec, e);
+    external_traffic(spec, e);
+    internal_traffic(spec, e);
+    let distribution = spec.at(Spec::TRAFFIC_DISTRIBUTION);
+    if let Some(text) = distribution.get_str() {
+        checks::one_of(&distribution, text, &["PreferClose", "PreferSameZone", "PreferSameNode"], e);
     }
     errors
 }
 
-pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_update(features: &Features, service: FieldRef<Service>, old: FieldRef<Service>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let null = Value::Null;
-    let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    let path = FieldPath::new("spec");
-    cluster_ips::validate_update(spec, old_spec, &path, &mut errors);
-    let kind = spec.str_at(&["type"]);
-    if kind == "LoadBalancer"
-        && old_spec.str_at(&["type"]) == "LoadBalancer"
-        && spec.get("loadBalancerClass") != old_spec.get("loadBalancerClass")
+    let (spec, old_spec) = (service.at(Service::SPEC), old.at(Service::SPEC));
+    cluster_ips::validate_update(spec.value(), old_spec.value(), &spec.path(), &mut errors);
+    let class = spec.at(Spec::LOAD_BALANCER_CLASS);
+    if spec.at(Spec::TYPE).str() == "LoadBalancer"
+        && old_spec.at(Spec::TYPE).str() == "LoadBalancer"
+        && class.get() != old_spec.at(Spec::LOAD_BALANCER_CLASS).get()
     {
-        let class = metadata::shown(spec.get("loadBalancerClass"));
-        errors.push(FieldError::invalid(&path.child("loadBalancerClass"), class, "may not change once set"));
+        errors.push(class.invalid("may not change once set"));
     }
-    balancer_class(spec, kind, &path, &mut errors);
-    if needs_health_check(spec)
-        && needs_health_check(old_spec)
-        && spec.get("healthCheckNodePort") != old_spec.get("healthCheckNodePort")
+    balancer_class(spec, &mut errors);
+    let port = spec.at(Spec::HEALTH_CHECK_NODE_PORT);
+    if needs_health_check_node_port(spec)
+        && needs_health_check_node_port(old_spec)
+        && port.get() != old_spec.at(Spec::HEALTH_CHECK_NODE_PORT).get()
     {
-        errors.push(FieldError::forbidden(&path.child("healthCheckNodePort"), "field is immutable"));
+        errors.push(port.forbidden("field is immutable"));
     }
-    errors.extend(validate(features, object, Some(old)));
+    errors.extend(validate(features, service, Some(old)));
     errors
 }
 
-pub(super) fn validate_status(features: &Features, object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_status(features: &Features, service: FieldRef<Service>, old: FieldRef<Service>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let ingress = object.list_at(&["status", "loadBalancer", "ingress"]);
-    let path = FieldPath::new("status").child("loadBalancer").child("ingress");
-    if object.str_at(&["spec", "type"]) != "LoadBalancer" && !ingress.is_empty() {
-        errors.push(FieldError::forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'"));
+    let (status, old) = (service.at(Service::STATUS), old.at(Service::STATUS));
+    let (balancer, old) = (status.at(Status::LOAD_BALANCER), old.at(Status::LOAD_BALANCER));
+    let (ingress, old) = (balancer.at(LoadBalancerStatus::INGRESS), old.at(LoadBalancerStatus::INGRESS));
+    if service.at(Service::SPEC).at(Spec::TYPE).str() != "LoadBalancer" && !ingress.is_empty() {
+        errors.push(ingress.forbidden("may only be used when `spec.type` is 'LoadBalancer'"));
         return errors;
     }
-    let known = old.list_at(&["status", "loadBalancer", "ingress"]).iter();
-    let known = known.map(|ingress| ingress.str_at(&["ip"])).filter(|ip| !ip.is_empty());
+    let known = old.items().map(|ingress| ingress.at(Ingress::IP).str()).filter(|ip| !ip.is_empty());
     let known = Legacy::of(features).knowing(known);
-    for (i, item) in errors.while_room(ingress.iter().enumerate()) {
-        let at = path.index(i);
-        let address = item.str_at(&["ip"]);
-        if !address.is_empty() {
-            ip::legacy_ip(&at.child("ip"), address, &known, &mut errors);
-        }
-        let mode = at.child("ipMode");
-        match item.get("ipMode").and_then(Value::as_str) {
-            None if !address.is_empty() => {
-                errors.push(FieldError::required(&mode, "must be specified when `ip` is set"));
-            }
-            Some(_) if address.is_empty() => {
-                errors.push(FieldError::forbidden(&mode, "may not be specified when `ip` is not set"));
-            }
-            Some(given) => checks::one_of(&mode, given, &["Proxy", "VIP"], &mut errors),
-            None => {}
-        }
-        let host = item.str_at(&["hostname"]);
-        if !host.is_empty() {
-            checks::subdomain(&at.child("hostname"), host, &mut errors);
-            if ip::parse_ip(host).is_some() {
-                let why = "must be a DNS name, not an IP address";
-                errors.push(FieldError::invalid(&at.child("hostname"), host, why));
-            }
-        }
+    for item in errors.while_room(ingress.items()) {
+        ingress_rules(item, &known, &mut errors);
     }
     errors
 }
 
-pub(super) fn warnings(object: &Value) -> Vec<String> {
+fn ingress_rules(ingress: FieldRef<Ingress>, known: &Legacy<'_>, errors: &mut FieldErrors) {
+    let (address, mode, host) = (ingress.at(Ingress::IP), ingress.at(Ingress::IP_MODE), ingress.at(Ingress::HOSTNAME));
+    if !address.is_empty() {
+        ip::legacy_ip(&address, address.str(), known, errors);
+    }
+    match mode.get_str() {
+        None if !address.is_empty() => errors.push(mode.required("must be specified when `ip` is set")),
+        Some(_) if address.is_empty() => errors.push(mode.forbidden("may not be specified when `ip` is not set")),
+        Some(given) => checks::one_of(&mode, given, &["Proxy", "VIP"], errors),
+        None => {}
+    }
+    if !host.is_empty() {
+        checks::subdomain(&host, host.str(), errors);
+        if ip::parse_ip(host.str()).is_some() {
+            errors.push(host.invalid("must be a DNS name, not an IP address"));
+        }
+    }
+}
+
+pub(super) fn warnings(service: FieldRef<Service>) -> Vec<String> {
     let mut warnings = Vec::new();
-    let path = FieldPath::new("spec");
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    let (kind, cluster_ip) = (spec.str_at(&["type"]), spec.str_at(&["clusterIP"]));
-    if object.at(&["metadata", "annotations", TOPOLOGY_HINTS]).is_some() {
+    let spec = service.at(Service::SPEC);
+    let (kind, cluster_ip) = (spec.at(Spec::TYPE).str(), spec.at(Spec::CLUSTER_IP).str());
+    if annotation(service, TOPOLOGY_HINTS).is_some() {
         warnings.push(format!("annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"));
     }
-    let about = |name: &str| {
-        let at = path.child(name);
-        let items = texts(Some(object), name).into_iter().enumerate();
-        items.filter_map(|(i, text)| ip::ip_warnings(&at.index(i), text)).collect::<Vec<_>>()
+    let about = |list: FieldRef<List<Str>>| {
+        list.items().filter_map(|item| ip::ip_warnings(&item, item.str())).collect::<Vec<_>>()
     };
     if !cluster_ip.is_empty() && cluster_ip != "None" {
-        warnings.extend(about("clusterIPs"));
+        warnings.extend(about(spec.at(Spec::CLUSTER_IPS)));
     }
-    let external = !spec.list_at(&["externalIPs"]).is_empty();
+    let external = !spec.at(Spec::EXTERNAL_IPS).is_empty();
     let headless = kind == "ClusterIP" && cluster_ip == "None";
-    let balancer_ip = spec.str_at(&["loadBalancerIP"]);
+    let balancer_ip = spec.at(Spec::LOAD_BALANCER_IP);
     if headless {
         let ignored = [
-            (!balancer_ip.is_empty(), "loadBalancerIP"),
-            (external, "externalIPs"),
-            (spec.str_at(&["sessionAffinity"]) != "None", "SessionAffinity"),
+            (!balancer_ip.is_empty(), Spec::LOAD_BALANCER_IP.name()),
+            (external, Spec::EXTERNAL_IPS.name()),
+            (spec.at(Spec::SESSION_AFFINITY).str() != "None", "SessionAffinity"),
         ];
         let given = ignored.iter().filter(|(given, _)| *given);
         warnings.extend(given.map(|(_, name)| format!("spec.{name} is ignored for headless services")));
     }
-    warnings.extend(about("externalIPs"));
+    warnings.extend(about(spec.at(Spec::EXTERNAL_IPS)));
     if external && !headless && kind != "ExternalName" {
         warnings.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
     }
     if !balancer_ip.is_empty() {
-        warnings.extend(ip::ip_warnings(&path.child("loadBalancerIP"), balancer_ip));
+        warnings.extend(ip::ip_warnings(&balancer_ip, balancer_ip.str()));
     }
-    for (i, range) in texts(Some(object), "loadBalancerSourceRanges").into_iter().enumerate() {
-        warnings.extend(ip::cidr_warnings(&path.child("loadBalancerSourceRanges").index(i), range));
+    for range in spec.at(Spec::LOAD_BALANCER_SOURCE_RANGES).items() {
+        warnings.extend(ip::cidr_warnings(&range, range.str()));
     }
     if kind == "ExternalName" && external {
         warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
     }
-    if kind != "ExternalName" && !spec.str_at(&["externalName"]).is_empty() {
+    if kind != "ExternalName" && !spec.at(Spec::EXTERNAL_NAME).is_empty() {
         warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
     }
-    if spec.str_at(&["trafficDistribution"]) == "PreferClose" {
+    if spec.at(Spec::TRAFFIC_DISTRIBUTION).str() == "PreferClose" {
         warnings.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
     }
     warnings
 }
 
-fn topology_annotations(object: &Value, errors: &mut FieldErrors) {
-    let annotation = |name| object.at(&["metadata", "annotations", name]).and_then(Value::as_str);
-    if let (Some(mode), Some(hints)) = (annotation(TOPOLOGY_MODE), annotation(TOPOLOGY_HINTS))
-        && mode != hints
-    {
-        let path = FieldPath::new("metadata").child("annotations").key(TOPOLOGY_MODE);
-        let why = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
-        errors.push(FieldError::invalid(&path, mode, why));
+fn annotation<'v>(service: FieldRef<'_, 'v, Service>, name: &str) -> Option<&'v str> {
+    service.at(Service::METADATA).at(ObjectMeta::ANNOTATIONS).key(name).get_str()
+}
+
+fn topology_annotations(service: FieldRef<Service>, errors: &mut FieldErrors) {
+    let metadata = service.at(Service::METADATA);
+    let annotations = metadata.at(ObjectMeta::ANNOTATIONS);
+    let (mode, hints) = (annotations.key(TOPOLOGY_MODE), annotations.key(TOPOLOGY_HINTS));
+    if mode.is_set() && hints.is_set() && mode.str() != hints.str() {
+        errors.push(mode.invalid(format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified")));
     }
 }
 
-fn type_rules(spec: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    match kind {
-        "LoadBalancer" | "NodePort" if cluster_ips::is_headless(spec) => {
+fn type_rules(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let addresses = spec.at(Spec::CLUSTER_IPS);
+    match spec.at(Spec::TYPE).str() {
+        kind @ ("LoadBalancer" | "NodePort") if cluster_ips::is_headless(spec.value()) => {
             let why = format!("may not be set to 'None' for {kind} services");
-            errors.push(FieldError::invalid(&path.child("clusterIPs").index(0), "None", why));
+            errors.extend(addresses.items().map(|none| none.invalid(&why)));
         }
         "ExternalName" => {
             const WHY: &str = "may not be set for ExternalName services";
-            for name in ["clusterIPs", "ipFamilies"] {
-                if !spec.list_at(&[name]).is_empty() {
-                    errors.push(FieldError::forbidden(&path.child(name), WHY));
+            for list in [addresses, spec.at(Spec::IP_FAMILIES)] {
+                if !list.is_empty() {
+                    errors.push(list.forbidden(WHY));
                 }
             }
-            if spec.get("ipFamilyPolicy").is_some_and(|policy| !policy.is_null()) {
-                errors.push(FieldError::forbidden(&path.child("ipFamilyPolicy"), WHY));
+            let policy = spec.at(Spec::IP_FAMILY_POLICY);
+            if policy.is_set() {
+                errors.push(policy.forbidden(WHY));
             }
+            let name = spec.at(Spec::EXTERNAL_NAME);
             // A trailing dot marks a fully qualified name.
-            let name = spec.str_at(&["externalName"]);
-            let name = name.strip_suffix('.').unwrap_or(name);
-            let at = path.child("externalName");
-            if name.is_empty() {
-                errors.push(FieldError::required(&at, ""));
-            } else {
-                checks::subdomain(&at, name, errors);
+            match name.str().strip_suffix('.').unwrap_or(name.str()) {
+                "" => errors.push(name.required("")),
+                text => checks::subdomain(&name, text, errors),
             }
         }
         _ => {}
     }
 }
 
-fn port_rules(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let list = spec.list_at(&["ports"]);
-    let repeated = repeated(list, |port| port.str_at(&["name"]));
-    for (i, port) in errors.while_room(list.iter().enumerate()) {
-        let at = path.index(i);
-        let name = port.str_at(&["name"]);
+fn port_rules(list: FieldRef<List<Port>>, errors: &mut FieldErrors) {
+    let mut names = HashSet::new();
+    for port in errors.while_room(list.items()) {
+        let name = port.at(Port::NAME);
         if !name.is_empty() {
-            checks::label(&at.child("name"), name, errors);
-            if repeated[i] {
-                errors.push(FieldError::duplicate(&at.child("name"), name));
+            checks::label(&name, name.str(), errors);
+            if !names.insert(name.str()) {
+                errors.push(name.duplicate());
             }
         } else if list.len() > 1 {
-            errors.push(FieldError::required(&at.child("name"), ""));
+            errors.push(name.required(""));
         }
-        ports::number(&at.child("port"), port.int_at(&["port"]).unwrap_or(0), errors);
-        checks::required_one_of(&at.child("protocol"), port.str_at(&["protocol"]), &["SCTP", "TCP", "UDP"], errors);
-        checks::port_number_or_name(&at.child("targetPort"), port.get("targetPort"), errors);
-        if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-            checks::qualified_name(&at.child("appProtocol"), protocol, errors);
+        let (number, protocol) = (port.at(Port::PORT), port.at(Port::PROTOCOL));
+        ports::number(&number, number.int_or_zero(), errors);
+        checks::required_one_of(&protocol, protocol.str(), &["SCTP", "TCP", "UDP"], errors);
+        let target = port.at(Port::TARGET_PORT);
+        checks::port_number_or_name(&target, target.get(), errors);
+        let protocol = port.at(Port::APP_PROTOCOL);
+        if let Some(text) = protocol.get_str() {
+            checks::qualified_name(&protocol, text, errors);
         }
     }
 }
 
-fn session_affinity(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let affinity = spec.str_at(&["sessionAffinity"]);
-    checks::required_one_of(&path.child("sessionAffinity"), affinity, &["ClientIP", "None"], errors);
-    let at = path.child("sessionAffinityConfig");
-    let config = spec.get("sessionAffinityConfig").filter(|config| !config.is_null());
-    match affinity {
-        "ClientIP" => {
-            const WHY: &str = "when session affinity type is ClientIP";
-            let client = config.and_then(|config| config.get("clientIP")).filter(|client| !client.is_null());
-            let missing = match (config, client, client.and_then(|client| client.int_at(&["timeoutSeconds"]))) {
-                (None, _, _) => at,
-                (_, None, _) => at.child("clientIP"),
-                (_, _, None) => at.child("clientIP").child("timeoutSeconds"),
-                (_, _, Some(timeout)) => {
-                    if timeout <= 0 || timeout > AFFINITY_TIMEOUT_MAX {
-                        let why = format!("must be greater than 0 and less than {AFFINITY_TIMEOUT_MAX}");
-                        let at = at.child("clientIP").child("timeoutSeconds");
-                        errors.push(FieldError::invalid(&at, timeout, why));
-                    }
-                    return;
-                }
-            };
-            errors.push(FieldError::required(&missing, WHY));
-        }
-        "None" if config.is_some() => {
-            errors.push(FieldError::forbidden(&at, "must not be set when session affinity is None"));
+fn session_affinity(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let affinity = spec.at(Spec::SESSION_AFFINITY);
+    checks::required_one_of(&affinity, affinity.str(), &["ClientIP", "None"], errors);
+    let config = spec.at(Spec::SESSION_AFFINITY_CONFIG);
+    match affinity.str() {
+        "ClientIP" => client_ip_affinity(config, errors),
+        "None" if config.is_set() => {
+            errors.push(config.forbidden("must not be set when session affinity is None"));
         }
         _ => {}
+    }
+}
+
+fn client_ip_affinity(config: FieldRef<SessionAffinityConfig>, errors: &mut FieldErrors) {
+    const WHY: &str = "when session affinity type is ClientIP";
+    let client = config.at(SessionAffinityConfig::CLIENT_IP);
+    let timeout = client.at(ClientIPConfig::TIMEOUT_SECONDS);
+    if !config.is_set() {
+        errors.push(config.required(WHY));
+    } else if !client.is_set() {
+        errors.push(client.required(WHY));
+    } else if !timeout.is_set() {
+        errors.push(timeout.required(WHY));
+    } else if !(1..=AFFINITY_TIMEOUT_MAX).contains(&timeout.int_or_zero()) {
+        let why = format!("must be greater than 0 and less than {AFFINITY_TIMEOUT_MAX}");
+        errors.push(timeout.invalid(why));
+    }
+}
+
+fn external_addresses(list: FieldRef<List<Str>>, known: &Legacy<'_>, errors: &mut FieldErrors) {
+    for address in errors.while_room(list.items()) {
+        let before = errors.len();
+        ip::legacy_ip(&address, address.str(), known, errors);
+        if errors.len() == before {
+            endpoint::address(&address, address.str(), errors);
+        }
     }
 }
 
 /// Rejects ports and node ports that two entries of the same protocol have.
-fn duplicate_ports(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let list = spec.list_at(&["ports"]);
-    let number = |port: &Value| port.int_at(&["port"]).unwrap_or(0);
-    let same_node_port = repeated(list, |port| (node_port(port), port.str_at(&["protocol"])));
-    let same_port = repeated(list, |port| (number(port), port.str_at(&["protocol"])));
-    for (i, port) in errors.while_room(list.iter().enumerate().filter(|(_, port)| node_port(port) != 0)) {
-        if same_node_port[i] {
-            errors.push(FieldError::duplicate(&path.index(i).child("nodePort"), node_port(port)));
+fn duplicate_ports(list: FieldRef<List<Port>>, errors: &mut FieldErrors) {
+    let (mut numbers, mut node_numbers) = (HashSet::new(), HashSet::new());
+    for port in errors.while_room(list.items()) {
+        let number = port.at(Port::NODE_PORT);
+        if number.int_or_zero() != 0 && !node_numbers.insert((number.int(), port.at(Port::PROTOCOL).str())) {
+            errors.push(number.duplicate());
         }
     }
-    for (i, port) in errors.while_room(list.iter().enumerate()) {
-        if same_port[i] {
-            let key = Object::from_iter([
-                ("protocol", Value::from(port.str_at(&["protocol"]))),
-                ("port", number(port).into()),
-                ("targetPort", Value::Int(0)),
-            ]);
-            let shown = internal::shown_as("io.k8s.api.core.v1.ServicePort", Some(&key.into()));
-            errors.push(FieldError::duplicate(&path.index(i), shown));
+    for port in errors.while_room(list.items()) {
+        let (number, protocol) = (port.at(Port::PORT).int_or_zero(), port.at(Port::PROTOCOL).str());
+        if !numbers.insert((number, protocol)) {
+            let mut key = Value::Null;
+            let mut shown = FieldMut::<Port>::root(&mut key);
+            shown.set(Port::PROTOCOL, protocol);
+            shown.set(Port::PORT, number);
+            shown.set(Port::TARGET_PORT, 0i64);
+            errors.push(FieldError::duplicate(&port, internal::shown(shown.read())));
         }
     }
 }
 
-fn source_ranges<'a>(
-    object: &Value,
-    old: Option<&'a Value>,
-    kind: &str,
-    legacy: Legacy<'a>,
-    path: &FieldPath,
+fn source_ranges<'v>(
+    service: FieldRef<Service>,
+    old: Option<FieldRef<'_, 'v, Service>>,
+    legacy: Legacy<'v>,
     errors: &mut FieldErrors,
 ) {
-    let ranges = texts(Some(object), "loadBalancerSourceRanges");
-    let annotation = |object: &Value| {
-        object.at(&["metadata", "annotations", SOURCE_RANGES]).and_then(Value::as_str).map(str::to_owned)
-    };
+    let (spec, metadata) = (service.at(Service::SPEC), service.at(Service::METADATA));
+    let is_balancer = spec.at(Spec::TYPE).str() == "LoadBalancer";
+    // kube-apiserver reports it by Go's name.
+    let ranges = spec.at(Spec::LOAD_BALANCER_SOURCE_RANGES).reported_as("LoadBalancerSourceRanges");
+    let annotations = metadata.at(ObjectMeta::ANNOTATIONS);
+    let annotated = annotations.key(SOURCE_RANGES);
     if !ranges.is_empty() {
-        let at = path.child("LoadBalancerSourceRanges");
-        if kind != "LoadBalancer" {
-            errors.push(FieldError::forbidden(&at, ONLY_FOR_BALANCERS));
+        if !is_balancer {
+            errors.push(ranges.forbidden(ONLY_FOR_BALANCERS));
         }
-        let known = legacy.knowing(texts(old, "loadBalancerSourceRanges").into_iter().map(str::trim));
-        for (i, range) in errors.while_room(ranges.into_iter().enumerate()) {
-            ip::legacy_cidr(&at.index(i), range.trim(), &known, errors);
+        let known = old.iter().flat_map(|old| old.at(Service::SPEC).at(Spec::LOAD_BALANCER_SOURCE_RANGES).strs());
+        let known = legacy.knowing(known.map(str::trim));
+        for range in errors.while_room(ranges.items()) {
+            ip::legacy_cidr(&range, range.str().trim(), &known, errors);
         }
-    } else if let Some(text) = annotation(object) {
-        let at = FieldPath::new("metadata").child("annotations").key(SOURCE_RANGES);
-        if kind != "LoadBalancer" {
-            errors.push(FieldError::forbidden(&at, ONLY_FOR_BALANCERS));
+    } else if let Some(text) = annotated.get_str() {
+        if !is_balancer {
+            errors.push(annotated.forbidden(ONLY_FOR_BALANCERS));
         }
-        let changed = old.and_then(annotation).as_ref() != Some(&text);
+        let changed = old.and_then(|old| annotation(old, SOURCE_RANGES)) != Some(text);
         if changed && !text.trim().is_empty() {
             for range in errors.while_room(text.trim().split(',')) {
-                ip::legacy_cidr(&at, range.trim(), &legacy, errors);
+                ip::legacy_cidr(&annotated, range.trim(), &legacy, errors);
             }
         }
     }
 }
 
-fn balancer_class(spec: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(class) = spec.get("loadBalancerClass").and_then(Value::as_str) else { return };
-    let at = path.child("loadBalancerClass");
-    if kind == "LoadBalancer" {
-        checks::qualified_name(&at, class, errors);
-    } else {
-        errors.push(FieldError::forbidden(&at, ONLY_FOR_BALANCERS));
-    }
-}
-
-fn external_traffic(spec: &Object, path: &FieldPath, errors: &mut FieldErrors) {
-    let policy = spec.get("externalTrafficPolicy").and_then(Value::as_str).unwrap_or("");
-    let at = path.child("externalTrafficPolicy");
-    if is_externally_accessible(spec) {
-        checks::required_one_of(&at, policy, &["Cluster", "Local"], errors);
-    } else if !policy.is_empty() {
-        errors.push(FieldError::invalid(&at, policy, "may only be set for externally-accessible services"));
-    }
-    let port = spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0);
-    let at = path.child("healthCheckNodePort");
-    let needed = spec.get("type").and_then(Value::as_str) == Some("LoadBalancer") && policy == "Local";
-    match (needed, port) {
-        (true, 0) => errors.push(FieldError::required(&at, "")),
-        (true, _) => ports::number(&at, port, errors),
-        (false, 0) => {}
-        (false, _) => {
-            let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-            errors.push(FieldError::invalid(&at, port, why));
-        }
-    }
-}
-
-fn internal_traffic(spec: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let at = path.child("internalTrafficPolicy");
-    match spec.get("internalTrafficPolicy").and_then(Value::as_str) {
-        Some(policy) => checks::one_of(&at, policy, &["Cluster", "Local"], errors),
-        None if ["NodePort", "LoadBalancer", "ClusterIP"].contains(&kind) => {
-            errors.push(FieldError::required(&at, ""));
-        }
+fn balancer_class(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let class = spec.at(Spec::LOAD_BALANCER_CLASS);
+    match class.get_str() {
+        Some(text) if spec.at(Spec::TYPE).str() == "LoadBalancer" => checks::qualified_name(&class, text, errors),
+        Some(_) => errors.push(class.forbidden(ONLY_FOR_BALANCERS)),
         None => {}
     }
 }
 
-fn needs_health_check(spec: &Value) -> bool {
-    spec.str_at(&["type"]) == "LoadBalancer" && spec.str_at(&["externalTrafficPolicy"]) == "Local"
+fn external_traffic(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let policy = spec.at(Spec::EXTERNAL_TRAFFIC_POLICY);
+    if is_externally_accessible(spec) {
+        checks::required_one_of(&policy, policy.str(), &["Cluster", "Local"], errors);
+    } else if !policy.is_empty() {
+        errors.push(policy.invalid("may only be set for externally-accessible services"));
+    }
+    let port = spec.at(Spec::HEALTH_CHECK_NODE_PORT);
+    match (needs_health_check_node_port(spec), port.int_or_zero()) {
+        (true, 0) => errors.push(port.required("")),
+        (true, number) => ports::number(&port, number, errors),
+        (false, 0) => {}
+        (false, _) => {
+            let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            errors.push(port.invalid(why));
+        }
+    }
 }
 
-fn node_port(port: &Value) -> i64 {
-    port.int_at(&["nodePort"]).unwrap_or(0)
-}
-
-fn texts<'a>(object: Option<&'a Value>, list: &str) -> Vec<&'a str> {
-    let items = object.map_or(&[][..], |object| object.list_at(&["spec", list]));
-    items.iter().filter_map(Value::as_str).collect()
+fn internal_traffic(spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let policy = spec.at(Spec::INTERNAL_TRAFFIC_POLICY);
+    match policy.get_str() {
+        Some(text) => checks::one_of(&policy, text, &["Cluster", "Local"], errors),
+        None if ["NodePort", "LoadBalancer", "ClusterIP"].contains(&spec.at(Spec::TYPE).str()) => {
+            errors.push(policy.required(""));
+        }
+        None => {}
+    }
 }

@@ -2,62 +2,66 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::Value;
-use binnacle_validation::resource_names;
-
-use crate::tree_names::member;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    ContainerStatus, ImageVolumeStatus, NodeAllocatableResourceClaimStatus as Claim, PodResourceClaim,
+    PodResourceClaimStatus, PodSpec, PodStatus, VolumeMountStatus, VolumeStatus,
+};
+use binnacle_fields::types::List;
+use binnacle_meta::FieldErrors;
 use binnacle_validation::pod_resources::quantity;
+use binnacle_validation::resource_names;
 
 const IMAGE_REFERENCE_MAX: usize = 256;
 
 /// Validates claims whose devices count as resources of the node (KEP-5517).
-pub(super) fn node_allocatable(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn node_allocatable(status: FieldRef<PodStatus>, spec: FieldRef<PodSpec>, errors: &mut FieldErrors) {
     const EMPTY: &str = "must not be empty";
-    let lists = [spec.list_at(&["resourceClaims"]), status.list_at(&["resourceClaimStatuses"])];
-    let known = lists.into_iter().flatten().filter_map(|own| own.get("resourceClaimName").and_then(Value::as_str));
-    let known: HashSet<&str> = known.collect();
-    for (i, claim) in errors.while_room(status.list_at(&["nodeAllocatableResourceClaimStatuses"]).iter().enumerate()) {
-        let at = path.index(i);
-        let (name, name_at) = (claim.str_at(&["resourceClaimName"]), at.child("resourceClaimName"));
+    let (own, statuses) = (spec.at(PodSpec::RESOURCE_CLAIMS), status.at(PodStatus::RESOURCE_CLAIM_STATUSES));
+    let own = own.items().filter_map(|claim| claim.at(PodResourceClaim::RESOURCE_CLAIM_NAME).get_str());
+    let made = statuses.items().filter_map(|claim| claim.at(PodResourceClaimStatus::RESOURCE_CLAIM_NAME).get_str());
+    let known: HashSet<&str> = own.chain(made).collect();
+    let claims = status.at(PodStatus::NODE_ALLOCATABLE_RESOURCE_CLAIM_STATUSES);
+    for claim in errors.while_room(claims.items()) {
+        let name = claim.at(Claim::RESOURCE_CLAIM_NAME);
         if name.is_empty() {
-            errors.push(FieldError::required(&name_at, EMPTY));
+            errors.push(name.required(EMPTY));
         }
-        if !known.contains(name) {
-            errors.push(FieldError::invalid(&name_at, name, "no mapping found in pod reference"));
+        if !known.contains(name.str()) {
+            errors.push(name.invalid_as(name.str(), "no mapping found in pod reference"));
         }
-        if claim.list_at(&["containers"]).is_empty() {
-            errors.push(FieldError::required(&at.child("containers"), EMPTY));
+        let containers = claim.at(Claim::CONTAINERS);
+        if containers.is_empty() {
+            errors.push(containers.required(EMPTY));
         }
-        let (resources, at) = (claim.object_at(&["resources"]), at.child("resources"));
-        if resources.is_none_or(|resources| resources.is_empty()) {
-            errors.push(FieldError::required(&at, EMPTY));
+        let resources = claim.at(Claim::RESOURCES);
+        if resources.is_empty() {
+            errors.push(resources.required(EMPTY));
         }
-        for (name, value) in errors.while_room(resources.into_iter().flat_map(|resources| resources.iter())) {
-            let at = at.key(name);
+        for (name, amount) in errors.while_room(resources.entries()) {
             if !resource_names::is_native(name) {
-                errors.push(FieldError::invalid(&at, name, "must be a node allocatable resource name"));
+                errors.push(amount.invalid_as(name, "must be a node allocatable resource name"));
             }
-            if let Some(amount) = quantity(value).filter(|amount| amount.sign() < 0) {
-                errors.push(FieldError::invalid(&at, amount.to_string().as_str(), "must be non-negative"));
+            if let Some(negative) = quantity(amount.value()).filter(|amount| amount.sign() < 0) {
+                errors.push(amount.invalid_as(negative.to_string().as_str(), "must be non-negative"));
             }
         }
     }
 }
 
 /// Validates the references of the images that volumes were mounted from (KEP-5365).
-pub(super) fn mounted_images(status: &Value, list: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, container) in errors.while_room(status.list_at(&[list]).iter().enumerate()) {
-        for (j, mount) in errors.while_room(container.list_at(&["volumeMounts"]).iter().enumerate()) {
-            let Some(image) = mount.get("volumeStatus").and_then(|status| member(status, "image")) else { continue };
-            let at = path.child(list).index(i).child("volumeMounts").index(j).child("volumeStatus");
-            let at = at.child("imageVolumeStatus").child("imageRef");
-            let reference = image.str_at(&["imageRef"]);
-            if reference.is_empty() {
-                errors.push(FieldError::required(&at, "imageRef must not be empty"));
+pub(super) fn mounted_images(statuses: FieldRef<List<ContainerStatus>>, errors: &mut FieldErrors) {
+    for container in errors.while_room(statuses.items()) {
+        for mount in errors.while_room(container.at(ContainerStatus::VOLUME_MOUNTS).items()) {
+            let status = mount.at(VolumeMountStatus::VOLUME_STATUS);
+            // kube-apiserver reports the image by the name of its type.
+            let image = status.at(VolumeStatus::IMAGE).reported_as("imageVolumeStatus");
+            let reference = image.at(ImageVolumeStatus::IMAGE_REF);
+            if image.is_set() && reference.is_empty() {
+                errors.push(reference.required("imageRef must not be empty"));
             }
-            if reference.len() > IMAGE_REFERENCE_MAX {
-                errors.push(FieldError::too_long(&at, IMAGE_REFERENCE_MAX));
+            if reference.str().len() > IMAGE_REFERENCE_MAX {
+                errors.push(reference.too_long(IMAGE_REFERENCE_MAX));
             }
         }
     }
@@ -66,6 +70,7 @@ pub(super) fn mounted_images(status: &Value, list: &str, path: &FieldPath, error
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_meta::FieldPath;
     use binnacle_schema::value;
 
     fn texts(errors: &FieldErrors) -> Vec<String> {
@@ -80,16 +85,17 @@ mod tests {
             (
                 value!({"resourceClaimName": "d", "resources": {"example.com/x": "1", "cpu": "-1"}}),
                 vec![
-                    "s[0].resourceClaimName: Invalid value: \"d\": no mapping found in pod reference",
-                    "s[0].containers: Required value: must not be empty",
-                    "s[0].resources[example.com/x]: Invalid value: \"example.com/x\": must be a node allocatable resource name",
-                    "s[0].resources[cpu]: Invalid value: \"-1\": must be non-negative",
+                    "[0].resourceClaimName: Invalid value: \"d\": no mapping found in pod reference",
+                    "[0].containers: Required value: must not be empty",
+                    "[0].resources[example.com/x]: Invalid value: \"example.com/x\": must be a node allocatable resource name",
+                    "[0].resources[cpu]: Invalid value: \"-1\": must be non-negative",
                 ],
             ),
         ] {
             let status = value!({"nodeAllocatableResourceClaimStatuses": [claim]});
             let mut errors = FieldErrors::new();
-            node_allocatable(&status, &spec, &FieldPath::new("s"), &mut errors);
+            node_allocatable(FieldRef::root(&status), FieldRef::root(&spec), &mut errors);
+            let want: Vec<_> = want.iter().map(|want| format!("nodeAllocatableResourceClaimStatuses{want}")).collect();
             assert_eq!(texts(&errors), want);
         }
     }
@@ -105,9 +111,10 @@ mod tests {
                 ],
             ),
         ] {
-            let status = value!({"containerStatuses": [{"volumeMounts": [{"volumeStatus": {"image": image}}]}]});
+            let statuses = value!([{"volumeMounts": [{"volumeStatus": {"image": image}}]}]);
+            let path = FieldPath::new("status").child("containerStatuses");
             let mut errors = FieldErrors::new();
-            mounted_images(&status, "containerStatuses", &FieldPath::new("status"), &mut errors);
+            mounted_images(FieldRef::located(&statuses, &path), &mut errors);
             assert_eq!(texts(&errors), want);
         }
     }

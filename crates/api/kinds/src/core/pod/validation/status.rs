@@ -3,150 +3,149 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
+use binnacle_fields::core::v1::{
+    Container, ContainerExtendedResourceRequest as RequestMapping, ContainerRestartRule,
+    ContainerRestartRuleOnExitCodes as OnExitCodes, ContainerState, ContainerStateTerminated, ContainerStatus,
+    ContainerUser, HostIP, LinuxContainerUser, Pod, PodCondition, PodExtendedResourceClaimStatus as ExtendedClaim,
+    PodIP, PodOS, PodResourceClaim, PodResourceClaimStatus as ClaimStatus, PodSpec as Spec, PodStatus as Status,
+    ResourceClaim, ResourceHealth, ResourceRequirements, ResourceStatus,
+};
+use binnacle_fields::types::{Int, List};
+use binnacle_fields::{Field, FieldRef};
+use binnacle_meta::{FieldError, FieldErrors};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::ip::Legacy;
-use binnacle_validation::metadata::shown;
 use binnacle_validation::names::inclusive_range_error;
-use binnacle_validation::{checks, ip, repeated};
+use binnacle_validation::{checks, ip};
 
 use super::{reported, update};
 use crate::Features;
 use crate::pod_spec::validation::PodValidationOptions;
 use crate::pod_spec::validation::containers::restarts_all_containers;
-use crate::tree_names::member;
 
 const ID_MAX: i64 = i32::MAX as i64;
 const HEALTH_MESSAGE_MAX: usize = 1024;
-const NOT_NEGATIVE: &str = "must be a non-negative integer";
-const STATUSES: [&str; 3] = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
 
-pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
+/// The lists of statuses with the lists of their containers, except for ephemeral containers, which never restart.
+const STATUSES: [(Field<Status, List<ContainerStatus>>, Option<Field<Spec, List<Container>>>); 3] = [
+    (Status::CONTAINER_STATUSES, Some(Spec::CONTAINERS)),
+    (Status::INIT_CONTAINER_STATUSES, Some(Spec::INIT_CONTAINERS)),
+    (Status::EPHEMERAL_CONTAINER_STATUSES, None),
+];
+
+pub(in crate::core::pod) fn validate(features: &Features, pod: FieldRef<Pod>, old: FieldRef<Pod>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    update::annotations(object, old, &PodValidationOptions::for_pod_update(features, old), &mut errors);
-    let path = FieldPath::new("status");
-    let null = Value::Null;
-    let (spec, status) = (object.get("spec").unwrap_or(&null), object.get("status").unwrap_or(&null));
-    let old_status = old.get("status").unwrap_or(&null);
-    conditions(status, &path.child("conditions"), &mut errors);
-    nominated_node(features, object, old, &path.child("nominatedNodeName"), &mut errors);
-    if let Some(generation) = status.int_at(&["observedGeneration"]).filter(|generation| *generation < 0) {
-        errors.push(FieldError::invalid(&path.child("observedGeneration"), generation, NOT_NEGATIVE));
+    let e = &mut errors;
+    update::annotations(pod, old, &PodValidationOptions::for_pod_update(features, old.value()), e);
+    let (spec, status, old_status) = (pod.at(Pod::SPEC), pod.at(Pod::STATUS), old.at(Pod::STATUS));
+    conditions(status.at(Status::CONDITIONS), e);
+    nominated_node(features, pod, old, e);
+    not_negative(status.at(Status::OBSERVED_GENERATION), e);
+    let (class, old_class) = (status.at(Status::QOS_CLASS), old_status.at(Status::QOS_CLASS));
+    checks::immutable(&class, class.str() == old_class.str(), class.str(), e);
+    for (list, containers) in STATUSES {
+        transitions(features, status.at(list), old_status.at(list), containers, old, e);
     }
-    let class = |status: &Value| status.str_at(&["qosClass"]).to_owned();
-    let at = path.child("qosClass");
-    checks::immutable(&at, class(status) == class(old_status), class(status).as_str(), &mut errors);
-    for list in STATUSES {
-        let (new, old_list) = (status.list_at(&[list]), old_status.list_at(&[list]));
-        transitions(features, list, new, old_list, old, &path.child(list), &mut errors);
-    }
-    claim_statuses(status, spec, &path.child("resourceClaimStatuses"), &mut errors);
-    extended_claim(status, spec, &path.child("extendedResourceClaimStatus"), &mut errors);
-    reported::node_allocatable(status, spec, &path.child("nodeAllocatableResourceClaimStatuses"), &mut errors);
+    claim_statuses(status.at(Status::RESOURCE_CLAIM_STATUSES), spec, e);
+    extended_claim(status.at(Status::EXTENDED_RESOURCE_CLAIM_STATUS), spec, e);
+    reported::node_allocatable(status, spec, e);
     let legacy = Legacy::of(features);
-    addresses(status, old_status, "podIPs", legacy.clone(), &path, &mut errors);
-    host_addresses(status, old_status, legacy, &path, &mut errors);
-    for list in STATUSES {
-        users(status.list_at(&[list]), spec, &path.child(list), &mut errors);
+    addresses(status.at(Status::POD_IPS), old_status.at(Status::POD_IPS), legacy.clone(), e);
+    host_addresses(status, old_status, legacy, e);
+    for (list, _) in STATUSES {
+        users(status.at(list), spec, e);
     }
-    for (list, containers) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
-        let containers = spec.list_at(&[containers]);
-        allocated(status.list_at(&[list]), containers, &path.child(list), &mut errors);
-    }
-    for (i, status) in errors.while_room(status.list_at(&["ephemeralContainerStatuses"]).iter().enumerate()) {
-        if !status.list_at(&["allocatedResourcesStatus"]).is_empty() {
-            let at = path.child("ephemeralContainerStatuses").index(i).child("allocatedResourcesStatus");
-            errors.push(FieldError::forbidden(&at, "must not be specified in container status"));
+    for (list, containers) in STATUSES {
+        match containers {
+            Some(containers) => allocated(status.at(list), spec.at(containers), e),
+            None => not_allocated(status.at(list), e),
         }
     }
-    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        reported::mounted_images(status, list, &path, &mut errors);
+    for (list, _) in STATUSES {
+        reported::mounted_images(status.at(list), e);
     }
     errors
 }
 
-fn conditions(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for (i, condition) in errors.while_room(status.list_at(&["conditions"]).iter().enumerate()) {
-        if let Some(generation) = condition.int_at(&["observedGeneration"]).filter(|generation| *generation < 0) {
-            let at = path.index(i).child("observedGeneration");
-            errors.push(FieldError::invalid(&at, generation, NOT_NEGATIVE));
-        }
-        let kind = condition.str_at(&["type"]);
-        if !["PodScheduled", "Ready", "Initialized"].contains(&kind) {
-            checks::qualified_name(&path.index(i).child("Type"), kind, errors);
+fn not_negative(number: FieldRef<Int>, errors: &mut FieldErrors) {
+    if number.int_or_zero() < 0 {
+        errors.push(number.invalid("must be a non-negative integer"));
+    }
+}
+
+fn conditions(conditions: FieldRef<List<PodCondition>>, errors: &mut FieldErrors) {
+    for condition in errors.while_room(conditions.items()) {
+        not_negative(condition.at(PodCondition::OBSERVED_GENERATION), errors);
+        let kind = condition.at(PodCondition::TYPE);
+        if !["PodScheduled", "Ready", "Initialized"].contains(&kind.str()) {
+            checks::qualified_name(&kind.reported_as("Type"), kind.str(), errors);
         }
     }
 }
 
-fn nominated_node(features: &Features, object: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let nominated = |object: &Value| object.str_at(&["status", "nominatedNodeName"]).to_owned();
-    let (name, old_name) = (nominated(object), nominated(old));
-    if name == old_name || name.is_empty() {
+fn nominated_node(features: &Features, pod: FieldRef<Pod>, old: FieldRef<Pod>, errors: &mut FieldErrors) {
+    let (status, old_status) = (pod.at(Pod::STATUS), old.at(Pod::STATUS));
+    let name = status.at(Status::NOMINATED_NODE_NAME);
+    if name.is_empty() || name.str() == old_status.at(Status::NOMINATED_NODE_NAME).str() {
         return;
     }
-    checks::subdomain(path, &name, errors);
-    let is_bound = !old.str_at(&["spec", "nodeName"]).is_empty();
+    checks::subdomain(&name, name.str(), errors);
+    let is_bound = !old.at(Pod::SPEC).at(Spec::NODE_NAME).is_empty();
     if is_bound && features.enabled("ClearingNominatedNodeNameAfterBinding") {
-        let why = "may not be set on pods that are already bound to a node";
-        errors.push(FieldError::forbidden(path, why));
+        errors.push(name.forbidden("may not be set on pods that are already bound to a node"));
     }
 }
 
 /// Rejects terminated containers that run again, unless their restart policy restarts them.
 fn transitions(
     features: &Features,
-    list: &str,
-    new: &[Value],
-    old: &[Value],
-    pod: &Value,
-    path: &FieldPath,
+    new: FieldRef<List<ContainerStatus>>,
+    old: FieldRef<List<ContainerStatus>>,
+    containers: Option<Field<Spec, List<Container>>>,
+    pod: FieldRef<Pod>,
     errors: &mut FieldErrors,
 ) {
-    let null = Value::Null;
-    let spec = pod.get("spec").unwrap_or(&null);
-    let containers = match list {
-        "containerStatuses" => spec.list_at(&["containers"]),
-        "initContainerStatuses" => spec.list_at(&["initContainers"]),
-        _ => &[],
-    };
-    if list != "ephemeralContainerStatuses"
-        && PodValidationOptions::for_pod_update(features, pod).allows_restart_of_all()
-        && restarts_all_containers(spec)
+    let spec = pod.at(Pod::SPEC);
+    if containers.is_some()
+        && PodValidationOptions::for_pod_update(features, pod.value()).allows_restart_of_all()
+        && restarts_all_containers(spec.value())
     {
         return;
     }
-    let containers = first_by_name(containers);
-    let running = new.iter().filter(|new| new.at(&["state", "terminated"]).is_none_or(Value::is_null));
-    let running: HashSet<&str> = running.map(|new| new.str_at(&["name"])).collect();
-    for (i, old) in errors.while_room(old.iter().enumerate()) {
-        let Some(ended) = old.at(&["state", "terminated"]).filter(|ended| !ended.is_null()) else { continue };
-        let name = old.str_at(&["name"]);
-        if !running.contains(name) {
+    let containers = containers.map(|list| spec.at(list));
+    let containers = first_by_name(containers.iter().flat_map(|list| list.items()));
+    let running = new.items().filter(|new| !new.at(ContainerStatus::STATE).at(ContainerState::TERMINATED).is_set());
+    let running: HashSet<&str> = running.map(|new| new.at(ContainerStatus::NAME).str()).collect();
+    for old in errors.while_room(old.items()) {
+        let name = old.at(ContainerStatus::NAME).str();
+        let state = old.at(ContainerStatus::STATE);
+        let ended = state.at(ContainerState::TERMINATED);
+        if !ended.is_set() || !running.contains(name) {
             continue;
         }
-        let code = ended.int_at(&["exitCode"]).unwrap_or(0);
-        let container = containers.get(name);
-        if !container.is_some_and(|container| should_restart(container, spec, code)) {
-            let why = "may not be transitioned to non-terminated state";
-            errors.push(FieldError::forbidden(&path.index(i).child("state"), why));
+        let code = ended.at(ContainerStateTerminated::EXIT_CODE).int_or_zero();
+        if !containers.get(name).is_some_and(|container| should_restart(*container, spec, code)) {
+            errors.push(state.forbidden("may not be transitioned to non-terminated state"));
         }
     }
 }
 
 /// Returns the first container of each name.
-fn first_by_name<'a>(containers: impl IntoIterator<Item = &'a Value>) -> HashMap<&'a str, &'a Value> {
+fn first_by_name<'p, 'v>(
+    containers: impl IntoIterator<Item = FieldRef<'p, 'v, Container>>,
+) -> HashMap<&'v str, FieldRef<'p, 'v, Container>> {
     let mut by_name = HashMap::new();
     for container in containers {
-        by_name.entry(container.str_at(&["name"])).or_insert(container);
+        by_name.entry(container.at(Container::NAME).str()).or_insert(container);
     }
     by_name
 }
 
-fn should_restart(container: &Value, spec: &Value, code: i64) -> bool {
-    let matches = |rule: &&Value| {
-        let Some(codes) = member(rule, "exitCodes") else { return false };
-        let found = codes.list_at(&["values"]).contains(&Value::Int(code));
-        match codes.str_at(&["operator"]) {
+fn should_restart(container: FieldRef<Container>, spec: FieldRef<Spec>, code: i64) -> bool {
+    let matches = |rule: FieldRef<ContainerRestartRule>| {
+        let codes = rule.at(ContainerRestartRule::EXIT_CODES);
+        let found = codes.at(OnExitCodes::VALUES).list().contains(&Value::Int(code));
+        match codes.at(OnExitCodes::OPERATOR).str() {
             "In" => found,
             "NotIn" => !found,
             _ => false,
@@ -158,198 +157,218 @@ fn should_restart(container: &Value, spec: &Value, code: i64) -> bool {
         "Never" => Some(false),
         _ => None,
     };
-    let own = container.get("restartPolicy").and_then(Value::as_str);
-    if own.is_some() && container.list_at(&["restartPolicyRules"]).iter().find(matches).is_some() {
+    let own = container.at(Container::RESTART_POLICY).get_str();
+    if own.is_some() && container.at(Container::RESTART_POLICY_RULES).items().any(matches) {
         return true;
     }
-    own.and_then(by).or_else(|| by(spec.str_at(&["restartPolicy"]))).unwrap_or(true)
+    own.and_then(by).or_else(|| by(spec.at(Spec::RESTART_POLICY).str())).unwrap_or(true)
 }
 
-fn claim_statuses(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let list = status.list_at(&["resourceClaimStatuses"]);
-    let repeated = repeated(list, |claim| claim.str_at(&["name"]));
-    let known: HashSet<&str> = spec.list_at(&["resourceClaims"]).iter().map(|known| known.str_at(&["name"])).collect();
-    for (i, claim) in errors.while_room(list.iter().enumerate()) {
-        let at = path.index(i);
-        let name = claim.str_at(&["name"]);
-        if !known.contains(name) {
-            let why = "must match the name of an entry in `spec.resourceClaims`";
-            errors.push(FieldError::invalid(&at.child("name"), name, why));
-        }
-        if repeated[i] {
-            errors.push(FieldError::duplicate(&at.child("name"), name));
-        }
-        if let Some(claim) = claim.get("resourceClaimName").and_then(Value::as_str) {
-            checks::subdomain(&at.child("resourceClaimName"), claim, errors);
-        }
-    }
-}
-
-fn extended_claim(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(claim) = member(status, "extendedResourceClaimStatus") else { return };
-    let mappings = claim.list_at(&["requestMappings"]);
-    let at = path.child("requestMappings");
-    if mappings.is_empty() {
-        errors.push(FieldError::required(&at, "at least one request mapping is required"));
-    }
-    let containers = first_by_name(["containers", "initContainers"].iter().flat_map(|list| spec.list_at(&[list])));
+fn claim_statuses(claims: FieldRef<List<ClaimStatus>>, spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let known = spec.at(Spec::RESOURCE_CLAIMS);
+    let known: HashSet<&str> = known.items().map(|known| known.at(PodResourceClaim::NAME).str()).collect();
     let mut seen = HashSet::new();
-    for (i, mapping) in errors.while_room(mappings.iter().enumerate()) {
-        let at = at.index(i);
-        let text = |field: &str| mapping.str_at(&[field]);
-        let (name, resource, request) = (text("containerName"), text("resourceName"), text("requestName"));
-        match containers.get(name) {
+    for claim in errors.while_room(claims.items()) {
+        let name = claim.at(ClaimStatus::NAME);
+        if !known.contains(name.str()) {
+            let why = "must match the name of an entry in `spec.resourceClaims`";
+            errors.push(name.invalid_as(name.str(), why));
+        }
+        if !seen.insert(name.str()) {
+            errors.push(FieldError::duplicate(&name, name.str()));
+        }
+        let claim = claim.at(ClaimStatus::RESOURCE_CLAIM_NAME);
+        if let Some(name) = claim.get_str() {
+            checks::subdomain(&claim, name, errors);
+        }
+    }
+}
+
+fn extended_claim(claim: FieldRef<ExtendedClaim>, spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    if !claim.is_set() {
+        return;
+    }
+    let mappings = claim.at(ExtendedClaim::REQUEST_MAPPINGS);
+    if mappings.is_empty() {
+        errors.push(mappings.required("at least one request mapping is required"));
+    }
+    let lists = [spec.at(Spec::CONTAINERS), spec.at(Spec::INIT_CONTAINERS)];
+    let containers = first_by_name(lists.iter().flat_map(|list| list.items()));
+    let mut seen = HashSet::new();
+    for mapping in errors.while_room(mappings.items()) {
+        let name = mapping.at(RequestMapping::CONTAINER_NAME);
+        let resource = mapping.at(RequestMapping::RESOURCE_NAME);
+        let request = mapping.at(RequestMapping::REQUEST_NAME);
+        match containers.get(name.str()) {
             None => {
                 let why = "must match the name of an entry in spec.initContainers.name or spec.containers.name";
-                errors.push(FieldError::invalid(&at.child("containerName"), name, why));
+                errors.push(name.invalid_as(name.str(), why));
             }
-            Some(container) if container.at(&["resources", "requests", resource]).is_none() => {
+            Some(container) if !requests(*container, resource.str()) => {
                 let why = "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests";
-                errors.push(FieldError::invalid(&at.child("resourceName"), resource, why));
+                errors.push(resource.invalid_as(resource.str(), why));
             }
             Some(_) => {}
         }
-        checks::label(&path.child("requestName"), request, errors);
-        if !seen.insert((name, resource, request)) {
-            for (field, value) in [("containerName", name), ("resourceName", resource), ("requestName", request)] {
-                errors.push(FieldError::duplicate(&at.child(field), value));
-            }
+        // kube-apiserver leaves the mapping out of the path.
+        checks::label(&claim.path().child(RequestMapping::REQUEST_NAME.name()), request.str(), errors);
+        if !seen.insert([name.str(), resource.str(), request.str()]) {
+            errors.extend([name, resource, request].map(|field| FieldError::duplicate(&field, field.str())));
         }
     }
-    match claim.str_at(&["resourceClaimName"]) {
-        "" => errors.push(FieldError::required(&path.child("resourceClaimName"), "")),
-        name => checks::subdomain(&path.child("resourceClaimName"), name, errors),
+    let name = claim.at(ExtendedClaim::RESOURCE_CLAIM_NAME);
+    match name.str() {
+        "" => errors.push(name.required("")),
+        text => checks::subdomain(&name, text, errors),
     }
 }
 
 /// Validates addresses: at most one of each family.
-fn addresses<'a>(
-    status: &Value,
-    old: &'a Value,
-    field: &str,
-    legacy: Legacy<'a>,
-    path: &FieldPath,
+fn addresses<'v>(
+    list: FieldRef<List<PodIP>>,
+    old: FieldRef<'_, 'v, List<PodIP>>,
+    legacy: Legacy<'v>,
     errors: &mut FieldErrors,
 ) {
-    let list = status.list_at(&[field]);
-    let legacy = legacy.knowing(old.list_at(&[field]).iter().map(|known| known.str_at(&["ip"])));
-    for (i, item) in errors.while_room(list.iter().enumerate()) {
-        ip::legacy_ip(&path.child(field).index(i), item.str_at(&["ip"]), &legacy, errors);
+    let legacy = legacy.knowing(old.items().map(|known| known.at(PodIP::IP).str()));
+    for item in errors.while_room(list.items()) {
+        ip::legacy_ip(&item, item.at(PodIP::IP).str(), &legacy, errors);
     }
     if list.len() < 2 {
         return;
     }
-    let parsed: Vec<_> = list.iter().map(|item| ip::parse_ip(item.str_at(&["ip"]))).collect();
+    let texts: Vec<&str> = list.items().map(|item| item.at(PodIP::IP).str()).collect();
+    let parsed: Vec<_> = texts.iter().map(|text| ip::parse_ip(text)).collect();
     if let Some(bad) = parsed.iter().position(Option::is_none) {
-        let why = format!("failed to check for dual stack with error:invalid IP[{bad}]: {}", list[bad].str_at(&["ip"]));
-        errors.push(FieldError::internal(&path.child(field), why));
+        let why = format!("failed to check for dual stack with error:invalid IP[{bad}]: {}", texts[bad]);
+        errors.push(FieldError::internal(&list, why));
     }
     let v6 = |address: &Option<std::net::IpAddr>| address.is_some_and(|address| address.is_ipv6());
     let dual = parsed.iter().all(Option::is_some) && parsed.iter().any(v6) && !parsed.iter().all(v6);
     if !dual || list.len() > 2 {
-        let items = list.iter().map(|item| Object::from_iter([("IP", Value::from(item.str_at(&["ip"])))]).into());
+        let items = texts.iter().map(|text| Object::from_iter([("IP", Value::from(*text))]).into());
         let all = Value::List(items.collect());
-        let why = "may specify no more than one IP for each IP family";
-        errors.push(FieldError::invalid(&path.child(field), shown(Some(&all)), why));
+        errors.push(list.invalid_as(&all, "may specify no more than one IP for each IP family"));
     }
 }
 
-fn host_addresses<'a>(status: &Value, old: &'a Value, legacy: Legacy<'a>, path: &FieldPath, errors: &mut FieldErrors) {
-    let Some(first) = status.list_at(&["hostIPs"]).first().map(|first| first.str_at(&["ip"])) else { return };
-    if status.str_at(&["hostIP"]) != first {
-        let at = path.child("hostIPs").index(0).child("ip");
-        errors.push(FieldError::invalid(&at, first, "must be equal to `hostIP`"));
+fn host_addresses<'v>(
+    status: FieldRef<Status>,
+    old: FieldRef<'_, 'v, Status>,
+    legacy: Legacy<'v>,
+    errors: &mut FieldErrors,
+) {
+    let list = status.at(Status::HOST_IPS);
+    let Some(first) = list.item(0) else { return };
+    let address = first.at(HostIP::IP);
+    if status.at(Status::HOST_IP).str() != address.str() {
+        errors.push(address.invalid_as(address.str(), "must be equal to `hostIP`"));
     }
-    addresses(status, old, "hostIPs", legacy, path, errors);
+    // Addresses of hosts have the same field as those of pods.
+    addresses(list.cast(), old.at(Status::HOST_IPS).cast(), legacy, errors);
 }
 
-fn users(statuses: &[Value], spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let os = member(spec, "os").map_or("linux", |os| os.str_at(&["name"]));
-    for (i, status) in errors.while_room(statuses.iter().enumerate()) {
-        let Some(user) = status.at(&["user", "linux"]).filter(|user| !user.is_null()) else { continue };
-        let at = path.index(i).child("user").child("linux");
+fn users(statuses: FieldRef<List<ContainerStatus>>, spec: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let os = spec.at(Spec::OS).set().map_or("linux", |os| os.at(PodOS::NAME).str());
+    for status in errors.while_room(statuses.items()) {
+        let user = status.at(ContainerStatus::USER);
+        let Some(user) = user.at(ContainerUser::LINUX).set() else { continue };
         if os == "windows" {
-            errors.push(FieldError::forbidden(&at, "cannot be set for a windows pod"));
+            errors.push(user.forbidden("cannot be set for a windows pod"));
         }
         if os != "linux" {
             continue;
         }
-        let mut id = |at: FieldPath, id: i64| {
-            if !(0..=ID_MAX).contains(&id) {
-                errors.push(FieldError::invalid(&at, id, inclusive_range_error(0, ID_MAX)));
+        let mut id = |id: FieldRef<Int>| {
+            if !(0..=ID_MAX).contains(&id.int_or_zero()) {
+                errors.push(id.invalid(inclusive_range_error(0, ID_MAX)));
             }
         };
-        for field in ["uid", "gid"] {
-            id(at.child(field), user.int_at(&[field]).unwrap_or(0));
-        }
-        for (j, group) in user.list_at(&["supplementalGroups"]).iter().filter_map(Value::as_i64).enumerate() {
-            id(at.child("supplementalGroups").index(j), group);
-        }
+        id(user.at(LinuxContainerUser::UID));
+        id(user.at(LinuxContainerUser::GID));
+        user.at(LinuxContainerUser::SUPPLEMENTAL_GROUPS).items().for_each(id);
     }
 }
 
 /// Validates the health of devices, which must belong to claims of the container.
-fn allocated(statuses: &[Value], containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
-    let containers = first_by_name(containers);
-    for (i, status) in errors.while_room(statuses.iter().enumerate()) {
-        let container = containers.get(status.str_at(&["name"]));
-        let claims = container.map(|container| asked_claims(container)).unwrap_or_default();
-        for (j, resource) in errors.while_room(status.list_at(&["allocatedResourcesStatus"]).iter().enumerate()) {
-            let at = path.index(i).child("allocatedResourcesStatus").index(j);
+fn allocated(
+    statuses: FieldRef<List<ContainerStatus>>,
+    containers: FieldRef<List<Container>>,
+    errors: &mut FieldErrors,
+) {
+    let containers = first_by_name(containers.items());
+    for status in errors.while_room(statuses.items()) {
+        let container = containers.get(status.at(ContainerStatus::NAME).str());
+        let claims = container.map(|container| requested_claims(*container)).unwrap_or_default();
+        let resources = status.at(ContainerStatus::ALLOCATED_RESOURCES_STATUS);
+        for resource in errors.while_room(resources.items()) {
             if let Some(container) = container {
-                asked_for(container, &claims, resource.str_at(&["name"]), &at.child("name"), errors);
+                requested(*container, &claims, resource, errors);
             }
-            let mut seen = HashSet::new();
-            for (k, device) in errors.while_room(resource.list_at(&["resources"]).iter().enumerate()) {
-                let at = at.child("resources").index(k);
-                let health = device.str_at(&["health"]);
-                checks::one_of(&at.child("health"), health, &["Healthy", "Unhealthy", "Unknown"], errors);
-                match device.get("message").and_then(Value::as_str) {
-                    Some("") => {
-                        errors.push(FieldError::required(&at.child("message"), "must be non-empty if specified"));
-                    }
-                    Some(text) if text.len() > HEALTH_MESSAGE_MAX => {
-                        errors.push(FieldError::too_long(&at.child("message"), HEALTH_MESSAGE_MAX));
-                    }
-                    _ => {}
-                }
-                let id = device.str_at(&["resourceID"]);
-                if !seen.insert(id) {
-                    errors.push(FieldError::duplicate(&at.child("resourceID"), id));
-                }
-            }
+            devices(resource.at(ResourceStatus::RESOURCES), errors);
+        }
+    }
+}
+
+fn devices(devices: FieldRef<List<ResourceHealth>>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
+    for device in errors.while_room(devices.items()) {
+        let health = device.at(ResourceHealth::HEALTH);
+        checks::one_of(&health, health.str(), &["Healthy", "Unhealthy", "Unknown"], errors);
+        let message = device.at(ResourceHealth::MESSAGE);
+        match message.get_str() {
+            Some("") => errors.push(message.required("must be non-empty if specified")),
+            Some(text) if text.len() > HEALTH_MESSAGE_MAX => errors.push(message.too_long(HEALTH_MESSAGE_MAX)),
+            _ => {}
+        }
+        let id = device.at(ResourceHealth::RESOURCE_ID);
+        if !seen.insert(id.str()) {
+            errors.push(FieldError::duplicate(&id, id.str()));
+        }
+    }
+}
+
+fn not_allocated(statuses: FieldRef<List<ContainerStatus>>, errors: &mut FieldErrors) {
+    for status in errors.while_room(statuses.items()) {
+        let resources = status.at(ContainerStatus::ALLOCATED_RESOURCES_STATUS);
+        if !resources.is_empty() {
+            errors.push(resources.forbidden("must not be specified in container status"));
         }
     }
 }
 
 /// Returns the claims of a container as statuses name them: `claim` or `claim/request`.
-fn asked_claims(container: &Value) -> HashSet<Cow<'_, str>> {
-    let claims = container.list_at(&["resources", "claims"]).iter();
-    let named = claims.map(|claim| match (claim.str_at(&["name"]), claim.str_at(&["request"])) {
-        (name, "") => Cow::Borrowed(name),
-        (name, request) => Cow::Owned(format!("{name}/{request}")),
+fn requested_claims<'v>(container: FieldRef<'_, 'v, Container>) -> HashSet<Cow<'v, str>> {
+    let resources = container.at(Container::RESOURCES);
+    let claims = resources.at(ResourceRequirements::CLAIMS);
+    let named = claims.items().map(|claim| {
+        match (claim.at(ResourceClaim::NAME).str(), claim.at(ResourceClaim::REQUEST).str()) {
+            (name, "") => Cow::Borrowed(name),
+            (name, request) => Cow::Owned(format!("{name}/{request}")),
+        }
     });
     named.collect()
 }
 
-fn asked_for(
-    container: &Value,
+fn requested(
+    container: FieldRef<Container>,
     claims: &HashSet<Cow<'_, str>>,
-    name: &str,
-    path: &FieldPath,
+    resource: FieldRef<ResourceStatus>,
     errors: &mut FieldErrors,
 ) {
-    let (found, why) = match name.strip_prefix("claim:") {
+    let name = resource.at(ResourceStatus::NAME);
+    let (found, why) = match name.str().strip_prefix("claim:") {
         Some(claim) => (
             claims.contains(claim),
             "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty",
         ),
-        None => {
-            let asked = container.at(&["resources", "requests", name]).is_some();
-            (asked, "must match one of the container's resource requests")
-        }
+        None => (requests(container, name.str()), "must match one of the container's resource requests"),
     };
     if !found {
-        errors.push(FieldError::invalid(path, name, why));
+        errors.push(name.invalid_as(name.str(), why));
     }
+}
+
+fn requests(container: FieldRef<Container>, resource: &str) -> bool {
+    container.at(Container::RESOURCES).at(ResourceRequirements::REQUESTS).has_key(resource)
 }

@@ -2,102 +2,107 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
+use binnacle_fields::core::v1::{
+    Affinity, Container, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodSchedulingGate, PodSpec as Spec,
+    Toleration,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::types::{Int, List};
+use binnacle_fields::{Field, FieldMut, FieldRef, Message, route};
+use binnacle_meta::{ErrorValue, FieldErrors};
 use binnacle_schema::{Value, json};
-use binnacle_validation::metadata::shown;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::tolerations::tolerations as toleration_rules;
 
-use super::{SPEC, annotations_of, metadata_and_spec};
+use super::{annotations_of, metadata_and_spec};
 use crate::Features;
 use crate::diff;
-use crate::equality::{equal_as, equal_at, equal_maps};
-use crate::internal::internal;
+use crate::equality::{equal, equal_maps};
+use crate::internal;
 use crate::pod_spec::validation::{PodValidationOptions, annotations as annotation_rules};
-use crate::tree_names::{keep_at, member, remove_at};
-
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const NODE_AFFINITY: [&str; 2] = ["affinity", "nodeAffinity"];
-const TERM: &str = "io.k8s.api.core.v1.NodeSelectorTerm";
 
 const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
+pub(in crate::core::pod) fn validate(features: &Features, pod: FieldRef<Pod>, old: FieldRef<Pod>) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let options = PodValidationOptions::for_pod_update(features, old);
-    metadata_and_spec(object, &options, &mut errors);
-    annotations(object, old, &options, &mut errors);
-    let path = FieldPath::new("spec");
-    let null = Value::Null;
-    let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    for list in ["containers", "initContainers"] {
-        if !container_images(spec.list_at(&[list]), old_spec.list_at(&[list]), &path.child(list), &mut errors) {
+    let options = PodValidationOptions::for_pod_update(features, old.value());
+    metadata_and_spec(pod, &options, &mut errors);
+    annotations(pod, old, &options, &mut errors);
+    let (spec, old_spec) = (pod.at(Pod::SPEC), old.at(Pod::SPEC));
+    for list in [Spec::CONTAINERS, Spec::INIT_CONTAINERS] {
+        if !container_images(spec.at(list), old_spec.at(list), &mut errors) {
             return errors;
         }
     }
-    if !deadline(spec, old_spec, &path.child("activeDeadlineSeconds"), &mut errors) {
+    let seconds = Spec::ACTIVE_DEADLINE_SECONDS;
+    if !deadline(spec.at(seconds), old_spec.at(seconds), &mut errors) {
         return errors;
     }
-    tolerations(spec, old_spec, &path.child("tolerations"), &options, &mut errors);
-    scheduling_gates(spec, old_spec, &path.child("schedulingGates"), &mut errors);
-    if equal_as(SPEC, Some(spec), Some(old_spec)) {
+    tolerations(spec.at(Spec::TOLERATIONS), old_spec.at(Spec::TOLERATIONS), &options, &mut errors);
+    scheduling_gates(spec.at(Spec::SCHEDULING_GATES), old_spec.at(Spec::SCHEDULING_GATES), &mut errors);
+    if equal(spec, old_spec) {
         return errors;
     }
-    let mut rest = spec.clone();
-    forget_changeable(&mut rest, old_spec);
-    if !old_spec.list_at(&["schedulingGates"]).is_empty() {
-        gated(&mut rest, old_spec, &path, &mut errors);
+    let mut rest = spec.value().clone();
+    let mut rest = FieldMut::root(&mut rest);
+    restore_changeable(&mut rest, old_spec);
+    if !old_spec.at(Spec::SCHEDULING_GATES).is_empty() {
+        gated(spec, &mut rest, old_spec, &mut errors);
     }
-    if !equal_as(SPEC, Some(&rest), Some(old_spec)) {
-        let difference = diff::of(SPEC, Some(old_spec), Some(&rest));
+    if !equal(rest.read(), old_spec) {
+        let difference = diff::of(Spec::DEFINITION, Some(old_spec.value()), Some(rest.read().value()));
         let why = format!("pod updates may not change fields other than {CHANGEABLE}\n{difference}");
-        errors.push(FieldError::forbidden(&path, why));
+        errors.push(spec.forbidden(why));
     }
     errors
 }
 
 /// Validates a pod's annotations if they have changed.
-pub(super) fn annotations(object: &Value, old: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
-    let path = FieldPath::new("metadata").child("annotations");
-    let spec = object.get("spec").unwrap_or(&Value::Null);
-    annotation_rules::validate_update(annotations_of(object), annotations_of(old), &path, errors);
-    annotation_rules::validate(annotations_of(object), spec, &path, options, errors);
+pub(super) fn annotations(
+    pod: FieldRef<Pod>,
+    old: FieldRef<Pod>,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
+    let metadata = pod.at(Pod::METADATA);
+    let annotations = metadata.at(ObjectMeta::ANNOTATIONS);
+    let path = annotations.path();
+    annotation_rules::validate_update(annotations.object(), annotations_of(old), &path, errors);
+    annotation_rules::validate(annotations.object(), pod.at(Pod::SPEC).value(), &path, options, errors);
 }
 
 /// Validates the images, which may change; false if the number of containers changed, so that no further check applies.
-fn container_images(new: &[Value], old: &[Value], path: &FieldPath, errors: &mut FieldErrors) -> bool {
+fn container_images(new: FieldRef<List<Container>>, old: FieldRef<List<Container>>, errors: &mut FieldErrors) -> bool {
     if new.len() != old.len() {
-        errors.push(FieldError::forbidden(path, "pod updates may not add or remove containers"));
+        errors.push(new.forbidden("pod updates may not add or remove containers"));
         return false;
     }
-    for (i, container) in errors.while_room(new.iter().enumerate()) {
-        let image = container.str_at(&["image"]);
-        let at = path.index(i).child("image");
+    for container in errors.while_room(new.items()) {
+        let image = container.at(Container::IMAGE);
         if image.is_empty() {
-            errors.push(FieldError::required(&at, ""));
+            errors.push(image.required(""));
         }
-        if image.trim() != image {
-            errors.push(FieldError::invalid(&at, image, "must not have leading or trailing whitespace"));
+        if image.str().trim() != image.str() {
+            errors.push(image.invalid("must not have leading or trailing whitespace"));
         }
     }
     true
 }
 
 /// Validates the deadline, which may only decrease; false if invalid.
-fn deadline(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) -> bool {
+fn deadline(new: FieldRef<Int>, old: FieldRef<Int>, errors: &mut FieldErrors) -> bool {
     const MAX: i64 = i32::MAX as i64;
-    let seconds = |spec: &Value| spec.int_at(&["activeDeadlineSeconds"]);
-    match (seconds(spec), seconds(old)) {
-        (Some(new), _) if !(0..=MAX).contains(&new) => {
-            errors.push(FieldError::invalid(path, new, inclusive_range_error(0, MAX)));
+    match (new.int(), old.int()) {
+        (Some(seconds), _) if !(0..=MAX).contains(&seconds) => {
+            errors.push(new.invalid(inclusive_range_error(0, MAX)));
             false
         }
-        (Some(new), Some(old)) if old < new => {
-            errors.push(FieldError::invalid(path, new, "must be less than or equal to previous value"));
+        (Some(seconds), Some(old)) if old < seconds => {
+            errors.push(new.invalid("must be less than or equal to previous value"));
             false
         }
         (None, Some(_)) => {
-            errors.push(FieldError::invalid(path, shown(None), "must not update from a positive integer to nil value"));
+            errors.push(new.invalid("must not update from a positive integer to nil value"));
             true
         }
         _ => true,
@@ -105,107 +110,106 @@ fn deadline(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldError
 }
 
 fn tolerations(
-    spec: &Value,
-    old: &Value,
-    path: &FieldPath,
+    new: FieldRef<List<Toleration>>,
+    old: FieldRef<List<Toleration>>,
     options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
-    let new = spec.list_at(&["tolerations"]);
-    fn told(toleration: &Value) -> [&str; 4] {
-        ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))
+    fn key<'v>(toleration: FieldRef<'_, 'v, Toleration>) -> [&'v str; 4] {
+        let fields = [Toleration::KEY, Toleration::OPERATOR, Toleration::VALUE, Toleration::EFFECT];
+        fields.map(|field| toleration.at(field).str())
     }
-    let kept: HashSet<_> = new.iter().map(told).collect();
-    if old.list_at(&["tolerations"]).iter().any(|old| !kept.contains(&told(old))) {
-        let why = "existing toleration can not be modified except its tolerationSeconds";
-        return errors.push(FieldError::forbidden(path, why));
+    let kept: HashSet<_> = new.items().map(key).collect();
+    if old.items().any(|old| !kept.contains(&key(old))) {
+        return errors.push(new.forbidden("existing toleration can not be modified except its tolerationSeconds"));
     }
-    toleration_rules(new, options.compares_tolerations(), path, errors);
+    toleration_rules(new.list(), options.compares_tolerations(), &new.path(), errors);
 }
 
-fn scheduling_gates(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let known: HashSet<&str> = old.list_at(&["schedulingGates"]).iter().map(|gate| gate.str_at(&["name"])).collect();
-    for (i, gate) in errors.while_room(spec.list_at(&["schedulingGates"]).iter().enumerate()) {
-        let name = gate.str_at(&["name"]);
-        if !known.contains(name) {
-            let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.push(FieldError::forbidden(&path.index(i).child("name"), why));
+fn scheduling_gates(
+    new: FieldRef<List<PodSchedulingGate>>,
+    old: FieldRef<List<PodSchedulingGate>>,
+    errors: &mut FieldErrors,
+) {
+    let known: HashSet<&str> = old.items().map(|gate| gate.at(PodSchedulingGate::NAME).str()).collect();
+    for gate in errors.while_room(new.items()) {
+        let name = gate.at(PodSchedulingGate::NAME);
+        if !known.contains(name.str()) {
+            let why = format!("only deletion is allowed, but found new scheduling gate '{}'", name.str());
+            errors.push(name.forbidden(why));
         }
     }
 }
 
 /// Restores the old values of all fields that may change, so that any other change shows.
-fn forget_changeable(spec: &mut Value, old: &Value) {
-    for list in ["containers", "initContainers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten();
-        for (container, old) in containers.zip(old.list_at(&[list])) {
-            keep_at(container, old, &["image"]);
+fn restore_changeable(spec: &mut FieldMut<Spec>, old: FieldRef<Spec>) {
+    for list in [Spec::CONTAINERS, Spec::INIT_CONTAINERS] {
+        for (mut container, old) in spec.items(list).zip(old.at(list).items()) {
+            container.keep(old, Container::IMAGE);
         }
     }
-    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
-        keep_at(spec, old, &[field]);
-    }
-    let grace = |spec: &Value| spec.int_at(&["terminationGracePeriodSeconds"]);
-    if grace(old).is_some_and(|seconds| seconds < 0) && grace(spec) == Some(1) {
-        keep_at(spec, old, &["terminationGracePeriodSeconds"]);
+    spec.keep(old, Spec::ACTIVE_DEADLINE_SECONDS);
+    spec.keep(old, Spec::SCHEDULING_GATES);
+    spec.keep(old, Spec::TOLERATIONS);
+    let grace = Spec::TERMINATION_GRACE_PERIOD_SECONDS;
+    if old.at(grace).int_or_zero() < 0 && spec.read().at(grace).int() == Some(1) {
+        spec.keep(old, grace);
     }
 }
 
-/// Accepts node selectors and affinities of a gated pod that are narrower than the old ones.
-fn gated(spec: &mut Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if !equal_maps(spec.get("nodeSelector"), old.get("nodeSelector")) {
-        let mut labels = old.object_at(&["nodeSelector"]).into_iter().flat_map(|labels| labels.iter());
-        if !labels.all(|(name, value)| spec.at(&["nodeSelector", name.as_str()]) == Some(value)) {
+/// Accepts node selectors and affinities of a gated pod that are narrower than the old ones: restores the old ones in
+/// the rest of the spec.
+fn gated(new: FieldRef<Spec>, rest: &mut FieldMut<Spec>, old: FieldRef<Spec>, errors: &mut FieldErrors) {
+    let (selector, old_selector) = (new.at(Spec::NODE_SELECTOR), old.at(Spec::NODE_SELECTOR));
+    if !equal_maps(selector.get(), old_selector.get()) {
+        if !old_selector.entries().all(|(name, label)| selector.key(name).get() == Some(label.value())) {
             let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-            errors.push(FieldError::invalid(&path.child("nodeSelector"), shown(spec.get("nodeSelector")), why));
+            errors.push(selector.invalid(why));
         }
-        keep_at(spec, old, &["nodeSelector"]);
+        rest.keep(old, Spec::NODE_SELECTOR);
     }
-    if equal_at("io.k8s.api.core.v1.NodeAffinity", spec, old, &NODE_AFFINITY) && same_presence(spec, old) {
+    let (affinity, old_affinity) = (new.at(Spec::AFFINITY), old.at(Spec::AFFINITY));
+    let (of_nodes, old_of_nodes) = (affinity.at(Affinity::NODE_AFFINITY), old_affinity.at(Affinity::NODE_AFFINITY));
+    if equal(of_nodes, old_of_nodes) && of_nodes.is_set() == old_of_nodes.is_set() {
         return;
     }
-    node_affinity(spec, old, &path.child("affinity").child("nodeAffinity"), errors);
-    let others = ["podAffinity", "podAntiAffinity"];
-    let has_others = spec.get("affinity").is_some_and(|a| others.iter().any(|other| member(a, other).is_some()));
-    if member(old, "affinity").is_none() && !has_others {
-        remove_at(spec, &["affinity"]);
-    } else if member(spec, "affinity").is_some() || old.at(&NODE_AFFINITY).is_some() {
-        keep_at(spec, old, &NODE_AFFINITY);
+    node_affinity(of_nodes, old_of_nodes, errors);
+    let has_others = affinity.at(Affinity::POD_AFFINITY).is_set() || affinity.at(Affinity::POD_ANTI_AFFINITY).is_set();
+    if !old_affinity.is_set() && !has_others {
+        rest.remove(Spec::AFFINITY);
+    } else if affinity.is_set() || old_of_nodes.is_set() {
+        rest.keep_at(old, route![Spec::AFFINITY, Affinity::NODE_AFFINITY]);
     }
-}
-
-fn same_presence(spec: &Value, old: &Value) -> bool {
-    let present = |spec: &Value| spec.at(&NODE_AFFINITY).is_some_and(|affinity| !affinity.is_null());
-    present(spec) == present(old)
 }
 
 /// Validates required terms: requirements may be added but not removed, and the terms stay the same.
-fn node_affinity(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let path_of_terms = ["affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"];
-    let (new, old) = (spec.list_at(&path_of_terms), old.list_at(&path_of_terms));
-    let at = path.child(REQUIRED).child("nodeSelectorTerms");
+fn node_affinity(new: FieldRef<NodeAffinity>, old: FieldRef<NodeAffinity>, errors: &mut FieldErrors) {
+    const REQUIRED: Field<NodeAffinity, NodeSelector> =
+        NodeAffinity::REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION;
+    let (new, old) = (new.at(REQUIRED), old.at(REQUIRED));
+    let (new, old) = (new.at(NodeSelector::NODE_SELECTOR_TERMS), old.at(NodeSelector::NODE_SELECTOR_TERMS));
     if !old.is_empty() && old.len() != new.len() {
-        let terms = match new {
+        let terms = match new.list() {
             [] => Value::Null,
-            terms => Value::List(terms.iter().map(|term| internal(TERM, Some(term))).collect()),
+            terms => Value::List(
+                terms.iter().map(|term| internal::internal(NodeSelectorTerm::DEFINITION, Some(term))).collect(),
+            ),
         };
         let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return errors.push(FieldError::invalid(&at, ErrorValue::raw(json::to_string(&terms)), why));
+        return errors.push(new.invalid_as(ErrorValue::raw(json::to_string(&terms)), why));
     }
-    for (i, (new, _)) in
-        errors.while_room(new.iter().zip(old).enumerate().filter(|(_, (new, old))| !only_adds(new, old)))
-    {
-        let term = ErrorValue::raw(json::to_string(&internal(TERM, Some(new))));
-        errors.push(FieldError::invalid(&at.index(i), term, "only additions are allowed (no mutations or deletions)"));
+    for (new, _) in errors.while_room(new.items().zip(old.items()).filter(|(new, old)| !only_adds(*new, *old))) {
+        let why = "only additions are allowed (no mutations or deletions)";
+        errors.push(new.invalid_as(internal::shown(new), why));
     }
 }
 
-fn only_adds(new: &Value, old: &Value) -> bool {
-    let lists = ["matchExpressions", "matchFields"];
-    let is_empty = |term: &Value| lists.iter().all(|list| term.list_at(&[list]).is_empty());
+fn only_adds(new: FieldRef<NodeSelectorTerm>, old: FieldRef<NodeSelectorTerm>) -> bool {
+    let lists = [NodeSelectorTerm::MATCH_EXPRESSIONS, NodeSelectorTerm::MATCH_FIELDS];
+    let is_empty = |term: FieldRef<NodeSelectorTerm>| lists.iter().all(|list| term.at(*list).is_empty());
     // An empty term matches nothing: with requirements it would match more.
     if is_empty(old) {
         return is_empty(new);
     }
-    lists.iter().all(|list| new.list_at(&[list]).starts_with(old.list_at(&[list])))
+    lists.iter().all(|list| new.at(*list).list().starts_with(old.at(*list).list()))
 }
