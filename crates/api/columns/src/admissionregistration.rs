@@ -31,6 +31,7 @@ const MUTATING_POLICY: Columns = Columns::new(
         AGE,
     ],
     |object, now| {
+        // It is stored in v1beta1, which has the same fields.
         let object = FieldRef::<MutatingAdmissionPolicy>::root(object);
         let spec = object.at(MutatingAdmissionPolicy::SPEC);
         let rules = spec.at(MutatingAdmissionPolicySpec::MUTATIONS).len();
