@@ -1,6 +1,12 @@
 //! The admissionregistration.k8s.io group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::admissionregistration::v1::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicySpec, ParamKind, ParamRef, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding as Binding, ValidatingAdmissionPolicyBindingSpec as BindingSpec,
+    ValidatingAdmissionPolicySpec, ValidatingWebhookConfiguration as Webhooks,
+};
+use binnacle_fields::types;
 
 use crate::Now;
 use crate::columns::{Cells, ColumnDefinition, Columns, Kind, cells, integer, string, text};
@@ -24,7 +30,13 @@ const MUTATING_POLICY: Columns = Columns::new(
         PARAM_KIND,
         AGE,
     ],
-    |object, now| policy(object, "mutations", now),
+    |object, now| {
+        // It is stored in v1beta1, which has the same fields.
+        let object = FieldRef::<MutatingAdmissionPolicy>::root(object);
+        let spec = object.at(MutatingAdmissionPolicy::SPEC);
+        let rules = spec.at(MutatingAdmissionPolicySpec::MUTATIONS).len();
+        policy(object, rules, spec.at(MutatingAdmissionPolicySpec::PARAM_KIND), now)
+    },
 );
 
 const VALIDATING_POLICY: Columns = Columns::new(
@@ -37,7 +49,12 @@ const VALIDATING_POLICY: Columns = Columns::new(
         PARAM_KIND,
         AGE,
     ],
-    |object, now| policy(object, "validations", now),
+    |object, now| {
+        let object = FieldRef::<ValidatingAdmissionPolicy>::root(object);
+        let spec = object.at(ValidatingAdmissionPolicy::SPEC);
+        let rules = spec.at(ValidatingAdmissionPolicySpec::VALIDATIONS).len();
+        policy(object, rules, spec.at(ValidatingAdmissionPolicySpec::PARAM_KIND), now)
+    },
 );
 
 const POLICY_BINDING: Columns = Columns::new(
@@ -48,8 +65,11 @@ const POLICY_BINDING: Columns = Columns::new(
         AGE,
     ],
     |object, now| {
-        let policy = object.str_at(&["spec", "policyName"]);
-        cells![name(object), policy, param(object), created(object, now)]
+        // Bindings of mutating policies have the same fields.
+        let binding = FieldRef::<Binding>::root(object);
+        let spec = binding.at(Binding::SPEC);
+        let policy = spec.at(BindingSpec::POLICY_NAME).str();
+        cells![name(binding), policy, param(spec.at(BindingSpec::PARAM_REF)), created(binding, now)]
     },
 );
 
@@ -59,26 +79,28 @@ const WEBHOOKS: Columns = Columns::new(
         integer("Webhooks", text("Webhooks indicates the number of webhooks registered in this configuration")),
         AGE,
     ],
-    |object, now| cells![name(object), object.list_at(&["webhooks"]).len() as i64, created(object, now)],
+    |object, now| {
+        // Mutating webhooks are in the same field.
+        let object = FieldRef::<Webhooks>::root(object);
+        cells![name(object), object.at(Webhooks::WEBHOOKS).len() as i64, created(object, now)]
+    },
 );
 
 const PARAM_KIND: ColumnDefinition =
     string("ParamKind", text("ParamKind specifies the kind of resources used to parameterize this policy"));
 
-fn policy(object: &Value, rules: &str, now: Now) -> Cells {
-    let param_kind = match object.at(&["spec", "paramKind"]).filter(|kind| !kind.is_null()) {
-        Some(kind) => format!("{}/{}", kind.str_at(&["apiVersion"]), kind.str_at(&["kind"])),
+fn policy<K: types::Kind>(policy: FieldRef<K>, rules: usize, param_kind: FieldRef<ParamKind>, now: Now) -> Cells {
+    let param_kind = match param_kind.set() {
+        Some(kind) => format!("{}/{}", kind.at(ParamKind::API_VERSION).str(), kind.at(ParamKind::KIND).str()),
         None => UNSET.into(),
     };
-    let rules = object.list_at(&["spec", rules]).len() as i64;
-    cells![name(object), rules, param_kind, created(object, now)]
+    cells![name(policy), rules as i64, param_kind, created(policy, now)]
 }
 
 /// Formats the reference of a binding to its parameters: one object, or all that a selector selects.
-fn param(object: &Value) -> String {
-    let Some(param) = object.at(&["spec", "paramRef"]) else { return UNSET.into() };
-    match (param.str_at(&["namespace"]), param.str_at(&["name"])) {
-        (_, "") => match param.at(&["selector"]).filter(|selector| !selector.is_null()) {
+fn param(param: FieldRef<ParamRef>) -> String {
+    match (param.at(ParamRef::NAMESPACE).str(), param.at(ParamRef::NAME).str()) {
+        (_, "") => match param.at(ParamRef::SELECTOR).set() {
             Some(selector) => selector::go_string(selector),
             None => UNSET.into(),
         },
@@ -90,9 +112,8 @@ fn param(object: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
-    use super::*;
     use crate::testing::check_cells;
 
     const GROUP: &str = "admissionregistration.k8s.io";

@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use binnacle_fields::{FieldRef, types};
 use binnacle_meta::{Time, human_duration};
 use binnacle_schema::Value;
 
@@ -25,14 +26,23 @@ impl From<SystemTime> for Now {
     }
 }
 
-/// Formats the age of a time field: `3m12s`; `<unknown>` if it is absent or Go's zero time.
+/// Formats the age of a time: `3m12s`; `<unknown>` if it is absent or Go's zero time.
 pub fn age(time: Option<&Value>, now: Now) -> String {
-    parse(time).map_or_else(|| UNKNOWN.into(), |then| since(then, now))
+    time.and_then(parse).map_or_else(|| UNKNOWN.into(), |then| since(then, now))
+}
+
+/// Formats the age of a time field as [`age`] does.
+pub(crate) fn age_of(time: FieldRef<types::Time>, now: Now) -> String {
+    age(time.get(), now)
 }
 
 /// Parses a `Time` or `MicroTime` field; `None` if it is absent or zero.
-pub(crate) fn parse(time: Option<&Value>) -> Option<Time> {
-    Time::parse(time?.as_str()?).ok().filter(|time| !time.is_zero())
+pub(crate) fn time_of(time: FieldRef<types::Time>) -> Option<Time> {
+    parse(time.value())
+}
+
+fn parse(time: &Value) -> Option<Time> {
+    Time::parse(time.as_str()?).ok().filter(|time| !time.is_zero())
 }
 
 pub(crate) fn since(then: Time, now: Now) -> String {

@@ -1,6 +1,9 @@
 //! The apiregistration.k8s.io group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiregistration::v1::{
+    APIService, APIServiceCondition as Condition, APIServiceSpec, APIServiceStatus, ServiceReference,
+};
 
 use crate::columns::{Columns, Kind, cells, string, text};
 use crate::format::{condition, is_true};
@@ -15,20 +18,28 @@ const API_SERVICE: Columns = Columns::new(
         string("Available", text("Whether this service is available.")),
         AGE,
     ],
-    |object, now| cells![name(object), service(object), available(object), created(object, now)],
+    |object, now| {
+        let object = FieldRef::<APIService>::root(object);
+        cells![name(object), service(object), available(object), created(object, now)]
+    },
 );
 
-fn service(object: &Value) -> String {
-    match object.at(&["spec", "service"]).filter(|service| !service.is_null()) {
-        Some(service) => format!("{}/{}", service.str_at(&["namespace"]), service.str_at(&["name"])),
+fn service(object: FieldRef<APIService>) -> String {
+    let spec = object.at(APIService::SPEC);
+    match spec.at(APIServiceSpec::SERVICE).set() {
+        Some(service) => {
+            format!("{}/{}", service.at(ServiceReference::NAMESPACE).str(), service.at(ServiceReference::NAME).str())
+        }
         None => "Local".into(),
     }
 }
 
-fn available(object: &Value) -> String {
-    let Some(condition) = condition(object, &["status", "conditions"], "Available") else { return "Unknown".into() };
-    let status = condition.str_at(&["status"]);
-    match condition.str_at(&["reason"]) {
+fn available(object: FieldRef<APIService>) -> String {
+    let status = object.at(APIService::STATUS);
+    let conditions = status.at(APIServiceStatus::CONDITIONS);
+    let Some(condition) = condition(&conditions, "Available") else { return "Unknown".into() };
+    let status = condition.at(Condition::STATUS).str();
+    match condition.at(Condition::REASON).str() {
         reason if !is_true(condition) && !reason.is_empty() => format!("{status} ({reason})"),
         _ => status.into(),
     }

@@ -1,11 +1,18 @@
 //! The apps group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::apps::v1::{
+    ControllerRevision, DaemonSet, DaemonSetSpec, DaemonSetStatus, Deployment, DeploymentSpec, DeploymentStatus,
+    ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, StatefulSet, StatefulSetSpec, StatefulSetStatus,
+};
+use binnacle_fields::core::v1::{PodSpec, PodTemplateSpec};
+use binnacle_fields::meta::v1::{ObjectMeta, OwnerReference};
+use binnacle_fields::types::Int;
 
 use crate::Now;
-use crate::columns::{Cells, Columns, Kind, cells, definitions, doc, integer, string, text};
+use crate::columns::{Cells, Columns, Kind, cells, doc, integer, string, text};
 use crate::format::{CONTAINERS, IMAGES, NONE, containers, labels};
-use crate::metadata::{AGE, NAME, created, name, number};
+use crate::metadata::{AGE, NAME, created, name};
 use crate::selector::{deployment_selector, label_selector};
 
 pub(crate) const KINDS: &[Kind] = &[
@@ -16,19 +23,18 @@ pub(crate) const KINDS: &[Kind] = &[
     ("StatefulSet", &STATEFUL_SET),
 ];
 
-definitions!("io.k8s.api.apps.v1":
-    REVISION = "ControllerRevision",
-    DAEMON_SET_SPEC = "DaemonSetSpec",
-    DAEMON_SET_STATUS = "DaemonSetStatus",
-    DEPLOYMENT_SPEC = "DeploymentSpec",
-    DEPLOYMENT_STATUS = "DeploymentStatus",
-    REPLICA_SET_SPEC = "ReplicaSetSpec",
-    REPLICA_SET_STATUS = "ReplicaSetStatus",
-);
-
 const CONTROLLER_REVISION: Columns = Columns::new(
-    &[NAME, string("Controller", text("Controller of the object")), string("Revision", doc(REVISION, "revision")), AGE],
-    |object, now| cells![name(object), controller(object), number(object, &["revision"]), created(object, now)],
+    &[
+        NAME,
+        string("Controller", text("Controller of the object")),
+        string("Revision", doc(ControllerRevision::REVISION)),
+        AGE,
+    ],
+    |object, now| {
+        let revision = FieldRef::<ControllerRevision>::root(object);
+        let number = revision.at(ControllerRevision::REVISION).int_or_zero();
+        cells![name(revision), controller(revision), number, created(revision, now)]
+    },
 );
 
 const DAEMON_SET: Columns = Columns {
@@ -36,18 +42,18 @@ const DAEMON_SET: Columns = Columns {
     ..Columns::new(
         &[
             NAME,
-            integer("Desired", doc(DAEMON_SET_STATUS, "desiredNumberScheduled")),
-            integer("Current", doc(DAEMON_SET_STATUS, "currentNumberScheduled")),
-            integer("Ready", doc(DAEMON_SET_STATUS, "numberReady")),
-            integer("Up-to-date", doc(DAEMON_SET_STATUS, "updatedNumberScheduled")),
-            integer("Available", doc(DAEMON_SET_STATUS, "numberAvailable")),
-            string("Node Selector", doc("io.k8s.api.core.v1.PodSpec", "nodeSelector")),
+            integer("Desired", doc(DaemonSetStatus::DESIRED_NUMBER_SCHEDULED)),
+            integer("Current", doc(DaemonSetStatus::CURRENT_NUMBER_SCHEDULED)),
+            integer("Ready", doc(DaemonSetStatus::NUMBER_READY)),
+            integer("Up-to-date", doc(DaemonSetStatus::UPDATED_NUMBER_SCHEDULED)),
+            integer("Available", doc(DaemonSetStatus::NUMBER_AVAILABLE)),
+            string("Node Selector", doc(PodSpec::NODE_SELECTOR)),
             AGE,
             CONTAINERS,
             IMAGES,
-            string("Selector", doc(DAEMON_SET_SPEC, "selector")).wide(),
+            string("Selector", doc(DaemonSetSpec::SELECTOR)).wide(),
         ],
-        daemon_set,
+        |object, now| daemon_set(FieldRef::root(object), now),
     )
 };
 
@@ -55,42 +61,44 @@ const DEPLOYMENT: Columns = Columns::new(
     &[
         NAME,
         string("Ready", text("Number of the pod with ready state")),
-        string("Up-to-date", doc(DEPLOYMENT_STATUS, "updatedReplicas")),
-        string("Available", doc(DEPLOYMENT_STATUS, "availableReplicas")),
+        string("Up-to-date", doc(DeploymentStatus::UPDATED_REPLICAS)),
+        string("Available", doc(DeploymentStatus::AVAILABLE_REPLICAS)),
         AGE,
         CONTAINERS,
         IMAGES,
-        string("Selector", doc(DEPLOYMENT_SPEC, "selector")).wide(),
+        string("Selector", doc(DeploymentSpec::SELECTOR)).wide(),
     ],
-    deployment,
+    |object, now| deployment(FieldRef::root(object), now),
 );
 
 const REPLICA_SET: Columns = Columns::new(
     &[
         NAME,
-        integer("Desired", doc(REPLICA_SET_SPEC, "replicas")),
-        integer("Current", doc(REPLICA_SET_STATUS, "replicas")),
-        integer("Ready", doc(REPLICA_SET_STATUS, "readyReplicas")),
+        integer("Desired", doc(ReplicaSetSpec::REPLICAS)),
+        integer("Current", doc(ReplicaSetStatus::REPLICAS)),
+        integer("Ready", doc(ReplicaSetStatus::READY_REPLICAS)),
         AGE,
         CONTAINERS,
         IMAGES,
-        string("Selector", doc(REPLICA_SET_SPEC, "selector")).wide(),
+        string("Selector", doc(ReplicaSetSpec::SELECTOR)).wide(),
     ],
-    replica_set,
+    |object, now| replica_set(FieldRef::root(object), now),
 );
 
 const STATEFUL_SET: Columns = Columns::new(
     &[NAME, string("Ready", text("Number of the pod with ready state")), AGE, CONTAINERS, IMAGES],
-    stateful_set,
+    |object, now| stateful_set(FieldRef::root(object), now),
 );
 
 /// Returns the controller of a revision: `statefulset.apps/web`.
-fn controller(object: &Value) -> String {
-    let owners = object.list_at(&["metadata", "ownerReferences"]);
-    let Some(owner) = owners.iter().find(|owner| owner.bool_at(&["controller"])) else { return NONE.into() };
-    let (kind, name) = (owner.str_at(&["kind"]), owner.str_at(&["name"]));
+fn controller(revision: FieldRef<ControllerRevision>) -> String {
+    let metadata = revision.at(ControllerRevision::METADATA);
+    let owners = metadata.at(ObjectMeta::OWNER_REFERENCES);
+    let controller = owners.items().find(|owner| owner.at(OwnerReference::CONTROLLER).bool());
+    let Some(owner) = controller else { return NONE.into() };
+    let (kind, name) = (owner.at(OwnerReference::KIND).str(), owner.at(OwnerReference::NAME).str());
     // The apiVersion of an owner is valid: the group is the part before the slash, if there is one.
-    let group = owner.str_at(&["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
+    let group = owner.at(OwnerReference::API_VERSION).str().split_once('/').map_or("", |(group, _)| group);
     match (kind, group) {
         ("", "") => name.into(),
         (kind, "") => format!("{}/{name}", kind.to_lowercase()),
@@ -98,66 +106,69 @@ fn controller(object: &Value) -> String {
     }
 }
 
-fn daemon_set(object: &Value, now: Now) -> Cells {
-    let status = |member| number(object, &["status", member]);
-    let (names, images) = containers(object.at(POD_SPEC));
+fn daemon_set(set: FieldRef<DaemonSet>, now: Now) -> Cells {
+    let (spec, status) = (set.at(DaemonSet::SPEC), set.at(DaemonSet::STATUS));
+    let template = spec.at(DaemonSetSpec::TEMPLATE);
+    let (names, images) = containers(template);
     cells![
-        name(object),
-        status("desiredNumberScheduled"),
-        status("currentNumberScheduled"),
-        status("numberReady"),
-        status("updatedNumberScheduled"),
-        status("numberAvailable"),
-        labels(object.object_at(&["spec", "template", "spec", "nodeSelector"])),
-        created(object, now),
+        name(set),
+        status.at(DaemonSetStatus::DESIRED_NUMBER_SCHEDULED).int_or_zero(),
+        status.at(DaemonSetStatus::CURRENT_NUMBER_SCHEDULED).int_or_zero(),
+        status.at(DaemonSetStatus::NUMBER_READY).int_or_zero(),
+        status.at(DaemonSetStatus::UPDATED_NUMBER_SCHEDULED).int_or_zero(),
+        status.at(DaemonSetStatus::NUMBER_AVAILABLE).int_or_zero(),
+        labels(template.at(PodTemplateSpec::SPEC).at(PodSpec::NODE_SELECTOR)),
+        created(set, now),
         names,
         images,
-        label_selector(object.at(&["spec", "selector"])),
+        label_selector(spec.at(DaemonSetSpec::SELECTOR)),
     ]
 }
 
-fn deployment(object: &Value, now: Now) -> Cells {
-    let (names, images) = containers(object.at(POD_SPEC));
+fn deployment(deployment: FieldRef<Deployment>, now: Now) -> Cells {
+    let (spec, status) = (deployment.at(Deployment::SPEC), deployment.at(Deployment::STATUS));
+    let (names, images) = containers(spec.at(DeploymentSpec::TEMPLATE));
     cells![
-        name(object),
-        ready_of_desired(object),
-        number(object, &["status", "updatedReplicas"]),
-        number(object, &["status", "availableReplicas"]),
-        created(object, now),
+        name(deployment),
+        ready_of_desired(status.at(DeploymentStatus::READY_REPLICAS), spec.at(DeploymentSpec::REPLICAS)),
+        status.at(DeploymentStatus::UPDATED_REPLICAS).int_or_zero(),
+        status.at(DeploymentStatus::AVAILABLE_REPLICAS).int_or_zero(),
+        created(deployment, now),
         names,
         images,
-        deployment_selector(object.at(&["spec", "selector"])),
+        deployment_selector(spec.at(DeploymentSpec::SELECTOR)),
     ]
 }
 
-fn replica_set(object: &Value, now: Now) -> Cells {
-    let (names, images) = containers(object.at(POD_SPEC));
+fn replica_set(set: FieldRef<ReplicaSet>, now: Now) -> Cells {
+    let (spec, status) = (set.at(ReplicaSet::SPEC), set.at(ReplicaSet::STATUS));
+    let (names, images) = containers(spec.at(ReplicaSetSpec::TEMPLATE));
     cells![
-        name(object),
-        number(object, &["spec", "replicas"]),
-        number(object, &["status", "replicas"]),
-        number(object, &["status", "readyReplicas"]),
-        created(object, now),
+        name(set),
+        spec.at(ReplicaSetSpec::REPLICAS).int_or_zero(),
+        status.at(ReplicaSetStatus::REPLICAS).int_or_zero(),
+        status.at(ReplicaSetStatus::READY_REPLICAS).int_or_zero(),
+        created(set, now),
         names,
         images,
-        label_selector(object.at(&["spec", "selector"])),
+        label_selector(spec.at(ReplicaSetSpec::SELECTOR)),
     ]
 }
 
-fn stateful_set(object: &Value, now: Now) -> Cells {
-    let (names, images) = containers(object.at(POD_SPEC));
-    cells![name(object), ready_of_desired(object), created(object, now), names, images]
+fn stateful_set(set: FieldRef<StatefulSet>, now: Now) -> Cells {
+    let (spec, status) = (set.at(StatefulSet::SPEC), set.at(StatefulSet::STATUS));
+    let ready = ready_of_desired(status.at(StatefulSetStatus::READY_REPLICAS), spec.at(StatefulSetSpec::REPLICAS));
+    let (names, images) = containers(spec.at(StatefulSetSpec::TEMPLATE));
+    cells![name(set), ready, created(set, now), names, images]
 }
 
-fn ready_of_desired(object: &Value) -> String {
-    format!("{}/{}", number(object, &["status", "readyReplicas"]), number(object, &["spec", "replicas"]))
+fn ready_of_desired(ready: FieldRef<Int>, desired: FieldRef<Int>) -> String {
+    format!("{}/{}", ready.int_or_zero(), desired.int_or_zero())
 }
-
-const POD_SPEC: &[&str] = &["spec", "template", "spec"];
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     use super::*;
     use crate::testing::check_cells;
@@ -199,7 +210,7 @@ mod tests {
             ),
         ];
         for (object, want) in cases {
-            assert_eq!(controller(&object), want);
+            assert_eq!(controller(FieldRef::root(&object)), want);
         }
     }
 

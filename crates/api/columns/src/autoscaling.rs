@@ -1,74 +1,77 @@
 //! The autoscaling group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
+use binnacle_fields::autoscaling::v2::{
+    ContainerResourceMetricSource, ContainerResourceMetricStatus, CrossVersionObjectReference as Target,
+    ExternalMetricSource, ExternalMetricStatus, HorizontalPodAutoscaler as Autoscaler,
+    HorizontalPodAutoscalerSpec as Spec, HorizontalPodAutoscalerStatus as Status, MetricSpec, MetricStatus,
+    MetricTarget, MetricValueStatus as MetricValue, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource,
+    PodsMetricStatus, ResourceMetricSource, ResourceMetricStatus,
+};
+use binnacle_fields::types::Int;
 
 use crate::Now;
-use crate::columns::{Cells, Columns, Kind, cells, definitions, doc, integer, string};
+use crate::columns::{Cells, Columns, Kind, cells, doc, integer, string};
 use crate::format::{NONE, UNKNOWN, UNSET, quantity_pointer};
-use crate::metadata::{AGE, NAME, UNFORMATTED_NAME, created, name, number, present};
+use crate::metadata::{AGE, NAME, UNFORMATTED_NAME, created, name};
 
 pub(crate) const KINDS: &[Kind] = &[("HorizontalPodAutoscaler", &HORIZONTAL_POD_AUTOSCALER), ("Scale", &SCALE)];
-
-definitions!("io.k8s.api.autoscaling.v2":
-    AUTOSCALER_SPEC = "HorizontalPodAutoscalerSpec",
-    AUTOSCALER_STATUS = "HorizontalPodAutoscalerStatus",
-);
-definitions!("io.k8s.api.autoscaling.v1": SCALE_SPEC = "ScaleSpec", SCALE_STATUS = "ScaleStatus");
 
 const HORIZONTAL_POD_AUTOSCALER: Columns = Columns::new(
     &[
         NAME,
-        string("Reference", doc(AUTOSCALER_SPEC, "scaleTargetRef")),
-        string("Targets", doc(AUTOSCALER_SPEC, "metrics")),
-        string("MinPods", doc(AUTOSCALER_SPEC, "minReplicas")),
-        string("MaxPods", doc(AUTOSCALER_SPEC, "maxReplicas")),
-        string("Replicas", doc(AUTOSCALER_STATUS, "currentReplicas")),
+        string("Reference", doc(Spec::SCALE_TARGET_REF)),
+        string("Targets", doc(Spec::METRICS)),
+        string("MinPods", doc(Spec::MIN_REPLICAS)),
+        string("MaxPods", doc(Spec::MAX_REPLICAS)),
+        string("Replicas", doc(Status::CURRENT_REPLICAS)),
         AGE,
     ],
-    autoscaler,
+    |object, now| autoscaler(FieldRef::root(object), now),
 );
 
 const SCALE: Columns = Columns::new(
     &[
         UNFORMATTED_NAME,
-        integer("Desired", doc(SCALE_SPEC, "replicas")),
-        integer("Available", doc(SCALE_STATUS, "replicas")),
+        integer("Desired", doc(ScaleSpec::REPLICAS)),
+        integer("Available", doc(ScaleStatus::REPLICAS)),
         AGE,
     ],
     |object, now| {
+        let scale = FieldRef::<Scale>::root(object);
         cells![
-            name(object),
-            number(object, &["spec", "replicas"]),
-            number(object, &["status", "replicas"]),
-            created(object, now),
+            name(scale),
+            scale.at(Scale::SPEC).at(ScaleSpec::REPLICAS).int_or_zero(),
+            scale.at(Scale::STATUS).at(ScaleStatus::REPLICAS).int_or_zero(),
+            created(scale, now),
         ]
     },
 );
 
-fn autoscaler(object: &Value, now: Now) -> Cells {
-    let target = |member| object.str_at(&["spec", "scaleTargetRef", member]);
-    let min = object.int_at(&["spec", "minReplicas"]).map_or_else(|| UNSET.into(), |min| min.to_string());
+fn autoscaler(autoscaler: FieldRef<Autoscaler>, now: Now) -> Cells {
+    let (spec, status) = (autoscaler.at(Autoscaler::SPEC), autoscaler.at(Autoscaler::STATUS));
+    let target = spec.at(Spec::SCALE_TARGET_REF);
     cells![
-        name(object),
-        format!("{}/{}", target("kind"), target("name")),
-        metrics(object),
-        min,
-        number(object, &["spec", "maxReplicas"]),
-        number(object, &["status", "currentReplicas"]),
-        created(object, now),
+        name(autoscaler),
+        format!("{}/{}", target.at(Target::KIND).str(), target.at(Target::NAME).str()),
+        metrics(spec, status),
+        spec.at(Spec::MIN_REPLICAS).int().map_or_else(|| UNSET.into(), |min| min.to_string()),
+        spec.at(Spec::MAX_REPLICAS).int_or_zero(),
+        status.at(Status::CURRENT_REPLICAS).int_or_zero(),
+        created(autoscaler, now),
     ]
 }
 
 /// Formats current and target values of the first two metrics, and the number of further ones.
-fn metrics(object: &Value) -> String {
+fn metrics(spec: FieldRef<Spec>, status: FieldRef<Status>) -> String {
     const SHOWN: usize = 2;
-    let specs = object.list_at(&["spec", "metrics"]);
+    let (specs, statuses) = (spec.at(Spec::METRICS), status.at(Status::CURRENT_METRICS));
     if specs.is_empty() {
         return NONE.into();
     }
     // The status of a metric has the same index as its spec.
-    let statuses = object.list_at(&["status", "currentMetrics"]);
-    let shown = specs.iter().enumerate().take(SHOWN).map(|(i, spec)| metric(spec, statuses.get(i)));
+    let shown = specs.items().enumerate().take(SHOWN).map(|(i, spec)| metric(spec, statuses.item(i)));
     let text = shown.collect::<Vec<_>>().join(", ");
     match specs.len() {
         count if count > SHOWN => format!("{text} + {} more...", count - SHOWN),
@@ -76,46 +79,66 @@ fn metrics(object: &Value) -> String {
     }
 }
 
-fn metric(spec: &Value, status: Option<&Value>) -> String {
-    let (member, of_resource) = match spec.str_at(&["type"]) {
-        "External" => ("external", false),
-        "Object" => ("object", false),
-        "Pods" => ("pods", false),
-        "Resource" => ("resource", true),
-        "ContainerResource" => ("containerResource", true),
-        _ => return "<unknown type>".into(),
-    };
-    // The status, if it is of the same type of metric.
-    let status = status.filter(|status| present(status, &[member]));
-    let target = |value| quantity_pointer(spec, &[member, "target", value]);
-    let current = |value| status.map_or(UNKNOWN, |status| quantity_pointer(status, &[member, "current", value]));
-    let averaged = present(spec, &[member, "target", "averageValue"]);
-    match (member, averaged) {
-        (_, true) if of_resource => {
-            format!("{}: {}/{}", spec.str_at(&[member, "name"]), current("averageValue"), target("averageValue"))
-        }
-        (_, false) if of_resource => {
-            let percent = |metric: &Value, of, absent: &str| {
-                metric.int_at(&[member, of, "averageUtilization"]).map_or_else(|| absent.into(), |n| format!("{n}%"))
-            };
-            let current = status.map_or_else(|| UNKNOWN.into(), |status| percent(status, "current", UNKNOWN));
-            format!("{}: {current}/{}", spec.str_at(&[member, "name"]), percent(spec, "target", "<auto>"))
-        }
-        ("pods", _) => format!("{}/{}", current("averageValue"), target("averageValue")),
-        (_, false) => format!("{}/{}", current("value"), target("value")),
-        (_, true) => {
-            let current = match status {
-                Some(status) if !present(status, &[member, "current", "averageValue"]) => UNKNOWN,
-                _ => current("averageValue"),
-            };
-            format!("{current}/{} (avg)", target("averageValue"))
-        }
+fn metric(spec: FieldRef<MetricSpec>, status: Option<FieldRef<MetricStatus>>) -> String {
+    /// Formats the values of a metric, where a status of another type of metric does not count.
+    macro_rules! values {
+        ($format:ident, $field:ident, $Source:ident, $Status:ident) => {{
+            let source = spec.at(MetricSpec::$field);
+            let status = status.as_ref().and_then(|status| status.at(MetricStatus::$field).set());
+            $format(source.at($Source::TARGET), status.as_ref().map(|status| status.at($Status::CURRENT)))
+        }};
     }
+    match spec.at(MetricSpec::TYPE).str() {
+        "External" => values!(value_or_average, EXTERNAL, ExternalMetricSource, ExternalMetricStatus),
+        "Object" => values!(value_or_average, OBJECT, ObjectMetricSource, ObjectMetricStatus),
+        "Pods" => values!(average, PODS, PodsMetricSource, PodsMetricStatus),
+        "Resource" => {
+            let name = spec.at(MetricSpec::RESOURCE).at(ResourceMetricSource::NAME).str();
+            let values = values!(average_or_percent, RESOURCE, ResourceMetricSource, ResourceMetricStatus);
+            format!("{name}: {values}")
+        }
+        "ContainerResource" => {
+            let name = spec.at(MetricSpec::CONTAINER_RESOURCE).at(ContainerResourceMetricSource::NAME).str();
+            let values = values!(
+                average_or_percent,
+                CONTAINER_RESOURCE,
+                ContainerResourceMetricSource,
+                ContainerResourceMetricStatus
+            );
+            format!("{name}: {values}")
+        }
+        _ => "<unknown type>".into(),
+    }
+}
+
+fn value_or_average(target: FieldRef<MetricTarget>, current: Option<FieldRef<MetricValue>>) -> String {
+    let average = target.at(MetricTarget::AVERAGE_VALUE);
+    if average.is_set() {
+        let current = current.and_then(|current| current.at(MetricValue::AVERAGE_VALUE).get_str()).unwrap_or(UNKNOWN);
+        return format!("{current}/{} (avg)", quantity_pointer(average));
+    }
+    let current = current.map_or(UNKNOWN, |current| quantity_pointer(current.at(MetricValue::VALUE)));
+    format!("{current}/{}", quantity_pointer(target.at(MetricTarget::VALUE)))
+}
+
+fn average_or_percent(target: FieldRef<MetricTarget>, current: Option<FieldRef<MetricValue>>) -> String {
+    if target.at(MetricTarget::AVERAGE_VALUE).is_set() {
+        return average(target, current);
+    }
+    let percent = |field: FieldRef<Int>, absent: &str| field.int().map_or_else(|| absent.into(), |n| format!("{n}%"));
+    let current = current
+        .map_or_else(|| UNKNOWN.into(), |current| percent(current.at(MetricValue::AVERAGE_UTILIZATION), UNKNOWN));
+    format!("{current}/{}", percent(target.at(MetricTarget::AVERAGE_UTILIZATION), "<auto>"))
+}
+
+fn average(target: FieldRef<MetricTarget>, current: Option<FieldRef<MetricValue>>) -> String {
+    let current = current.map_or(UNKNOWN, |current| quantity_pointer(current.at(MetricValue::AVERAGE_VALUE)));
+    format!("{current}/{}", quantity_pointer(target.at(MetricTarget::AVERAGE_VALUE)))
 }
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     use super::*;
     use crate::testing::check_cells;
@@ -202,7 +225,7 @@ mod tests {
             (value!({"type": "Later"}), value!({}), "<unknown type>"),
         ];
         for (spec, status, want) in cases {
-            assert_eq!(metric(&spec, Some(&status)), want, "{spec:?} {status:?}");
+            assert_eq!(metric(FieldRef::root(&spec), Some(FieldRef::root(&status))), want, "{spec:?} {status:?}");
         }
     }
 

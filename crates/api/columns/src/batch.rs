@@ -1,94 +1,95 @@
 //! The batch group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::batch::v1::{CronJob, CronJobSpec, CronJobStatus, Job, JobSpec, JobStatus, JobTemplateSpec};
 
-use crate::columns::{Cells, Columns, Kind, boolean, cells, definitions, doc, integer, string, text};
-use crate::format::{CONTAINERS, IMAGES, NONE, UNSET, condition, containers, is_true, pointer_or};
-use crate::metadata::{AGE, NAME, created, deleting, name, number};
+use crate::Now;
+use crate::age::{self, age_of};
+use crate::columns::{Cells, Columns, Kind, boolean, cells, doc, integer, string, text};
+use crate::format::{CONTAINERS, IMAGES, NONE, UNSET, condition, containers, is_true};
+use crate::metadata::{AGE, NAME, created, deleting, name};
 use crate::selector::label_selector;
-use crate::{Now, age};
 
 pub(crate) const KINDS: &[Kind] = &[("CronJob", &CRON_JOB), ("Job", &JOB)];
-
-definitions!("io.k8s.api.batch.v1":
-    CRON_JOB_SPEC = "CronJobSpec",
-    CRON_JOB_STATUS = "CronJobStatus",
-    JOB_SPEC = "JobSpec",
-    JOB_STATUS = "JobStatus",
-);
 
 const CRON_JOB: Columns = Columns::new(
     &[
         NAME,
-        string("Schedule", doc(CRON_JOB_SPEC, "schedule")),
-        string("Timezone", doc(CRON_JOB_SPEC, "timeZone")),
-        boolean("Suspend", doc(CRON_JOB_SPEC, "suspend")),
-        integer("Active", doc(CRON_JOB_STATUS, "active")),
-        string("Last Schedule", doc(CRON_JOB_STATUS, "lastScheduleTime")),
+        string("Schedule", doc(CronJobSpec::SCHEDULE)),
+        string("Timezone", doc(CronJobSpec::TIME_ZONE)),
+        boolean("Suspend", doc(CronJobSpec::SUSPEND)),
+        integer("Active", doc(CronJobStatus::ACTIVE)),
+        string("Last Schedule", doc(CronJobStatus::LAST_SCHEDULE_TIME)),
         AGE,
         CONTAINERS,
         IMAGES,
-        string("Selector", doc(JOB_SPEC, "selector")).wide(),
+        string("Selector", doc(JobSpec::SELECTOR)).wide(),
     ],
-    cron_job,
+    |object, now| cron_job(FieldRef::root(object), now),
 );
 
 const JOB: Columns = Columns::new(
     &[
         NAME,
         string("Status", text("Status of the job.")),
-        string("Completions", doc(JOB_STATUS, "succeeded")),
+        string("Completions", doc(JobStatus::SUCCEEDED)),
         string("Duration", text("Time required to complete the job.")),
         AGE,
         CONTAINERS,
         IMAGES,
-        string("Selector", doc(JOB_SPEC, "selector")).wide(),
+        string("Selector", doc(JobSpec::SELECTOR)).wide(),
     ],
-    job,
+    |object, now| job(FieldRef::root(object), now),
 );
 
-fn cron_job(object: &Value, now: Now) -> Cells {
-    let last_schedule = match object.at(&["status", "lastScheduleTime"]) {
-        None | Some(Value::Null) => NONE.into(),
-        time => age(time, now),
+fn cron_job(cron_job: FieldRef<CronJob>, now: Now) -> Cells {
+    let (spec, status) = (cron_job.at(CronJob::SPEC), cron_job.at(CronJob::STATUS));
+    let last_schedule = match status.at(CronJobStatus::LAST_SCHEDULE_TIME).set() {
+        None => NONE.into(),
+        Some(time) => age_of(time, now),
     };
     // The column is declared as boolean, but the cell is a string.
-    let suspend = match object.at(&["spec", "suspend"]).and_then(Value::as_bool) {
+    let suspend = match spec.at(CronJobSpec::SUSPEND).get_bool() {
         Some(true) => "True",
         Some(false) => "False",
         None => UNSET,
     };
-    let (names, images) = containers(object.at(&["spec", "jobTemplate", "spec", "template", "spec"]));
+    let template = spec.at(CronJobSpec::JOB_TEMPLATE);
+    let job_spec = template.at(JobTemplateSpec::SPEC);
+    let (names, images) = containers(job_spec.at(JobSpec::TEMPLATE));
     cells![
-        name(object),
-        object.str_at(&["spec", "schedule"]),
-        pointer_or(object, &["spec", "timeZone"], NONE),
+        name(cron_job),
+        spec.at(CronJobSpec::SCHEDULE).str(),
+        spec.at(CronJobSpec::TIME_ZONE).get_str().unwrap_or(NONE),
         suspend,
-        object.list_at(&["status", "active"]).len() as i64,
+        status.at(CronJobStatus::ACTIVE).len() as i64,
         last_schedule,
-        created(object, now),
+        created(cron_job, now),
         names,
         images,
-        label_selector(object.at(&["spec", "jobTemplate", "spec", "selector"])),
+        label_selector(job_spec.at(JobSpec::SELECTOR)),
     ]
 }
 
-fn job(object: &Value, now: Now) -> Cells {
-    let (names, images) = containers(object.at(&["spec", "template", "spec"]));
+fn job(job: FieldRef<Job>, now: Now) -> Cells {
+    let spec = job.at(Job::SPEC);
+    let (names, images) = containers(spec.at(JobSpec::TEMPLATE));
     cells![
-        name(object),
-        status(object),
-        completions(object),
-        duration(object, now),
-        created(object, now),
+        name(job),
+        status(job),
+        completions(job),
+        duration(job, now),
+        created(job, now),
         names,
         images,
-        label_selector(object.at(&["spec", "selector"])),
+        label_selector(spec.at(JobSpec::SELECTOR)),
     ]
 }
 
-fn status(job: &Value) -> &'static str {
-    let is = |type_| condition(job, &["status", "conditions"], type_).is_some_and(is_true);
+fn status(job: FieldRef<Job>) -> &'static str {
+    let status = job.at(Job::STATUS);
+    let conditions = status.at(JobStatus::CONDITIONS);
+    let is = |type_| condition(&conditions, type_).is_some_and(is_true);
     match () {
         () if is("Complete") => "Complete",
         () if is("Failed") => "Failed",
@@ -100,9 +101,10 @@ fn status(job: &Value) -> &'static str {
     }
 }
 
-fn completions(job: &Value) -> String {
-    let succeeded = number(job, &["status", "succeeded"]);
-    match (job.int_at(&["spec", "completions"]), number(job, &["spec", "parallelism"])) {
+fn completions(job: FieldRef<Job>) -> String {
+    let spec = job.at(Job::SPEC);
+    let succeeded = job.at(Job::STATUS).at(JobStatus::SUCCEEDED).int_or_zero();
+    match (spec.at(JobSpec::COMPLETIONS).int(), spec.at(JobSpec::PARALLELISM).int_or_zero()) {
         (Some(completions), _) => format!("{succeeded}/{completions}"),
         // A work queue: one success is enough, whatever the number of pods.
         (None, parallelism) if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
@@ -111,9 +113,10 @@ fn completions(job: &Value) -> String {
 }
 
 /// Returns the duration of a job, until now if it still runs; empty before it starts.
-fn duration(job: &Value, now: Now) -> String {
-    let time = |member| age::parse(job.at(&["status", member]));
-    match (time("startTime"), time("completionTime")) {
+fn duration(job: FieldRef<Job>, now: Now) -> String {
+    let status = job.at(Job::STATUS);
+    let time = |field| age::time_of(status.at(field));
+    match (time(JobStatus::START_TIME), time(JobStatus::COMPLETION_TIME)) {
         (None, _) => String::new(),
         (Some(start), None) => age::since(start, now),
         (Some(start), Some(end)) => age::between(start, end),
@@ -122,7 +125,7 @@ fn duration(job: &Value, now: Now) -> String {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     use super::*;
     use crate::testing::check_cells;
@@ -206,7 +209,7 @@ mod tests {
             if deleted {
                 job.make_at(&["metadata"]).insert("deletionTimestamp", "2024-03-10T11:31:10Z");
             }
-            assert_eq!(status(&job), want);
+            assert_eq!(status(FieldRef::root(&job)), want);
         }
     }
 }

@@ -1,11 +1,20 @@
 //! The certificates.k8s.io group.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::certificates::v1::{
+    CertificateSigningRequest, CertificateSigningRequestSpec as RequestSpec,
+    CertificateSigningRequestStatus as RequestStatus,
+};
+use binnacle_fields::certificates::v1beta1::{
+    ClusterTrustBundle, ClusterTrustBundleSpec, PodCertificateRequest, PodCertificateRequestSpec as PodRequestSpec,
+    PodCertificateRequestStatus as PodRequestStatus,
+};
+use binnacle_fields::meta::v1::Condition;
 use binnacle_meta::human_duration;
-use binnacle_schema::Value;
 
 use crate::Now;
-use crate::columns::{Cells, Columns, Kind, cells, definitions, doc, string, text};
-use crate::format::{NONE, labels, text_or};
+use crate::columns::{Cells, Columns, Kind, cells, doc, string, text};
+use crate::format::{NONE, condition, labels, non_empty, text_or};
 use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const KINDS: &[Kind] = &[
@@ -13,14 +22,6 @@ pub(crate) const KINDS: &[Kind] = &[
     ("ClusterTrustBundle", &CLUSTER_TRUST_BUNDLE),
     ("PodCertificateRequest", &POD_CERTIFICATE_REQUEST),
 ];
-
-definitions!("io.k8s.api.certificates.v1":
-    REQUEST_SPEC = "CertificateSigningRequestSpec",
-);
-definitions!("io.k8s.api.certificates.v1beta1":
-    BUNDLE_SPEC = "ClusterTrustBundleSpec",
-    POD_REQUEST_SPEC = "PodCertificateRequestSpec",
-);
 
 /// kube-apiserver uses the descriptions of v1beta1, which is no longer in any published schema. Only that of the
 /// duration is the same in v1.
@@ -30,10 +31,10 @@ const CERTIFICATE_SIGNING_REQUEST: Columns = Columns::new(
         AGE,
         string("SignerName", text(SIGNER_NAME)),
         string("Requestor", text("Base64-encoded PKCS#10 CSR data")),
-        string("RequestedDuration", doc(REQUEST_SPEC, "expirationSeconds")),
+        string("RequestedDuration", doc(RequestSpec::EXPIRATION_SECONDS)),
         string("Condition", text("Conditions applied to the request, such as approval or denial.")),
     ],
-    signing_request,
+    |object, now| signing_request(FieldRef::root(object), now),
 );
 
 const SIGNER_NAME: &str = "\
@@ -46,43 +47,35 @@ Requested signer for the request. It is a qualified name in the form: `scope-hos
 Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.";
 
 const CLUSTER_TRUST_BUNDLE: Columns =
-    Columns::new(&[NAME, string("SignerName", doc(BUNDLE_SPEC, "signerName"))], |object, _| {
-        cells![name(object), text_or(object, &["spec", "signerName"], NONE)]
+    Columns::new(&[NAME, string("SignerName", doc(ClusterTrustBundleSpec::SIGNER_NAME))], |object, _| {
+        let bundle = FieldRef::<ClusterTrustBundle>::root(object);
+        let signer = bundle.at(ClusterTrustBundle::SPEC).at(ClusterTrustBundleSpec::SIGNER_NAME).str();
+        cells![name(bundle), non_empty(signer, NONE)]
     });
 
 const POD_CERTIFICATE_REQUEST: Columns = Columns::new(
     &[
         NAME,
-        string("PodName", doc(POD_REQUEST_SPEC, "podName")),
-        string("ServiceAccountName", doc(POD_REQUEST_SPEC, "serviceAccountName")),
-        string("NodeName", doc(POD_REQUEST_SPEC, "nodeName")),
-        string("SignerName", doc(POD_REQUEST_SPEC, "signerName")),
+        string("PodName", doc(PodRequestSpec::POD_NAME)),
+        string("ServiceAccountName", doc(PodRequestSpec::SERVICE_ACCOUNT_NAME)),
+        string("NodeName", doc(PodRequestSpec::NODE_NAME)),
+        string("SignerName", doc(PodRequestSpec::SIGNER_NAME)),
         string("State", text("Is the request Pending, Issued, Denied, or Failed?")),
-        string("UnverifiedUserAnnotations", doc(POD_REQUEST_SPEC, "unverifiedUserAnnotations")),
+        string("UnverifiedUserAnnotations", doc(PodRequestSpec::UNVERIFIED_USER_ANNOTATIONS)),
     ],
-    |object, _| {
-        let spec = |member| object.str_at(&["spec", member]);
-        cells![
-            name(object),
-            spec("podName"),
-            spec("serviceAccountName"),
-            spec("nodeName"),
-            spec("signerName"),
-            pod_request_state(object),
-            labels(object.object_at(&["spec", "unverifiedUserAnnotations"])),
-        ]
-    },
+    |object, _| pod_request(FieldRef::root(object)),
 );
 
-fn signing_request(object: &Value, now: Now) -> Cells {
-    let duration = object.int_at(&["spec", "expirationSeconds"]).map_or_else(|| NONE.into(), requested_duration);
+fn signing_request(request: FieldRef<CertificateSigningRequest>, now: Now) -> Cells {
+    let spec = request.at(CertificateSigningRequest::SPEC);
+    let duration = spec.at(RequestSpec::EXPIRATION_SECONDS).int().map_or_else(|| NONE.into(), requested_duration);
     cells![
-        name(object),
-        created(object, now),
-        text_or(object, &["spec", "signerName"], NONE),
-        object.str_at(&["spec", "username"]),
+        name(request),
+        created(request, now),
+        text_or(spec.at(RequestSpec::SIGNER_NAME), NONE),
+        spec.at(RequestSpec::USERNAME).str(),
         duration,
-        signing_request_state(object),
+        signing_request_state(request),
     ]
 }
 
@@ -90,26 +83,42 @@ fn requested_duration(seconds: i64) -> String {
     human_duration(i128::from(seconds) * 1_000_000_000)
 }
 
-fn signing_request_state(object: &Value) -> String {
-    let has = |type_: &str| object.list_at(&["status", "conditions"]).iter().any(|c| c.str_at(&["type"]) == type_);
+fn signing_request_state(request: FieldRef<CertificateSigningRequest>) -> String {
+    let status = request.at(CertificateSigningRequest::STATUS);
+    let conditions = status.at(RequestStatus::CONDITIONS);
+    let has = |type_: &str| condition(&conditions, type_).is_some();
     let decision = match (has("Denied"), has("Approved")) {
         (true, _) => "Denied",
         (false, true) => "Approved",
         (false, false) => "Pending",
     };
     let failed = if has("Failed") { ",Failed" } else { "" };
-    let issued = if object.str_at(&["status", "certificate"]).is_empty() { "" } else { ",Issued" };
+    let issued = if status.at(RequestStatus::CERTIFICATE).is_empty() { "" } else { ",Issued" };
     format!("{decision}{failed}{issued}")
 }
 
-fn pod_request_state(object: &Value) -> &str {
-    let types = object.list_at(&["status", "conditions"]).iter().map(|condition| condition.str_at(&["type"]));
-    types.rev().find(|type_| matches!(*type_, "Issued" | "Denied" | "Failed")).unwrap_or("Pending")
+fn pod_request(request: FieldRef<PodCertificateRequest>) -> Cells {
+    let spec = request.at(PodCertificateRequest::SPEC);
+    cells![
+        name(request),
+        spec.at(PodRequestSpec::POD_NAME).str(),
+        spec.at(PodRequestSpec::SERVICE_ACCOUNT_NAME).str(),
+        spec.at(PodRequestSpec::NODE_NAME).str(),
+        spec.at(PodRequestSpec::SIGNER_NAME).str(),
+        pod_request_state(request.at(PodCertificateRequest::STATUS)),
+        labels(spec.at(PodRequestSpec::UNVERIFIED_USER_ANNOTATIONS)),
+    ]
+}
+
+fn pod_request_state<'v>(status: FieldRef<'_, 'v, PodRequestStatus>) -> &'v str {
+    let conditions = status.at(PodRequestStatus::CONDITIONS);
+    let mut types = conditions.items().map(|condition| condition.at(Condition::TYPE).str());
+    types.rfind(|type_| matches!(*type_, "Issued" | "Denied" | "Failed")).unwrap_or("Pending")
 }
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     use super::*;
     use crate::testing::check_cells;
@@ -138,7 +147,7 @@ mod tests {
         ];
         for (types, want) in states {
             let conditions: Vec<Value> = types.iter().map(|type_| value!({"type": (*type_)})).collect();
-            assert_eq!(signing_request_state(&value!({"status": {"conditions": conditions}})), want);
+            assert_eq!(signing_request_state(FieldRef::root(&value!({"status": {"conditions": conditions}}))), want);
         }
     }
 

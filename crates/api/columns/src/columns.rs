@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::time::SystemTime;
 
+use binnacle_fields::types::{Field, Message};
 use binnacle_schema::{Value, value};
 
 use crate::Now;
@@ -168,16 +169,9 @@ pub(crate) const fn text(sentence: &'static str) -> Description {
     Description::Literal(sentence)
 }
 
-/// Returns the description of a field: `doc("io.k8s.api.core.v1.PodSpec", "nodeName")`.
-pub(crate) const fn doc(definition: &'static str, field: &'static str) -> Description {
-    Description::Field { definition, field }
-}
-
-/// Declares names for the definitions of a package: `definitions!("io.k8s.api.core.v1": POD_SPEC = "PodSpec");`
-macro_rules! definitions {
-    ($package:literal: $($name:ident = $kind:literal),+ $(,)?) => {
-        $( const $name: &str = concat!($package, ".", $kind); )+
-    };
+/// Returns the description of a field: `doc(PodSpec::NODE_NAME)`.
+pub(crate) const fn doc<M: Message, T>(field: Field<M, T>) -> Description {
+    Description::Field { definition: M::DEFINITION, field: field.name() }
 }
 
 /// A row's cells: `cells![name(object), 3, "text"]`.
@@ -185,4 +179,4 @@ macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$(binnacle_schema::Value::from($cell)),*] };
 }
 
-pub(crate) use {cells, definitions};
+pub(crate) use cells;

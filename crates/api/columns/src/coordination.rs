@@ -1,27 +1,39 @@
 //! The coordination.k8s.io group.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::coordination::v1::{Lease, LeaseSpec};
+use binnacle_fields::coordination::v1alpha2;
+use binnacle_fields::coordination::v1beta1::{LeaseCandidate, LeaseCandidateSpec as CandidateSpec};
+
 use crate::columns::{Columns, Kind, cells, doc, string, text};
 use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const KINDS: &[Kind] = &[("Lease", &LEASE), ("LeaseCandidate", &LEASE_CANDIDATE)];
 
-const LEASE: Columns = Columns::new(
-    &[NAME, string("Holder", doc("io.k8s.api.coordination.v1.LeaseSpec", "holderIdentity")), AGE],
-    |object, now| cells![name(object), object.str_at(&["spec", "holderIdentity"]), created(object, now)],
-);
+const LEASE: Columns = Columns::new(&[NAME, string("Holder", doc(LeaseSpec::HOLDER_IDENTITY)), AGE], |object, now| {
+    let lease = FieldRef::<Lease>::root(object);
+    cells![name(lease), lease.at(Lease::SPEC).at(LeaseSpec::HOLDER_IDENTITY).str(), created(lease, now)]
+});
 
 /// Two of the columns take their description from a field of the metadata that does not exist, so it is empty.
 const LEASE_CANDIDATE: Columns = Columns::new(
     &[
         NAME,
-        string("LeaseName", doc("io.k8s.api.coordination.v1alpha2.LeaseCandidateSpec", "leaseName")),
+        string("LeaseName", doc(v1alpha2::LeaseCandidateSpec::LEASE_NAME)),
         string("BinaryVersion", text("")),
         string("EmulationVersion", text("")),
         AGE,
     ],
     |object, now| {
-        let spec = |member| object.str_at(&["spec", member]);
-        cells![name(object), spec("leaseName"), spec("binaryVersion"), spec("emulationVersion"), created(object, now)]
+        let candidate = FieldRef::<LeaseCandidate>::root(object);
+        let spec = candidate.at(LeaseCandidate::SPEC);
+        cells![
+            name(candidate),
+            spec.at(CandidateSpec::LEASE_NAME).str(),
+            spec.at(CandidateSpec::BINARY_VERSION).str(),
+            spec.at(CandidateSpec::EMULATION_VERSION).str(),
+            created(candidate, now),
+        ]
     },
 );
 

@@ -1,6 +1,7 @@
 //! The discovery.k8s.io group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 
 use crate::columns::{Columns, Kind, cells, doc, string};
 use crate::format::{strings, with_more};
@@ -8,24 +9,24 @@ use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const KINDS: &[Kind] = &[("EndpointSlice", &ENDPOINT_SLICE)];
 
-const DEFINITION: &str = "io.k8s.api.discovery.v1.EndpointSlice";
-
 const ENDPOINT_SLICE: Columns = Columns::new(
     &[
         NAME,
-        string("AddressType", doc(DEFINITION, "addressType")),
-        string("Ports", doc(DEFINITION, "ports")),
-        string("Endpoints", doc(DEFINITION, "endpoints")),
+        string("AddressType", doc(EndpointSlice::ADDRESS_TYPE)),
+        string("Ports", doc(EndpointSlice::PORTS)),
+        string("Endpoints", doc(EndpointSlice::ENDPOINTS)),
         AGE,
     ],
     |object, now| {
-        let addresses = object.list_at(&["endpoints"]).iter().flat_map(|endpoint| strings(endpoint, &["addresses"]));
+        let slice = FieldRef::<EndpointSlice>::root(object);
+        let endpoints = slice.at(EndpointSlice::ENDPOINTS);
+        let addresses = endpoints.items().flat_map(|endpoint| strings(endpoint.at(Endpoint::ADDRESSES)));
         cells![
-            name(object),
-            object.str_at(&["addressType"]),
-            with_more(object.list_at(&["ports"]).iter().map(port), SHOWN),
+            name(slice),
+            slice.at(EndpointSlice::ADDRESS_TYPE).str(),
+            with_more(slice.at(EndpointSlice::PORTS).items().map(port), SHOWN),
             with_more(addresses.map(str::to_owned), SHOWN),
-            created(object, now),
+            created(slice, now),
         ]
     },
 );
@@ -33,8 +34,8 @@ const ENDPOINT_SLICE: Columns = Columns::new(
 const SHOWN: usize = 3;
 
 /// Formats a port's number, else its name; a port with neither stands for all ports.
-fn port(port: &Value) -> String {
-    match (port.int_at(&["port"]), port.at(&["name"]).and_then(Value::as_str)) {
+fn port(port: FieldRef<EndpointPort>) -> String {
+    match (port.at(EndpointPort::PORT).int(), port.at(EndpointPort::NAME).get_str()) {
         (Some(number), _) => number.to_string(),
         (None, Some(name)) => name.into(),
         (None, None) => "*".into(),

@@ -2,91 +2,98 @@
 
 use std::cmp::Ordering;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::flowcontrol::v1::{
+    FlowDistinguisherMethod, FlowSchema, FlowSchemaCondition, FlowSchemaSpec as SchemaSpec, FlowSchemaStatus,
+    LimitResponse, LimitedPriorityLevelConfiguration as Limited, PriorityLevelConfiguration,
+    PriorityLevelConfigurationReference as LevelReference, PriorityLevelConfigurationSpec as LevelSpec,
+    QueuingConfiguration as Queuing,
+};
+use binnacle_fields::types::{Field, Int};
 use binnacle_schema::Value;
 
 use crate::Now;
-use crate::columns::{Cells, Columns, Kind, cells, definitions, doc, string, text};
+use crate::columns::{Cells, Columns, Kind, cells, doc, string, text};
 use crate::format::{NONE, condition};
-use crate::metadata::{AGE, NAME, created, name, number, present};
+use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const KINDS: &[Kind] =
     &[("FlowSchema", &FLOW_SCHEMA), ("PriorityLevelConfiguration", &PRIORITY_LEVEL_CONFIGURATION)];
-
-definitions!("io.k8s.api.flowcontrol.v1":
-    LEVEL_REFERENCE = "PriorityLevelConfigurationReference",
-    LEVEL_SPEC = "PriorityLevelConfigurationSpec",
-    LIMITED = "LimitedPriorityLevelConfiguration",
-    QUEUING = "QueuingConfiguration",
-    SCHEMA_SPEC = "FlowSchemaSpec",
-);
 
 const FLOW_SCHEMA: Columns = Columns {
     order: Some(in_order_of_matching),
     ..Columns::new(
         &[
             NAME,
-            string("PriorityLevel", doc(LEVEL_REFERENCE, "name")),
-            string("MatchingPrecedence", doc(SCHEMA_SPEC, "matchingPrecedence")),
-            string("DistinguisherMethod", doc(SCHEMA_SPEC, "distinguisherMethod")),
+            string("PriorityLevel", doc(LevelReference::NAME)),
+            string("MatchingPrecedence", doc(SchemaSpec::MATCHING_PRECEDENCE)),
+            string("DistinguisherMethod", doc(SchemaSpec::DISTINGUISHER_METHOD)),
             AGE,
             string("MissingPL", text("references a broken or non-existent PriorityLevelConfiguration")),
         ],
-        flow_schema,
+        |object, now| flow_schema(FieldRef::root(object), now),
     )
 };
 
 const PRIORITY_LEVEL_CONFIGURATION: Columns = Columns::new(
     &[
         NAME,
-        string("Type", doc(LEVEL_SPEC, "type")),
-        string("NominalConcurrencyShares", doc(LIMITED, "nominalConcurrencyShares")),
-        string("Queues", doc(QUEUING, "queues")),
-        string("HandSize", doc(QUEUING, "handSize")),
-        string("QueueLengthLimit", doc(QUEUING, "queueLengthLimit")),
+        string("Type", doc(LevelSpec::TYPE)),
+        string("NominalConcurrencyShares", doc(Limited::NOMINAL_CONCURRENCY_SHARES)),
+        string("Queues", doc(Queuing::QUEUES)),
+        string("HandSize", doc(Queuing::HAND_SIZE)),
+        string("QueueLengthLimit", doc(Queuing::QUEUE_LENGTH_LIMIT)),
         AGE,
     ],
-    priority_level,
+    |object, now| priority_level(FieldRef::root(object), now),
 );
 
 /// Compares schemas in the order in which the server matches them.
 fn in_order_of_matching(a: &Value, b: &Value) -> Ordering {
-    let key = |schema| (number(schema, &["spec", "matchingPrecedence"]), name(schema));
+    fn key(schema: &Value) -> (i64, &str) {
+        let schema = FieldRef::<FlowSchema>::root(schema);
+        (schema.at(FlowSchema::SPEC).at(SchemaSpec::MATCHING_PRECEDENCE).int_or_zero(), name(schema))
+    }
     key(a).cmp(&key(b))
 }
 
-fn flow_schema(object: &Value, now: Now) -> Cells {
-    let method = match present(object, &["spec", "distinguisherMethod"]) {
-        true => object.str_at(&["spec", "distinguisherMethod", "type"]),
-        false => NONE,
+fn flow_schema(schema: FieldRef<FlowSchema>, now: Now) -> Cells {
+    let (spec, status) = (schema.at(FlowSchema::SPEC), schema.at(FlowSchema::STATUS));
+    let method = match spec.at(SchemaSpec::DISTINGUISHER_METHOD).set() {
+        Some(method) => method.at(FlowDistinguisherMethod::TYPE).str(),
+        None => NONE,
     };
-    let dangling = condition(object, &["status", "conditions"], "Dangling");
+    let conditions = status.at(FlowSchemaStatus::CONDITIONS);
+    let dangling = condition(&conditions, "Dangling");
     cells![
-        name(object),
-        object.str_at(&["spec", "priorityLevelConfiguration", "name"]),
-        number(object, &["spec", "matchingPrecedence"]),
+        name(schema),
+        spec.at(SchemaSpec::PRIORITY_LEVEL_CONFIGURATION).at(LevelReference::NAME).str(),
+        spec.at(SchemaSpec::MATCHING_PRECEDENCE).int_or_zero(),
         method,
-        created(object, now),
-        dangling.map_or("?", |condition| condition.str_at(&["status"])),
+        created(schema, now),
+        dangling.map_or("?", |condition| condition.at(FlowSchemaCondition::STATUS).str()),
     ]
 }
 
-fn priority_level(object: &Value, now: Now) -> Cells {
-    // Numbers if the level has them, although the columns are strings.
-    let number = |path: &[&str], member| match object.at(path).filter(|parent| !parent.is_null()) {
-        Some(parent) => Value::Int(number(parent, &[member])),
-        None => NONE.into(),
-    };
-    const LIMITED: &[&str] = &["spec", "limited"];
-    const QUEUING: &[&str] = &["spec", "limited", "limitResponse", "queuing"];
+fn priority_level(level: FieldRef<PriorityLevelConfiguration>, now: Now) -> Cells {
+    let spec = level.at(PriorityLevelConfiguration::SPEC);
+    let limited = spec.at(LevelSpec::LIMITED);
+    let response = limited.at(Limited::LIMIT_RESPONSE);
+    let queuing = response.at(LimitResponse::QUEUING);
     cells![
-        name(object),
-        object.str_at(&["spec", "type"]),
-        number(LIMITED, "nominalConcurrencyShares"),
-        number(QUEUING, "queues"),
-        number(QUEUING, "handSize"),
-        number(QUEUING, "queueLengthLimit"),
-        created(object, now),
+        name(level),
+        spec.at(LevelSpec::TYPE).str(),
+        number(limited, Limited::NOMINAL_CONCURRENCY_SHARES),
+        number(queuing, Queuing::QUEUES),
+        number(queuing, Queuing::HAND_SIZE),
+        number(queuing, Queuing::QUEUE_LENGTH_LIMIT),
+        created(level, now),
     ]
+}
+
+/// Returns a number if the level has it, although the columns are strings.
+fn number<M>(parent: FieldRef<M>, field: Field<M, Int>) -> Value {
+    if parent.is_set() { Value::Int(parent.at(field).int_or_zero()) } else { NONE.into() }
 }
 
 #[cfg(test)]
@@ -120,7 +127,7 @@ mod tests {
         let schema = |name: &str, precedence: i64| value!({"metadata": {"name": name}, "spec": {"matchingPrecedence": precedence}});
         let mut schemas = [schema("c", 9), schema("b", 10), schema("a", 10), schema("d", 1)];
         schemas.sort_by(in_order_of_matching);
-        assert_eq!(schemas.each_ref().map(name), ["d", "c", "a", "b"]);
+        assert_eq!(schemas.each_ref().map(|schema| name(FieldRef::<FlowSchema>::root(schema))), ["d", "c", "a", "b"]);
     }
 
     #[test]

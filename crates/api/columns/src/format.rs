@@ -1,6 +1,14 @@
 //! Texts that the cells of several groups share.
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::apiregistration::v1::APIServiceCondition;
+use binnacle_fields::batch::v1::JobCondition;
+use binnacle_fields::certificates::v1::CertificateSigningRequestCondition;
+use binnacle_fields::core::v1::{
+    ComponentCondition, Container, LoadBalancerIngress, NodeCondition, PodCondition, PodSpec, PodTemplateSpec,
+};
+use binnacle_fields::flowcontrol::v1::FlowSchemaCondition;
+use binnacle_fields::types::{Field, List, Map, Message, Quantity, Str};
+use binnacle_fields::{FieldRef, meta};
 
 use crate::columns::{ColumnDefinition, string, text};
 
@@ -14,30 +22,21 @@ pub(crate) const CONTAINERS: ColumnDefinition =
 pub(crate) const IMAGES: ColumnDefinition =
     string("Images", text("Images referenced by each container in the template.")).wide();
 
-/// Returns names and images of the containers of a pod spec.
-pub(crate) fn containers(pod_spec: Option<&Value>) -> (String, String) {
-    let containers = pod_spec.map_or(&[][..], |spec| spec.list_at(&["containers"]));
-    let all = |member| join(containers.iter().map(|container| container.str_at(&[member])), ",");
-    (all("name"), all("image"))
+/// Returns names and images of the containers of a pod template.
+pub(crate) fn containers(template: FieldRef<PodTemplateSpec>) -> (String, String) {
+    let spec = template.at(PodTemplateSpec::SPEC);
+    let containers = spec.at(PodSpec::CONTAINERS);
+    let all = |field| join(containers.items().map(|container| container.at(field).str()), ",");
+    (all(Container::NAME), all(Container::IMAGE))
 }
 
-/// Returns the text at a path, or `other` if it is absent or empty.
-pub(crate) fn text_or<'o>(object: &'o Value, path: &[&str], other: &'o str) -> &'o str {
-    non_empty(object.str_at(path), other)
+/// Returns the text of a field, or `other` if it is absent or empty.
+pub(crate) fn text_or<'v>(field: FieldRef<'_, 'v, Str>, other: &'v str) -> &'v str {
+    non_empty(field.str(), other)
 }
 
 pub(crate) fn non_empty<'t>(text: &'t str, other: &'t str) -> &'t str {
     if text.is_empty() { other } else { text }
-}
-
-/// Returns the text at a path, even if it is empty, or `other` if it is absent: a pointer in Go.
-pub(crate) fn pointer_or<'o>(object: &'o Value, path: &[&str], other: &'o str) -> &'o str {
-    object.at(path).and_then(Value::as_str).unwrap_or(other)
-}
-
-/// Returns the boolean at a path, or `other` if it is absent.
-pub(crate) fn bool_or(object: &Value, path: &[&str], other: bool) -> bool {
-    object.at(path).and_then(Value::as_bool).unwrap_or(other)
 }
 
 pub(crate) fn join<'t>(texts: impl IntoIterator<Item = &'t str>, separator: &str) -> String {
@@ -45,24 +44,23 @@ pub(crate) fn join<'t>(texts: impl IntoIterator<Item = &'t str>, separator: &str
 }
 
 /// Iterates over the strings of a list.
-pub(crate) fn strings<'o>(object: &'o Value, path: &[&str]) -> impl Iterator<Item = &'o str> {
-    object.list_at(path).iter().map(|item| item.as_str().unwrap_or(""))
+pub(crate) fn strings<'v>(list: FieldRef<'_, 'v, List<Str>>) -> impl Iterator<Item = &'v str> + use<'v> {
+    list.list().iter().map(|item| item.as_str().unwrap_or(""))
 }
 
-/// Returns the quantity at a path, or `0` if it is absent: a missing entry of a map in Go.
-pub(crate) fn quantity<'o>(object: &'o Value, path: &[&str]) -> &'o str {
-    pointer_or(object, path, "0")
+/// Returns a quantity, or `0` if it is absent: a missing entry of a map in Go.
+pub(crate) fn quantity<'v>(field: FieldRef<'_, 'v, Quantity>) -> &'v str {
+    field.get_str().unwrap_or("0")
 }
 
-/// Returns the quantity at a path, or Go's notation of a nil pointer, as in kube-apiserver.
-pub(crate) fn quantity_pointer<'o>(object: &'o Value, path: &[&str]) -> &'o str {
-    pointer_or(object, path, "<nil>")
+/// Returns a quantity, or Go's notation of a nil pointer, as in kube-apiserver.
+pub(crate) fn quantity_pointer<'v>(field: FieldRef<'_, 'v, Quantity>) -> &'v str {
+    field.get_str().unwrap_or("<nil>")
 }
 
 /// Formats labels as `a=1,b=2`, sorted; `<none>` if there are none.
-pub(crate) fn labels(labels: Option<&Object>) -> String {
-    let mut pairs: Vec<String> =
-        labels.into_iter().flat_map(Object::iter).map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or(""))).collect();
+pub(crate) fn labels(labels: FieldRef<Map<Str>>) -> String {
+    let mut pairs: Vec<String> = labels.entries().map(|(key, value)| format!("{key}={}", value.str())).collect();
     pairs.sort_unstable();
     match pairs.join(",") {
         text if text.is_empty() => NONE.into(),
@@ -88,27 +86,57 @@ pub(crate) fn with_more(texts: impl Iterator<Item = String>, max: usize) -> Stri
     }
 }
 
-/// Returns the first condition of a type among those at a path.
-pub(crate) fn condition<'o>(object: &'o Value, path: &[&str], type_: &str) -> Option<&'o Value> {
-    object.list_at(path).iter().find(|condition| condition.str_at(&["type"]) == type_)
+/// A condition in a status.
+pub(crate) trait Condition: Message + Sized {
+    const TYPE: Field<Self, Str>;
+    const STATUS: Field<Self, Str>;
+}
+
+macro_rules! conditions {
+    ($($message:ty),* $(,)?) => {$(
+        impl Condition for $message {
+            const TYPE: Field<Self, Str> = Self::TYPE;
+            const STATUS: Field<Self, Str> = Self::STATUS;
+        }
+    )*};
+}
+
+conditions!(
+    meta::v1::Condition,
+    APIServiceCondition,
+    CertificateSigningRequestCondition,
+    ComponentCondition,
+    FlowSchemaCondition,
+    JobCondition,
+    NodeCondition,
+    PodCondition,
+);
+
+/// Returns the first condition of a type.
+pub(crate) fn condition<'l, 'v, C: Condition>(
+    conditions: &'l FieldRef<'_, 'v, List<C>>,
+    type_: &str,
+) -> Option<FieldRef<'l, 'v, C>> {
+    conditions.items().find(|condition| condition.at(C::TYPE).str() == type_)
 }
 
 /// Returns true if the status of a condition is `True`.
-pub(crate) fn is_true(condition: &Value) -> bool {
-    condition.str_at(&["status"]) == "True"
+pub(crate) fn is_true<C: Condition>(condition: FieldRef<C>) -> bool {
+    condition.at(C::STATUS).str() == "True"
 }
 
 /// Formats the addresses in a load balancer's status, sorted, without duplicates; an IP precedes a host name.
-pub(crate) fn load_balancer(object: &Value) -> String {
-    let ingress = object.list_at(&["status", "loadBalancer", "ingress"]).iter();
-    let addresses = ingress.map(|entry| text_or(entry, &["ip"], entry.str_at(&["hostname"])));
+pub(crate) fn load_balancer(ingress: FieldRef<List<LoadBalancerIngress>>) -> String {
+    let addresses = ingress
+        .items()
+        .map(|entry| text_or(entry.at(LoadBalancerIngress::IP), entry.at(LoadBalancerIngress::HOSTNAME).str()));
     let sorted: std::collections::BTreeSet<_> = addresses.filter(|address| !address.is_empty()).collect();
     join(sorted, ",")
 }
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     use super::*;
 
@@ -129,17 +157,18 @@ mod tests {
 
     #[test]
     fn label_sets() {
-        assert_eq!(labels(None), "<none>");
-        assert_eq!(labels(value!({}).as_object()), "<none>");
-        assert_eq!(labels(value!({"b": "2", "a": "1", "a-b": "", "a.b": "3"}).as_object()), "a-b=,a.b=3,a=1,b=2");
+        assert_eq!(labels(FieldRef::root(&Value::Null)), "<none>");
+        assert_eq!(labels(FieldRef::root(&value!({}))), "<none>");
+        let several = value!({"b": "2", "a": "1", "a-b": "", "a.b": "3"});
+        assert_eq!(labels(FieldRef::root(&several)), "a-b=,a.b=3,a=1,b=2");
     }
 
     #[test]
     fn load_balancers() {
-        let service = value!({"status": {"loadBalancer": {"ingress": [
+        let ingress = value!([
             {"ip": "9.9.9.9"}, {"hostname": "b.test"}, {"ip": "1.1.1.1", "hostname": "a.test"}, {"ip": "9.9.9.9"}, {},
-        ]}}});
-        assert_eq!(load_balancer(&service), "1.1.1.1,9.9.9.9,b.test");
-        assert_eq!(load_balancer(&Value::Null), "");
+        ]);
+        assert_eq!(load_balancer(FieldRef::root(&ingress)), "1.1.1.1,9.9.9.9,b.test");
+        assert_eq!(load_balancer(FieldRef::root(&Value::Null)), "");
     }
 }

@@ -1,32 +1,40 @@
 //! The internal.apiserver.k8s.io group.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::apiserverinternal::v1alpha1::{
+    ServerStorageVersion, StorageVersion, StorageVersionStatus as Status,
+};
+
 use crate::columns::{Columns, Kind, cells, doc, string};
-use crate::format::{UNSET, pointer_or, with_more};
+use crate::format::{UNSET, with_more};
 use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const KINDS: &[Kind] = &[("StorageVersion", &STORAGE_VERSION)];
 
-const STATUS: &str = "io.k8s.api.apiserverinternal.v1alpha1.StorageVersionStatus";
-
 const STORAGE_VERSION: Columns = Columns::new(
     &[
         NAME,
-        string("CommonEncodingVersion", doc(STATUS, "commonEncodingVersion")),
-        string("StorageVersions", doc(STATUS, "storageVersions")),
+        string("CommonEncodingVersion", doc(Status::COMMON_ENCODING_VERSION)),
+        string("StorageVersions", doc(Status::STORAGE_VERSIONS)),
         AGE,
     ],
     |object, now| {
-        let versions = object.list_at(&["status", "storageVersions"]).iter();
-        let versions = versions
-            .map(|version| format!("{}={}", version.str_at(&["apiServerID"]), version.str_at(&["encodingVersion"])));
+        let object = FieldRef::<StorageVersion>::root(object);
+        let status = object.at(StorageVersion::STATUS);
         cells![
             name(object),
-            pointer_or(object, &["status", "commonEncodingVersion"], UNSET),
-            with_more(versions, 3),
+            status.at(Status::COMMON_ENCODING_VERSION).get_str().unwrap_or(UNSET),
+            with_more(status.at(Status::STORAGE_VERSIONS).items().map(version), 3),
             created(object, now),
         ]
     },
 );
+
+/// Formats the encoding version of an API server: `id=apps/v1`.
+fn version(version: FieldRef<ServerStorageVersion>) -> String {
+    let server = version.at(ServerStorageVersion::API_SERVER_ID).str();
+    format!("{server}={}", version.at(ServerStorageVersion::ENCODING_VERSION).str())
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,61 +1,53 @@
 //! The columns of an object's metadata, and the table of kinds without other columns.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata};
+use binnacle_fields::types::Kind;
 
+use crate::Now;
+use crate::age::age_of;
 use crate::columns::{ColumnDefinition, Columns, cells, doc, string};
-use crate::{Now, age};
-
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+use crate::format::non_empty;
 
 pub(crate) const NAME: ColumnDefinition = UNFORMATTED_NAME.format("name");
-pub(crate) const AGE: ColumnDefinition = string("Age", doc(OBJECT_META, "creationTimestamp"));
+pub(crate) const AGE: ColumnDefinition = string("Age", doc(ObjectMeta::CREATION_TIMESTAMP));
 
 /// The name column of the two kinds whose definition lacks the format `name`.
-pub(crate) const UNFORMATTED_NAME: ColumnDefinition = string("Name", doc(OBJECT_META, "name"));
+pub(crate) const UNFORMATTED_NAME: ColumnDefinition = string("Name", doc(ObjectMeta::NAME));
 
 /// The default table: name and creation time.
 pub(crate) const DEFAULT: Columns = Columns {
     null_rows: true,
     ..Columns::new(
-        &[NAME, ColumnDefinition::new("Created At", "date", doc(OBJECT_META, "creationTimestamp"))],
+        &[NAME, ColumnDefinition::new("Created At", "date", doc(ObjectMeta::CREATION_TIMESTAMP))],
         |object, _| {
-            let created = match object.str_at(&["metadata", "creationTimestamp"]) {
-                "" => "0001-01-01T00:00:00Z",
-                created => created,
-            };
-            cells![name(object), created]
+            let object = FieldRef::<PartialObjectMetadata>::root(object);
+            let created = object.at(PartialObjectMetadata::METADATA).at(ObjectMeta::CREATION_TIMESTAMP).str();
+            cells![name(object), non_empty(created, "0001-01-01T00:00:00Z")]
         },
     )
 };
 
 /// The table of kinds with only a name and an age.
-pub(crate) const NAME_AND_AGE: Columns =
-    Columns::new(&[NAME, AGE], |object, now| cells![name(object), created(object, now)]);
+pub(crate) const NAME_AND_AGE: Columns = Columns::new(&[NAME, AGE], |object, now| {
+    let object = FieldRef::<PartialObjectMetadata>::root(object);
+    cells![name(object), created(object, now)]
+});
 
-pub(crate) fn name(object: &Value) -> &str {
-    object.str_at(&["metadata", "name"])
+pub(crate) fn name<'v, K: Kind>(object: FieldRef<'_, 'v, K>) -> &'v str {
+    object.at(K::METADATA).at(ObjectMeta::NAME).str()
 }
 
 /// Returns the age of an object.
-pub(crate) fn created(object: &Value, now: Now) -> String {
-    age(object.at(&["metadata", "creationTimestamp"]), now)
+pub(crate) fn created<K: Kind>(object: FieldRef<K>, now: Now) -> String {
+    age_of(object.at(K::METADATA).at(ObjectMeta::CREATION_TIMESTAMP), now)
 }
 
 /// Returns true if an object is being deleted.
-pub(crate) fn deleting(object: &Value) -> bool {
-    present(object, &["metadata", "deletionTimestamp"])
+pub(crate) fn deleting<K: Kind>(object: FieldRef<K>) -> bool {
+    object.at(K::METADATA).at(ObjectMeta::DELETION_TIMESTAMP).is_set()
 }
 
-pub(crate) fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
-    object.at(&["metadata", "annotations", key]).and_then(Value::as_str)
-}
-
-/// Returns true if there is a value at a path, for which Go's pointer is not nil.
-pub(crate) fn present(object: &Value, path: &[&str]) -> bool {
-    object.at(path).is_some_and(|value| !value.is_null())
-}
-
-/// Returns the number at a path, or 0 if it is absent.
-pub(crate) fn number(object: &Value, path: &[&str]) -> i64 {
-    object.int_at(path).unwrap_or(0)
+pub(crate) fn annotation<'v, K: Kind>(object: FieldRef<'_, 'v, K>, key: &str) -> Option<&'v str> {
+    object.at(K::METADATA).at(ObjectMeta::ANNOTATIONS).key(key).get_str()
 }

@@ -1,9 +1,16 @@
 //! The networking group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::networking::v1::{
+    IPAddress, IPAddressSpec, Ingress, IngressClass, IngressClassParametersReference as Parameters, IngressClassSpec,
+    IngressLoadBalancerStatus, IngressRule, IngressSpec, IngressStatus, NetworkPolicy, NetworkPolicySpec,
+    ParentReference, ServiceCIDR, ServiceCIDRSpec,
+};
+use binnacle_fields::types::List;
 
-use crate::columns::{Columns, Kind, cells, definitions, doc, string, text};
-use crate::format::{NONE, join, load_balancer, pointer_or, strings};
+use crate::Now;
+use crate::columns::{Cells, Columns, Kind, cells, doc, string, text};
+use crate::format::{NONE, join, load_balancer, strings};
 use crate::metadata::{AGE, NAME, annotation, created, name};
 use crate::selector::label_selector;
 
@@ -15,16 +22,12 @@ pub(crate) const KINDS: &[Kind] = &[
     ("ServiceCIDR", &SERVICE_CIDR),
 ];
 
-definitions!("io.k8s.api.networking.v1":
-    IP_ADDRESS_SPEC = "IPAddressSpec",
-    NETWORK_POLICY_SPEC = "NetworkPolicySpec",
-    SERVICE_CIDR_SPEC = "ServiceCIDRSpec",
-);
-
 /// Its rows have one cell more than there are columns: the age, which has no column definition.
 const IP_ADDRESS: Columns =
-    Columns::new(&[NAME, string("ParentRef", doc(IP_ADDRESS_SPEC, "parentRef"))], |object, now| {
-        cells![name(object), parent(object), created(object, now)]
+    Columns::new(&[NAME, string("ParentRef", doc(IPAddressSpec::PARENT_REF))], |object, now| {
+        let address = FieldRef::<IPAddress>::root(object);
+        let parent = parent(address.at(IPAddress::SPEC).at(IPAddressSpec::PARENT_REF));
+        cells![name(address), parent, created(address, now)]
     });
 
 const INGRESS: Columns = Columns::new(
@@ -36,17 +39,7 @@ const INGRESS: Columns = Columns::new(
         string("Ports", text("Ports of TLS configurations that open")),
         AGE,
     ],
-    |object, now| {
-        let ports = if object.list_at(&["spec", "tls"]).is_empty() { "80" } else { "80, 443" };
-        cells![
-            name(object),
-            pointer_or(object, &["spec", "ingressClassName"], NONE),
-            hosts(object.list_at(&["spec", "rules"])),
-            load_balancer(object),
-            ports,
-            created(object, now),
-        ]
-    },
+    |object, now| ingress(FieldRef::root(object), now),
 );
 
 const INGRESS_CLASS: Columns = Columns::new(
@@ -56,51 +49,61 @@ const INGRESS_CLASS: Columns = Columns::new(
         string("Parameters", text("A reference to a resource with additional parameters")),
         AGE,
     ],
-    |object, now| {
-        let default = annotation(object, "ingressclass.kubernetes.io/is-default-class") == Some("true");
-        let mark = if default { " (default)" } else { "" };
-        cells![
-            format!("{}{mark}", name(object)),
-            object.str_at(&["spec", "controller"]),
-            parameters(object),
-            created(object, now),
-        ]
-    },
+    |object, now| ingress_class(FieldRef::root(object), now),
 );
 
 const NETWORK_POLICY: Columns =
-    Columns::new(&[NAME, string("Pod-Selector", doc(NETWORK_POLICY_SPEC, "podSelector")), AGE], |object, now| {
-        cells![name(object), label_selector(object.at(&["spec", "podSelector"])), created(object, now)]
+    Columns::new(&[NAME, string("Pod-Selector", doc(NetworkPolicySpec::POD_SELECTOR)), AGE], |object, now| {
+        let policy = FieldRef::<NetworkPolicy>::root(object);
+        let selector = label_selector(policy.at(NetworkPolicy::SPEC).at(NetworkPolicySpec::POD_SELECTOR));
+        cells![name(policy), selector, created(policy, now)]
     });
 
 const SERVICE_CIDR: Columns =
-    Columns::new(&[NAME, string("CIDRs", doc(SERVICE_CIDR_SPEC, "cidrs")), AGE], |object, now| {
-        cells![name(object), join(strings(object, &["spec", "cidrs"]), ","), created(object, now)]
+    Columns::new(&[NAME, string("CIDRs", doc(ServiceCIDRSpec::CIDRS)), AGE], |object, now| {
+        let cidr = FieldRef::<ServiceCIDR>::root(object);
+        let cidrs = strings(cidr.at(ServiceCIDR::SPEC).at(ServiceCIDRSpec::CIDRS));
+        cells![name(cidr), join(cidrs, ","), created(cidr, now)]
     });
 
 /// Formats the object that an address is assigned to: `services/ns/web`.
-fn parent(object: &Value) -> String {
-    let Some(parent) = object.at(&["spec", "parentRef"]).filter(|parent| !parent.is_null()) else {
+fn parent(parent: FieldRef<ParentReference>) -> String {
+    if !parent.is_set() {
         return NONE.into();
+    }
+    let resource = parent.at(ParentReference::RESOURCE).str();
+    let resource = match parent.at(ParentReference::GROUP).str() {
+        "" => resource.to_lowercase(),
+        group => format!("{resource}.{group}").to_lowercase(),
     };
-    let resource = match parent.str_at(&["group"]) {
-        "" => parent.str_at(&["resource"]).to_lowercase(),
-        group => format!("{}.{group}", parent.str_at(&["resource"])).to_lowercase(),
-    };
-    match (parent.str_at(&["namespace"]), parent.str_at(&["name"])) {
+    match (parent.at(ParentReference::NAMESPACE).str(), parent.at(ParentReference::NAME).str()) {
         ("", name) => format!("{resource}/{name}"),
         (namespace, name) => format!("{resource}/{namespace}/{name}"),
     }
 }
 
+fn ingress(ingress: FieldRef<Ingress>, now: Now) -> Cells {
+    let (spec, status) = (ingress.at(Ingress::SPEC), ingress.at(Ingress::STATUS));
+    let balancer = status.at(IngressStatus::LOAD_BALANCER);
+    cells![
+        name(ingress),
+        spec.at(IngressSpec::INGRESS_CLASS_NAME).get_str().unwrap_or(NONE),
+        hosts(spec.at(IngressSpec::RULES)),
+        // Addresses have the same fields as those of a service.
+        load_balancer(balancer.at(IngressLoadBalancerStatus::INGRESS).cast()),
+        if spec.at(IngressSpec::TLS).is_empty() { "80" } else { "80, 443" },
+        created(ingress, now),
+    ]
+}
+
 /// Formats the first three hosts of the rules. The number of further ones counts all rules, with or without a host.
-fn hosts(rules: &[Value]) -> String {
+fn hosts(rules: FieldRef<List<IngressRule>>) -> String {
     const SHOWN: usize = 3;
     let mut hosts = Vec::new();
     let mut more = false;
-    for rule in rules {
+    for rule in rules.items() {
         more |= hosts.len() == SHOWN;
-        let host = rule.str_at(&["host"]);
+        let host = rule.at(IngressRule::HOST).str();
         if !more && !host.is_empty() {
             hosts.push(host);
         }
@@ -112,13 +115,25 @@ fn hosts(rules: &[Value]) -> String {
     }
 }
 
+fn ingress_class(class: FieldRef<IngressClass>, now: Now) -> Cells {
+    let spec = class.at(IngressClass::SPEC);
+    let default = annotation(class, "ingressclass.kubernetes.io/is-default-class") == Some("true");
+    let mark = if default { " (default)" } else { "" };
+    cells![
+        format!("{}{mark}", name(class)),
+        spec.at(IngressClassSpec::CONTROLLER).str(),
+        parameters(spec.at(IngressClassSpec::PARAMETERS)),
+        created(class, now),
+    ]
+}
+
 /// Formats the object that configures the controller of a class: `Config.example.com/fast`.
-fn parameters(object: &Value) -> String {
-    let Some(parameters) = object.at(&["spec", "parameters"]).filter(|parameters| !parameters.is_null()) else {
+fn parameters(parameters: FieldRef<Parameters>) -> String {
+    if !parameters.is_set() {
         return NONE.into();
-    };
-    let (kind, name) = (parameters.str_at(&["kind"]), parameters.str_at(&["name"]));
-    match parameters.at(&["apiGroup"]).and_then(Value::as_str) {
+    }
+    let (kind, name) = (parameters.at(Parameters::KIND).str(), parameters.at(Parameters::NAME).str());
+    match parameters.at(Parameters::API_GROUP).get_str() {
         Some(group) => format!("{kind}.{group}/{name}"),
         None => format!("{kind}/{name}"),
     }
@@ -126,7 +141,7 @@ fn parameters(object: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     use super::*;
     use crate::testing::check_cells;
@@ -183,8 +198,8 @@ mod tests {
             (&["", "", "", "a"], "a"),
         ];
         for (names, want) in cases {
-            let rules: Vec<Value> = names.iter().map(|host| value!({"host": (*host)})).collect();
-            assert_eq!(hosts(&rules), want);
+            let rules = Value::List(names.iter().map(|host| value!({"host": (*host)})).collect());
+            assert_eq!(hosts(FieldRef::root(&rules)), want);
         }
     }
 

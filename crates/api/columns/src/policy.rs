@@ -1,9 +1,14 @@
 //! The policy group.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::policy::v1::{
+    PodDisruptionBudget as Budget, PodDisruptionBudgetSpec as Spec, PodDisruptionBudgetStatus as Status,
+};
+use binnacle_fields::types::IntOrString;
 use binnacle_schema::Value;
 
 use crate::columns::{Columns, Kind, cells, integer, string, text};
-use crate::metadata::{AGE, NAME, created, name, number};
+use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const KINDS: &[Kind] = &[("PodDisruptionBudget", &POD_DISRUPTION_BUDGET)];
 
@@ -16,20 +21,22 @@ const POD_DISRUPTION_BUDGET: Columns = Columns::new(
         AGE,
     ],
     |object, now| {
+        let budget = FieldRef::<Budget>::root(object);
+        let spec = budget.at(Budget::SPEC);
         cells![
-            name(object),
-            int_or_string(object.at(&["spec", "minAvailable"])),
-            int_or_string(object.at(&["spec", "maxUnavailable"])),
-            number(object, &["status", "disruptionsAllowed"]),
-            created(object, now),
+            name(budget),
+            int_or_string(spec.at(Spec::MIN_AVAILABLE)),
+            int_or_string(spec.at(Spec::MAX_UNAVAILABLE)),
+            budget.at(Budget::STATUS).at(Status::DISRUPTIONS_ALLOWED).int_or_zero(),
+            created(budget, now),
         ]
     },
 );
 
-fn int_or_string(value: Option<&Value>) -> String {
-    match value {
-        Some(Value::Int(number)) => number.to_string(),
-        Some(Value::Str(text)) => text.to_string(),
+fn int_or_string(field: FieldRef<IntOrString>) -> String {
+    match field.value() {
+        Value::Int(number) => number.to_string(),
+        Value::Str(text) => text.to_string(),
         _ => "N/A".into(),
     }
 }

@@ -1,6 +1,8 @@
 //! The rbac.authorization.k8s.io group. Roles have no columns of their own.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject};
+use binnacle_fields::types::{Field, Message};
 
 use crate::Now;
 use crate::columns::{Cells, Columns, Description, Kind, cells, string, text};
@@ -12,45 +14,44 @@ pub(crate) const KINDS: &[Kind] = &[("ClusterRoleBinding", &CLUSTER_ROLE_BINDING
 const CLUSTER_ROLE_BINDING: Columns = Columns::new(
     &[
         NAME,
-        string("Role", role_ref("io.k8s.api.rbac.v1.ClusterRoleBinding")),
+        string("Role", role_ref(ClusterRoleBinding::ROLE_REF)),
         AGE,
         string("Users", text("Users in the clusterRoleBinding")).wide(),
         string("Groups", text("Groups in the clusterRoleBinding")).wide(),
         string("ServiceAccounts", text("ServiceAccounts in the clusterRoleBinding")).wide(),
     ],
-    binding,
+    // It has the same fields as a RoleBinding.
+    |object, now| binding(FieldRef::root(object), now),
 );
 
 const ROLE_BINDING: Columns = Columns::new(
     &[
         NAME,
-        string("Role", role_ref("io.k8s.api.rbac.v1.RoleBinding")),
+        string("Role", role_ref(RoleBinding::ROLE_REF)),
         AGE,
         string("Users", text("Users in the roleBinding")).wide(),
         string("Groups", text("Groups in the roleBinding")).wide(),
         string("ServiceAccounts", text("ServiceAccounts in the roleBinding")).wide(),
     ],
-    binding,
+    |object, now| binding(FieldRef::root(object), now),
 );
 
 /// Returns the description of `roleRef` in v1beta1, which the column still has: it lacked the last sentence.
-const fn role_ref(definition: &'static str) -> Description {
-    Description::FieldWithout { definition, field: "roleRef", ending: " This field is immutable." }
+const fn role_ref<M: Message>(field: Field<M, RoleRef>) -> Description {
+    Description::FieldWithout { definition: M::DEFINITION, field: field.name(), ending: " This field is immutable." }
 }
 
-fn binding(object: &Value, now: Now) -> Cells {
-    let subjects = object.list_at(&["subjects"]);
-    let names = |kind: &str| {
-        let subjects = subjects.iter().filter(|subject| subject.str_at(&["kind"]) == kind);
-        join(subjects.map(|subject| subject.str_at(&["name"])), ", ")
-    };
-    let accounts = subjects.iter().filter(|subject| subject.str_at(&["kind"]) == "ServiceAccount");
-    let accounts: Vec<String> =
-        accounts.map(|account| format!("{}/{}", account.str_at(&["namespace"]), account.str_at(&["name"]))).collect();
+fn binding(binding: FieldRef<RoleBinding>, now: Now) -> Cells {
+    let (role, subjects) = (binding.at(RoleBinding::ROLE_REF), binding.at(RoleBinding::SUBJECTS));
+    let of_kind = |kind: &'static str| subjects.items().filter(move |subject| subject.at(Subject::KIND).str() == kind);
+    let names = |kind| join(of_kind(kind).map(|subject| subject.at(Subject::NAME).str()), ", ");
+    let accounts: Vec<String> = of_kind("ServiceAccount")
+        .map(|account| format!("{}/{}", account.at(Subject::NAMESPACE).str(), account.at(Subject::NAME).str()))
+        .collect();
     cells![
-        name(object),
-        format!("{}/{}", object.str_at(&["roleRef", "kind"]), object.str_at(&["roleRef", "name"])),
-        created(object, now),
+        name(binding),
+        format!("{}/{}", role.at(RoleRef::KIND).str(), role.at(RoleRef::NAME).str()),
+        created(binding, now),
         names("User"),
         names("Group"),
         accounts.join(", "),

@@ -1,11 +1,20 @@
 //! The resource.k8s.io group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::Condition;
+use binnacle_fields::resource::v1::{
+    self, ResourceClaim, ResourceClaimStatus, ResourcePool, ResourceSlice, ResourceSliceSpec as SliceSpec,
+};
+use binnacle_fields::resource::v1alpha3::{
+    DeviceTaint, DeviceTaintRule, DeviceTaintRuleSpec, PoolStatus, ResourcePoolStatusRequest as PoolRequest,
+    ResourcePoolStatusRequestSpec as PoolRequestSpec, ResourcePoolStatusRequestStatus as PoolRequestStatus,
+};
 
-use crate::columns::{Cells, Columns, Kind, cells, definitions, doc, integer, string, text};
+use crate::Now;
+use crate::age::age_of;
+use crate::columns::{Cells, Columns, Kind, cells, doc, integer, string, text};
 use crate::format::{NONE, is_true};
-use crate::metadata::{AGE, NAME, NAME_AND_AGE, created, deleting, name, number, present};
-use crate::{Now, age};
+use crate::metadata::{AGE, NAME, NAME_AND_AGE, created, deleting, name};
 
 pub(crate) const KINDS: &[Kind] = &[
     ("DeviceClass", &NAME_AND_AGE),
@@ -16,27 +25,24 @@ pub(crate) const KINDS: &[Kind] = &[
     ("ResourceSlice", &RESOURCE_SLICE),
 ];
 
-definitions!("io.k8s.api.resource.v1":
-    POOL = "ResourcePool",
-    SLICE_SPEC = "ResourceSliceSpec",
-    TAINT = "DeviceTaint",
-);
-
 const DEVICE_TAINT_RULE: Columns = Columns::new(
     &[
         NAME,
-        string("Key", doc(TAINT, "key")),
-        string("Value", doc(TAINT, "value")),
-        string("Effect", doc(TAINT, "effect")),
-        string("TimeAdded", doc(TAINT, "timeAdded")),
+        string("Key", doc(v1::DeviceTaint::KEY)),
+        string("Value", doc(v1::DeviceTaint::VALUE)),
+        string("Effect", doc(v1::DeviceTaint::EFFECT)),
+        string("TimeAdded", doc(v1::DeviceTaint::TIME_ADDED)),
         AGE,
     ],
-    device_taint_rule,
+    |object, now| device_taint_rule(FieldRef::root(object), now),
 );
 
 const RESOURCE_CLAIM: Columns = Columns::new(
     &[NAME, string("State", text("A summary of the current state (allocated, pending, reserved, etc.).")), AGE],
-    |object, now| cells![name(object), claim_state(object), created(object, now)],
+    |object, now| {
+        let claim = FieldRef::<ResourceClaim>::root(object);
+        cells![name(claim), claim_state(claim), created(claim, now)]
+    },
 );
 
 const RESOURCE_POOL_STATUS_REQUEST: Columns = Columns::new(
@@ -52,40 +58,48 @@ const RESOURCE_POOL_STATUS_REQUEST: Columns = Columns::new(
         string("Status", text("Processing status.")),
         string("Completed", text("Time since the observation completed.")),
     ],
-    pool_status_request,
+    |object, now| pool_status_request(FieldRef::root(object), now),
 );
 
 const RESOURCE_SLICE: Columns = Columns::new(
     &[
         NAME,
-        string("Node", doc(SLICE_SPEC, "nodeName")),
-        string("Driver", doc(SLICE_SPEC, "driver")),
-        string("Pool", doc(POOL, "name")),
+        string("Node", doc(SliceSpec::NODE_NAME)),
+        string("Driver", doc(SliceSpec::DRIVER)),
+        string("Pool", doc(ResourcePool::NAME)),
         AGE,
     ],
     |object, now| {
+        let slice = FieldRef::<ResourceSlice>::root(object);
+        let spec = slice.at(ResourceSlice::SPEC);
         cells![
-            name(object),
-            object.str_at(&["spec", "nodeName"]),
-            object.str_at(&["spec", "driver"]),
-            object.str_at(&["spec", "pool", "name"]),
-            created(object, now),
+            name(slice),
+            spec.at(SliceSpec::NODE_NAME).str(),
+            spec.at(SliceSpec::DRIVER).str(),
+            spec.at(SliceSpec::POOL).at(ResourcePool::NAME).str(),
+            created(slice, now),
         ]
     },
 );
 
-fn device_taint_rule(object: &Value, now: Now) -> Cells {
-    let taint = |member| object.str_at(&["spec", "taint", member]);
-    let added = match object.at(&["spec", "taint", "timeAdded"]) {
-        None | Some(Value::Null) => String::new(),
-        time => age(time, now),
-    };
-    cells![name(object), taint("key"), taint("value"), taint("effect"), added, created(object, now)]
+fn device_taint_rule(rule: FieldRef<DeviceTaintRule>, now: Now) -> Cells {
+    let spec = rule.at(DeviceTaintRule::SPEC);
+    let taint = spec.at(DeviceTaintRuleSpec::TAINT);
+    cells![
+        name(rule),
+        taint.at(DeviceTaint::KEY).str(),
+        taint.at(DeviceTaint::VALUE).str(),
+        taint.at(DeviceTaint::EFFECT).str(),
+        taint.at(DeviceTaint::TIME_ADDED).set().map_or_else(String::new, |time| age_of(time, now)),
+        created(rule, now),
+    ]
 }
 
-fn claim_state(object: &Value) -> &'static str {
-    let reserved = !object.list_at(&["status", "reservedFor"]).is_empty();
-    match (deleting(object), present(object, &["status", "allocation"]), reserved) {
+fn claim_state(claim: FieldRef<ResourceClaim>) -> &'static str {
+    let status = claim.at(ResourceClaim::STATUS);
+    let is_allocated = status.at(ResourceClaimStatus::ALLOCATION).is_set();
+    let is_reserved = !status.at(ResourceClaimStatus::RESERVED_FOR).is_empty();
+    match (deleting(claim), is_allocated, is_reserved) {
         (false, false, _) => "pending",
         (false, true, false) => "allocated",
         (false, true, true) => "allocated,reserved",
@@ -95,19 +109,20 @@ fn claim_state(object: &Value) -> &'static str {
     }
 }
 
-fn pool_status_request(object: &Value, now: Now) -> Cells {
-    let Some(status) = object.at(&["status"]).filter(|status| !status.is_null()) else {
-        return pool_cells(object, PoolSummary::default());
-    };
-    let pools = status.list_at(&["pools"]);
-    let count = number(status, &["poolCount"]);
+fn pool_status_request(request: FieldRef<PoolRequest>, now: Now) -> Cells {
+    let status = request.at(PoolRequest::STATUS);
+    if !status.is_set() {
+        return pool_cells(request, PoolSummary::default());
+    }
+    let pools = status.at(PoolRequestStatus::POOLS);
+    let count = status.at(PoolRequestStatus::POOL_COUNT).int_or_zero();
     let mut summary = PoolSummary { pools: count, ..PoolSummary::default() };
     // The first true condition that is final.
-    let end = status
-        .list_at(&["conditions"])
-        .iter()
-        .find(|condition| is_true(condition) && matches!(condition.str_at(&["type"]), "Complete" | "Failed"));
-    let failed = end.is_some_and(|condition| condition.str_at(&["type"]) == "Failed");
+    let conditions = status.at(PoolRequestStatus::CONDITIONS);
+    let end = conditions
+        .items()
+        .find(|condition| is_true(*condition) && matches!(condition.at(Condition::TYPE).str(), "Complete" | "Failed"));
+    let failed = end.is_some_and(|condition| condition.at(Condition::TYPE).str() == "Failed");
     if failed {
         summary.status = "Failed".into();
     } else if let Some(complete) = end {
@@ -116,16 +131,20 @@ fn pool_status_request(object: &Value, now: Now) -> Cells {
             shown if shown < count => format!("Complete ({shown}/{count} pools)"),
             _ => "Complete".into(),
         };
-        summary.completed = age(complete.at(&["lastTransitionTime"]), now);
+        summary.completed = age_of(complete.at(Condition::LAST_TRANSITION_TIME), now);
     }
     if !failed {
-        let sum = |member| pools.iter().map(|pool| number(pool, &[member])).sum::<i64>().to_string();
-        let errors = pools.iter().filter(|pool| present(pool, &["validationError"])).count();
-        summary.devices =
-            [sum("totalDevices"), sum("availableDevices"), sum("allocatedDevices"), sum("unavailableDevices")];
+        let sum = |field| pools.items().map(|pool| pool.at(field).int_or_zero()).sum::<i64>().to_string();
+        let errors = pools.items().filter(|pool| pool.at(PoolStatus::VALIDATION_ERROR).is_set()).count();
+        summary.devices = [
+            sum(PoolStatus::TOTAL_DEVICES),
+            sum(PoolStatus::AVAILABLE_DEVICES),
+            sum(PoolStatus::ALLOCATED_DEVICES),
+            sum(PoolStatus::UNAVAILABLE_DEVICES),
+        ];
         summary.errors = errors.to_string();
     }
-    pool_cells(object, summary)
+    pool_cells(request, summary)
 }
 
 /// The summary of a ResourcePoolStatusRequest's status.
@@ -150,11 +169,11 @@ impl Default for PoolSummary {
     }
 }
 
-fn pool_cells(object: &Value, summary: PoolSummary) -> Cells {
+fn pool_cells(request: FieldRef<PoolRequest>, summary: PoolSummary) -> Cells {
     let [total, available, allocated, unavailable] = summary.devices;
     cells![
-        name(object),
-        object.str_at(&["spec", "driver"]),
+        name(request),
+        request.at(PoolRequest::SPEC).at(PoolRequestSpec::DRIVER).str(),
         total,
         available,
         allocated,
@@ -168,9 +187,8 @@ fn pool_cells(object: &Value, summary: PoolSummary) -> Cells {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
-    use super::*;
     use crate::testing::check_cells;
 
     const GROUP: &str = "resource.k8s.io";

@@ -1,59 +1,72 @@
 //! The scheduling.k8s.io group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::Condition;
+use binnacle_fields::scheduling::v1::PriorityClass;
+use binnacle_fields::scheduling::v1alpha2::{
+    PodGroup, PodGroupSchedulingPolicy, PodGroupSpec, PodGroupStatus, PodGroupTemplateReference,
+    WorkloadPodGroupTemplateReference,
+};
 
-use crate::columns::{Columns, Kind, boolean, cells, doc, integer, string, text};
+use crate::Now;
+use crate::columns::{Cells, Columns, Kind, boolean, cells, doc, integer, string, text};
 use crate::format::{NONE, is_true};
-use crate::metadata::{AGE, NAME, NAME_AND_AGE, created, name, number, present};
+use crate::metadata::{AGE, NAME, NAME_AND_AGE, created, name};
 
 pub(crate) const KINDS: &[Kind] =
     &[("PodGroup", &POD_GROUP), ("PriorityClass", &PRIORITY_CLASS), ("Workload", &NAME_AND_AGE)];
 
-const CLASS: &str = "io.k8s.api.scheduling.v1.PriorityClass";
-
 const POD_GROUP: Columns = Columns::new(
     &[
         NAME,
-        string("Policy", doc("io.k8s.api.scheduling.v1alpha2.PodGroupSpec", "schedulingPolicy")),
+        string("Policy", doc(PodGroupSpec::SCHEDULING_POLICY)),
         string("Workload", text("Name of the referenced Workload object")),
         string("Status", text("Status of the PodGroup")),
         AGE,
     ],
-    |object, now| {
-        let policy = if present(object, &["spec", "schedulingPolicy", "gang"]) { "Gang" } else { "Basic" };
-        let workload = match present(object, &["spec", "podGroupTemplateRef"]) {
-            true => object.str_at(&["spec", "podGroupTemplateRef", "workload", "workloadName"]),
-            false => NONE,
-        };
-        cells![name(object), policy, workload, group_status(object), created(object, now)]
-    },
+    |object, now| pod_group(FieldRef::root(object), now),
 );
 
 const PRIORITY_CLASS: Columns = Columns::new(
     &[
         NAME,
-        integer("Value", doc(CLASS, "value")),
-        boolean("Global-Default", doc(CLASS, "globalDefault")),
+        integer("Value", doc(PriorityClass::VALUE)),
+        boolean("Global-Default", doc(PriorityClass::GLOBAL_DEFAULT)),
         AGE,
-        string("PreemptionPolicy", doc(CLASS, "preemptionPolicy")),
+        string("PreemptionPolicy", doc(PriorityClass::PREEMPTION_POLICY)),
     ],
     |object, now| {
+        let class = FieldRef::<PriorityClass>::root(object);
         cells![
-            name(object),
-            number(object, &["value"]),
-            object.bool_at(&["globalDefault"]),
-            created(object, now),
-            object.str_at(&["preemptionPolicy"]),
+            name(class),
+            class.at(PriorityClass::VALUE).int_or_zero(),
+            class.at(PriorityClass::GLOBAL_DEFAULT).bool(),
+            created(class, now),
+            class.at(PriorityClass::PREEMPTION_POLICY).str(),
         ]
     },
 );
 
-fn group_status(object: &Value) -> &str {
+fn pod_group(group: FieldRef<PodGroup>, now: Now) -> Cells {
+    let spec = group.at(PodGroup::SPEC);
+    let is_gang = spec.at(PodGroupSpec::SCHEDULING_POLICY).at(PodGroupSchedulingPolicy::GANG).is_set();
+    let workload = match spec.at(PodGroupSpec::POD_GROUP_TEMPLATE_REF).set() {
+        Some(template) => {
+            let workload = template.at(PodGroupTemplateReference::WORKLOAD);
+            workload.at(WorkloadPodGroupTemplateReference::WORKLOAD_NAME).str()
+        }
+        None => NONE,
+    };
+    let status = group_status(group.at(PodGroup::STATUS));
+    cells![name(group), if is_gang { "Gang" } else { "Basic" }, workload, status, created(group, now)]
+}
+
+fn group_status<'v>(status: FieldRef<'_, 'v, PodGroupStatus>) -> &'v str {
     // If a type occurs twice, the last one counts.
-    let conditions = object.list_at(&["status", "conditions"]);
-    let last = |type_: &str| conditions.iter().rfind(|condition| condition.str_at(&["type"]) == type_);
+    let conditions = status.at(PodGroupStatus::CONDITIONS);
+    let last = |type_: &str| conditions.items().rfind(|condition| condition.at(Condition::TYPE).str() == type_);
     match (last("DisruptionTarget"), last("PodGroupScheduled")) {
-        (Some(disruption), _) => disruption.str_at(&["reason"]),
+        (Some(disruption), _) => disruption.at(Condition::REASON).str(),
         (None, Some(scheduled)) if is_true(scheduled) => "Scheduled",
         (None, Some(_)) => "Unschedulable",
         (None, None) => "Pending",
@@ -97,7 +110,7 @@ mod tests {
             ),
         ];
         for (conditions, want) in statuses {
-            assert_eq!(group_status(&value!({"status": {"conditions": conditions}})), want);
+            assert_eq!(group_status(FieldRef::root(&value!({"conditions": conditions}))), want);
         }
     }
 

@@ -1,12 +1,13 @@
 //! Label selectors of objects, formatted like the `labelSelector` parameter of a request.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{LabelSelector, LabelSelectorRequirement as Expression};
 use binnacle_meta::{Operator, Requirement, SelectorError, Text};
-use binnacle_schema::Value;
 
-use crate::format::NONE;
+use crate::format::{NONE, join, strings};
 
 /// Formats a selector; `<none>` if it is empty.
-pub(crate) fn label_selector(selector: Option<&Value>) -> String {
+pub(crate) fn label_selector(selector: FieldRef<LabelSelector>) -> String {
     match requirements(selector) {
         Ok(requirements) if requirements.is_empty() => NONE.into(),
         Ok(requirements) => requirements,
@@ -15,26 +16,25 @@ pub(crate) fn label_selector(selector: Option<&Value>) -> String {
 }
 
 /// Formats a selector of a Deployment, which has texts of its own for an empty or invalid one.
-pub(crate) fn deployment_selector(selector: Option<&Value>) -> String {
+pub(crate) fn deployment_selector(selector: FieldRef<LabelSelector>) -> String {
     requirements(selector).unwrap_or_else(|_| "<invalid>".into())
 }
 
-fn requirements(selector: Option<&Value>) -> Result<String, SelectorError> {
-    let Some(selector) = selector else { return Ok(String::new()) };
-    let labels = selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.iter());
-    let labels = labels.map(|(key, value)| {
-        let value = value.as_str().unwrap_or("");
+fn requirements(selector: FieldRef<LabelSelector>) -> Result<String, SelectorError> {
+    let (labels, expressions) =
+        (selector.at(LabelSelector::MATCH_LABELS), selector.at(LabelSelector::MATCH_EXPRESSIONS));
+    let labels = labels.entries().map(|(key, value)| {
+        let value = value.str();
         Requirement::new(key, Operator::Equals, vec![value.into()])?;
-        Ok((key.as_str(), format!("{key}={value}")))
+        Ok((key, format!("{key}={value}")))
     });
-    let expressions = selector.list_at(&["matchExpressions"]).iter().map(|expression| {
-        let key = expression.str_at(&["key"]);
-        let values = expression.list_at(&["values"]).iter().map(|value| value.as_str().unwrap_or(""));
+    let expressions = expressions.items().map(|expression| {
+        let key = expression.at(Expression::KEY).str();
         // Unlike in the selector of a request, duplicate values are shown.
-        let mut values: Vec<&str> = values.collect();
+        let mut values: Vec<&str> = strings(expression.at(Expression::VALUES)).collect();
         values.sort_unstable();
         let joined = values.join(",");
-        let (operator, text) = match expression.str_at(&["operator"]) {
+        let (operator, text) = match expression.at(Expression::OPERATOR).str() {
             "In" => (Operator::In, format!("{key} in ({joined})")),
             "NotIn" => (Operator::NotIn, format!("{key} notin ({joined})")),
             "Exists" => (Operator::Exists, key.to_owned()),
@@ -46,22 +46,22 @@ fn requirements(selector: Option<&Value>) -> Result<String, SelectorError> {
     });
     let mut requirements = labels.chain(expressions).collect::<Result<Vec<_>, _>>()?;
     requirements.sort_by_key(|(key, _)| *key);
-    Ok(crate::format::join(requirements.iter().map(|(_, text)| text.as_str()), ","))
+    Ok(join(requirements.iter().map(|(_, text)| text.as_str()), ","))
 }
 
 /// Formats a selector like Go's generated `String` methods.
-pub(crate) fn go_string(selector: &Value) -> String {
-    let mut labels: Vec<_> =
-        selector.object_at(&["matchLabels"]).into_iter().flat_map(|labels| labels.iter()).collect();
+pub(crate) fn go_string(selector: FieldRef<LabelSelector>) -> String {
+    let labels = selector.at(LabelSelector::MATCH_LABELS);
+    let mut labels: Vec<_> = labels.entries().map(|(key, value)| (key, value.str())).collect();
     labels.sort_unstable_by_key(|(key, _)| *key);
     let mut text = String::from("&LabelSelector{MatchLabels:map[string]string{");
     for (key, value) in labels {
-        text += &format!("{key}: {},", value.as_str().unwrap_or(""));
+        text += &format!("{key}: {value},");
     }
     text += "},MatchExpressions:[]LabelSelectorRequirement{";
-    for expression in selector.list_at(&["matchExpressions"]) {
-        let (key, operator) = (expression.str_at(&["key"]), expression.str_at(&["operator"]));
-        let values = crate::format::join(crate::format::strings(expression, &["values"]), " ");
+    for expression in selector.at(LabelSelector::MATCH_EXPRESSIONS).items() {
+        let (key, operator) = (expression.at(Expression::KEY).str(), expression.at(Expression::OPERATOR).str());
+        let values = join(strings(expression.at(Expression::VALUES)), " ");
         text += &format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},");
     }
     text + "},}"
@@ -69,7 +69,7 @@ pub(crate) fn go_string(selector: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
+    use binnacle_schema::{Value, value};
 
     use super::*;
 
@@ -98,10 +98,9 @@ mod tests {
             (value!({"matchExpressions": [{"key": "a", "operator": "In"}]}), "<error>", "<invalid>"),
         ];
         for (selector, want, want_of_deployment) in cases {
-            assert_eq!(label_selector(Some(&selector)), want);
-            assert_eq!(deployment_selector(Some(&selector)), want_of_deployment);
+            assert_eq!(label_selector(FieldRef::root(&selector)), want);
+            assert_eq!(deployment_selector(FieldRef::root(&selector)), want_of_deployment);
         }
-        assert_eq!(label_selector(None), "<none>");
     }
 
     #[test]
@@ -125,7 +124,7 @@ mod tests {
             ),
         ];
         for (selector, want) in cases {
-            assert_eq!(go_string(&selector), want);
+            assert_eq!(go_string(FieldRef::root(&selector)), want);
         }
     }
 }

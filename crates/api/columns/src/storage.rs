@@ -1,10 +1,15 @@
 //! The storage.k8s.io group. CSIStorageCapacity has no columns of its own.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::storage::v1::{
+    CSIDriver, CSIDriverSpec as DriverSpec, CSINode, CSINodeSpec, StorageClass, TokenRequest, VolumeAttachment,
+    VolumeAttachmentSource as AttachmentSource, VolumeAttachmentSpec as AttachmentSpec,
+    VolumeAttachmentStatus as AttachmentStatus, VolumeAttributesClass,
+};
 
 use crate::Now;
-use crate::columns::{Cells, Columns, Kind, boolean, cells, definitions, doc, integer, string, text};
-use crate::format::{NONE, UNSET, bool_or, join, non_empty, pointer_or, strings};
+use crate::columns::{Cells, Columns, Kind, boolean, cells, doc, integer, string, text};
+use crate::format::{NONE, UNSET, join, non_empty, strings};
 use crate::metadata::{AGE, NAME, annotation, created, name};
 
 pub(crate) const KINDS: &[Kind] = &[
@@ -15,100 +20,98 @@ pub(crate) const KINDS: &[Kind] = &[
     ("VolumeAttributesClass", &VOLUME_ATTRIBUTES_CLASS),
 ];
 
-definitions!("io.k8s.api.storage.v1":
-    ATTACHMENT_SOURCE = "VolumeAttachmentSource",
-    ATTACHMENT_SPEC = "VolumeAttachmentSpec",
-    ATTACHMENT_STATUS = "VolumeAttachmentStatus",
-    ATTRIBUTES_CLASS = "VolumeAttributesClass",
-    DRIVER_SPEC = "CSIDriverSpec",
-    CLASS = "StorageClass",
-);
-
 const CSI_DRIVER: Columns = Columns::new(
     &[
         NAME,
-        boolean("AttachRequired", doc(DRIVER_SPEC, "attachRequired")),
-        boolean("PodInfoOnMount", doc(DRIVER_SPEC, "podInfoOnMount")),
-        boolean("StorageCapacity", doc(DRIVER_SPEC, "storageCapacity")),
-        string("TokenRequests", doc(DRIVER_SPEC, "tokenRequests")),
-        boolean("RequiresRepublish", doc(DRIVER_SPEC, "requiresRepublish")),
-        string("Modes", doc(DRIVER_SPEC, "volumeLifecycleModes")),
+        boolean("AttachRequired", doc(DriverSpec::ATTACH_REQUIRED)),
+        boolean("PodInfoOnMount", doc(DriverSpec::POD_INFO_ON_MOUNT)),
+        boolean("StorageCapacity", doc(DriverSpec::STORAGE_CAPACITY)),
+        string("TokenRequests", doc(DriverSpec::TOKEN_REQUESTS)),
+        boolean("RequiresRepublish", doc(DriverSpec::REQUIRES_REPUBLISH)),
+        string("Modes", doc(DriverSpec::VOLUME_LIFECYCLE_MODES)),
         AGE,
     ],
-    csi_driver,
+    |object, now| csi_driver(FieldRef::root(object), now),
 );
 
 const CSI_NODE: Columns = Columns::new(
     &[NAME, integer("Drivers", text("Drivers indicates the number of CSI drivers registered on the node")), AGE],
-    |object, now| cells![name(object), object.list_at(&["spec", "drivers"]).len() as i64, created(object, now)],
+    |object, now| {
+        let node = FieldRef::<CSINode>::root(object);
+        cells![name(node), node.at(CSINode::SPEC).at(CSINodeSpec::DRIVERS).len() as i64, created(node, now)]
+    },
 );
 
 const STORAGE_CLASS: Columns = Columns::new(
     &[
         NAME,
-        string("Provisioner", doc(CLASS, "provisioner")),
-        string("ReclaimPolicy", doc(CLASS, "reclaimPolicy")),
-        string("VolumeBindingMode", doc(CLASS, "volumeBindingMode")),
-        string("AllowVolumeExpansion", doc(CLASS, "allowVolumeExpansion")),
+        string("Provisioner", doc(StorageClass::PROVISIONER)),
+        string("ReclaimPolicy", doc(StorageClass::RECLAIM_POLICY)),
+        string("VolumeBindingMode", doc(StorageClass::VOLUME_BINDING_MODE)),
+        string("AllowVolumeExpansion", doc(StorageClass::ALLOW_VOLUME_EXPANSION)),
         AGE,
     ],
-    storage_class,
+    |object, now| storage_class(FieldRef::root(object), now),
 );
 
 const VOLUME_ATTACHMENT: Columns = Columns::new(
     &[
         NAME,
-        string("Attacher", doc(ATTACHMENT_SPEC, "attacher")).format("name"),
-        string("PV", doc(ATTACHMENT_SOURCE, "persistentVolumeName")),
-        string("Node", doc(ATTACHMENT_SPEC, "nodeName")),
-        boolean("Attached", doc(ATTACHMENT_STATUS, "attached")),
+        string("Attacher", doc(AttachmentSpec::ATTACHER)).format("name"),
+        string("PV", doc(AttachmentSource::PERSISTENT_VOLUME_NAME)),
+        string("Node", doc(AttachmentSpec::NODE_NAME)),
+        boolean("Attached", doc(AttachmentStatus::ATTACHED)),
         AGE,
     ],
     |object, now| {
+        let attachment = FieldRef::<VolumeAttachment>::root(object);
+        let spec = attachment.at(VolumeAttachment::SPEC);
         cells![
-            name(object),
-            object.str_at(&["spec", "attacher"]),
-            object.str_at(&["spec", "source", "persistentVolumeName"]),
-            object.str_at(&["spec", "nodeName"]),
-            object.bool_at(&["status", "attached"]),
-            created(object, now),
+            name(attachment),
+            spec.at(AttachmentSpec::ATTACHER).str(),
+            spec.at(AttachmentSpec::SOURCE).at(AttachmentSource::PERSISTENT_VOLUME_NAME).str(),
+            spec.at(AttachmentSpec::NODE_NAME).str(),
+            attachment.at(VolumeAttachment::STATUS).at(AttachmentStatus::ATTACHED).bool(),
+            created(attachment, now),
         ]
     },
 );
 
 const VOLUME_ATTRIBUTES_CLASS: Columns =
-    Columns::new(&[NAME, string("DriverName", doc(ATTRIBUTES_CLASS, "driverName")), AGE], |object, now| {
-        cells![name(object), object.str_at(&["driverName"]), created(object, now)]
+    Columns::new(&[NAME, string("DriverName", doc(VolumeAttributesClass::DRIVER_NAME)), AGE], |object, now| {
+        let class = FieldRef::<VolumeAttributesClass>::root(object);
+        cells![name(class), class.at(VolumeAttributesClass::DRIVER_NAME).str(), created(class, now)]
     });
 
-fn csi_driver(object: &Value, now: Now) -> Cells {
-    let requests = object.list_at(&["spec", "tokenRequests"]);
-    let audiences = join(requests.iter().map(|request| request.str_at(&["audience"])), ",");
-    let modes = join(strings(object, &["spec", "volumeLifecycleModes"]), ",");
+fn csi_driver(driver: FieldRef<CSIDriver>, now: Now) -> Cells {
+    let spec = driver.at(CSIDriver::SPEC);
+    let requests = spec.at(DriverSpec::TOKEN_REQUESTS);
+    let audiences = join(requests.items().map(|request| request.at(TokenRequest::AUDIENCE).str()), ",");
+    let modes = join(strings(spec.at(DriverSpec::VOLUME_LIFECYCLE_MODES)), ",");
     cells![
-        name(object),
-        bool_or(object, &["spec", "attachRequired"], true),
-        object.bool_at(&["spec", "podInfoOnMount"]),
-        object.bool_at(&["spec", "storageCapacity"]),
+        name(driver),
+        spec.at(DriverSpec::ATTACH_REQUIRED).get_bool().unwrap_or(true),
+        spec.at(DriverSpec::POD_INFO_ON_MOUNT).bool(),
+        spec.at(DriverSpec::STORAGE_CAPACITY).bool(),
         // An empty list is not stored, so it counts as absent.
         if requests.is_empty() { UNSET } else { &audiences },
-        object.bool_at(&["spec", "requiresRepublish"]),
+        spec.at(DriverSpec::REQUIRES_REPUBLISH).bool(),
         non_empty(&modes, NONE),
-        created(object, now),
+        created(driver, now),
     ]
 }
 
-fn storage_class(object: &Value, now: Now) -> Cells {
+fn storage_class(class: FieldRef<StorageClass>, now: Now) -> Cells {
     const DEFAULT: [&str; 2] =
         ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-    let mark = if DEFAULT.iter().any(|key| annotation(object, key) == Some("true")) { " (default)" } else { "" };
+    let mark = if DEFAULT.iter().any(|key| annotation(class, key) == Some("true")) { " (default)" } else { "" };
     cells![
-        format!("{}{mark}", name(object)),
-        object.str_at(&["provisioner"]),
-        pointer_or(object, &["reclaimPolicy"], "Delete"),
-        pointer_or(object, &["volumeBindingMode"], "Immediate"),
-        object.bool_at(&["allowVolumeExpansion"]),
-        created(object, now),
+        format!("{}{mark}", name(class)),
+        class.at(StorageClass::PROVISIONER).str(),
+        class.at(StorageClass::RECLAIM_POLICY).get_str().unwrap_or("Delete"),
+        class.at(StorageClass::VOLUME_BINDING_MODE).get_str().unwrap_or("Immediate"),
+        class.at(StorageClass::ALLOW_VOLUME_EXPANSION).bool(),
+        created(class, now),
     ]
 }
 

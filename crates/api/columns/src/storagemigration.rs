@@ -1,6 +1,10 @@
 //! The storagemigration.k8s.io group.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{Condition, GroupResource};
+use binnacle_fields::storagemigration::v1beta1::{
+    StorageVersionMigration as Migration, StorageVersionMigrationSpec as Spec, StorageVersionMigrationStatus as Status,
+};
 
 use crate::columns::{Columns, Kind, cells, string, text};
 use crate::format::is_true;
@@ -14,21 +18,26 @@ const STORAGE_VERSION_MIGRATION: Columns = Columns::new(
         string("Resource", text("GroupResource to migrate")),
         string("Status", text("Status of the migration")),
     ],
-    |object, _| cells![name(object), resource(object), status(object)],
+    |object, _| {
+        let migration = FieldRef::<Migration>::root(object);
+        let resource = resource(migration.at(Migration::SPEC).at(Spec::RESOURCE));
+        cells![name(migration), resource, status(migration.at(Migration::STATUS))]
+    },
 );
 
-fn resource(object: &Value) -> String {
-    let resource = object.str_at(&["spec", "resource", "resource"]);
-    match object.str_at(&["spec", "resource", "group"]) {
-        "" => resource.into(),
-        group => format!("{resource}.{group}"),
+fn resource(resource: FieldRef<GroupResource>) -> String {
+    let name = resource.at(GroupResource::RESOURCE).str();
+    match resource.at(GroupResource::GROUP).str() {
+        "" => name.into(),
+        group => format!("{name}.{group}"),
     }
 }
 
-fn status(object: &Value) -> &str {
-    let conditions = object.list_at(&["status", "conditions"]).iter().filter(|condition| is_true(condition));
-    let types = conditions.map(|condition| condition.str_at(&["type"]));
-    types.rev().find(|type_| matches!(*type_, "Running" | "Failed" | "Succeeded")).unwrap_or("Unknown")
+fn status<'v>(status: FieldRef<'_, 'v, Status>) -> &'v str {
+    let conditions = status.at(Status::CONDITIONS);
+    let conditions = conditions.items().filter(|condition| is_true(*condition));
+    let mut types = conditions.map(|condition| condition.at(Condition::TYPE).str());
+    types.rfind(|type_| matches!(*type_, "Running" | "Failed" | "Succeeded")).unwrap_or("Unknown")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `apps`: workloads that consist of pods.
 
+use binnacle_fields::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, int};
 use binnacle_scheme::{
     GarbageCollection, GroupDescription, ResourceDescription, SubresourceDescription, VersionDescription, namespaced,
@@ -45,7 +46,7 @@ fn scaled() -> Vec<SubresourceDescription> {
 
 /// `status.replicas` is computed, but has no field label in `apps/v1`.
 const REPLICA_SET_FIELDS: &[SelectableField] =
-    &[METADATA_NAME, NAMESPACE, int("status.replicas", &["status", "replicas"])];
+    &[METADATA_NAME, NAMESPACE, int("status.replicas", path![ReplicaSet::STATUS, ReplicaSetStatus::REPLICAS])];
 
 fn workload(resource: ResourceDescription) -> ResourceDescription {
     resource.categories(&["all"]).garbage_collection(GarbageCollection::DeleteDependents).resets(&["status"]).since(9)

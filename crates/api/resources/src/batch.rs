@@ -1,5 +1,6 @@
 //! `batch`: pods that run to completion, once or on a schedule.
 
+use binnacle_fields::batch::v1::{Job, JobStatus};
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, UnknownLabel, int};
 use binnacle_scheme::{
     GarbageCollection, GroupDescription, SubresourceDescription, VersionDescription, namespaced, shared,
@@ -39,7 +40,8 @@ fn status() -> Vec<SubresourceDescription> {
     vec![SubresourceDescription::status(&["spec"])]
 }
 
-const JOB_FIELDS: &[SelectableField] = &[METADATA_NAME, NAMESPACE, int("status.successful", &["status", "succeeded"])];
+const JOB_FIELDS: &[SelectableField] =
+    &[METADATA_NAME, NAMESPACE, int("status.successful", path![Job::STATUS, JobStatus::SUCCEEDED])];
 
 const JOB_LABELS: FieldLabels = FieldLabels::new(
     &[

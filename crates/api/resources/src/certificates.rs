@@ -1,5 +1,9 @@
 //! `certificates.k8s.io`: certificate signing requests, and bundles of trusted certificates.
 
+use binnacle_fields::certificates::v1::{CertificateSigningRequest as Request, CertificateSigningRequestSpec as Spec};
+use binnacle_fields::certificates::v1beta1::{
+    PodCertificateRequest as PodRequest, PodCertificateRequestSpec as PodSpec,
+};
 use binnacle_scheme::Verbs;
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, UnknownLabel, text};
 use binnacle_scheme::{
@@ -86,7 +90,8 @@ fn cluster_trust_bundles(version: &'static str) -> ResourceDescription {
 
 const SIGNER_FIELDS: &[SelectableField] = &[METADATA_NAME, SIGNER_NAME];
 
-const SIGNER_NAME: SelectableField = text("spec.signerName", &["spec", "signerName"]);
+/// All kinds of the group have this field.
+const SIGNER_NAME: SelectableField = text("spec.signerName", path![Request::SPEC, Spec::SIGNER_NAME]);
 
 const SIGNER_LABELS: FieldLabels = FieldLabels::new(
     &[("metadata.name", "metadata.name"), ("spec.signerName", "spec.signerName")],
@@ -97,8 +102,8 @@ const POD_REQUEST_FIELDS: &[SelectableField] = &[
     METADATA_NAME,
     NAMESPACE,
     SIGNER_NAME,
-    text("spec.podName", &["spec", "podName"]),
-    text("spec.nodeName", &["spec", "nodeName"]),
+    text("spec.podName", path![PodRequest::SPEC, PodSpec::POD_NAME]),
+    text("spec.nodeName", path![PodRequest::SPEC, PodSpec::NODE_NAME]),
 ];
 
 /// Without a field label `metadata.namespace`, although these objects have a namespace.

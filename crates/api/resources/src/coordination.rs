@@ -1,5 +1,6 @@
 //! `coordination.k8s.io`: leases, for leader election.
 
+use binnacle_fields::coordination::v1beta1::{LeaseCandidate, LeaseCandidateSpec};
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, NAMESPACE, SelectableField, text};
 use binnacle_scheme::{GroupDescription, ResourceDescription, VersionDescription, namespaced, shared};
 
@@ -47,4 +48,4 @@ fn lease_candidates(version: &'static str) -> ResourceDescription {
 
 /// `spec.leaseName` is computed, but has no field label in the served versions.
 const CANDIDATE_FIELDS: &[SelectableField] =
-    &[METADATA_NAME, NAMESPACE, text("spec.leaseName", &["spec", "leaseName"])];
+    &[METADATA_NAME, NAMESPACE, text("spec.leaseName", path![LeaseCandidate::SPEC, LeaseCandidateSpec::LEASE_NAME])];

@@ -1,5 +1,12 @@
 //! The core group, `/api/v1`.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Event, EventSource, Namespace, NamespaceStatus, Node, NodeSpec, ObjectReference, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodIP, PodSpec, PodStatus, ReplicationController, ReplicationControllerStatus, Secret,
+    Service, ServiceSpec,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
@@ -217,17 +224,21 @@ pub(crate) const EVENT_STORAGE: Storage = Storage {
 pub(crate) const EVENT_FIELDS: &[SelectableField] = &[
     METADATA_NAME,
     NAMESPACE,
-    text("involvedObject.kind", &["involvedObject", "kind"]),
-    text("involvedObject.namespace", &["involvedObject", "namespace"]),
-    text("involvedObject.name", &["involvedObject", "name"]),
-    text("involvedObject.uid", &["involvedObject", "uid"]),
-    text("involvedObject.apiVersion", &["involvedObject", "apiVersion"]),
-    text("involvedObject.resourceVersion", &["involvedObject", "resourceVersion"]),
-    text("involvedObject.fieldPath", &["involvedObject", "fieldPath"]),
-    text("reason", &["reason"]),
-    text("reportingComponent", &["reportingComponent"]),
-    computed("source", &[&["source", "component"], &["reportingComponent"]], event_source),
-    text("type", &["type"]),
+    text("involvedObject.kind", path![Event::INVOLVED_OBJECT, ObjectReference::KIND]),
+    text("involvedObject.namespace", path![Event::INVOLVED_OBJECT, ObjectReference::NAMESPACE]),
+    text("involvedObject.name", path![Event::INVOLVED_OBJECT, ObjectReference::NAME]),
+    text("involvedObject.uid", path![Event::INVOLVED_OBJECT, ObjectReference::UID]),
+    text("involvedObject.apiVersion", path![Event::INVOLVED_OBJECT, ObjectReference::API_VERSION]),
+    text("involvedObject.resourceVersion", path![Event::INVOLVED_OBJECT, ObjectReference::RESOURCE_VERSION]),
+    text("involvedObject.fieldPath", path![Event::INVOLVED_OBJECT, ObjectReference::FIELD_PATH]),
+    text("reason", path![Event::REASON]),
+    text("reportingComponent", path![Event::REPORTING_COMPONENT]),
+    computed(
+        "source",
+        &[path![Event::SOURCE, EventSource::COMPONENT], path![Event::REPORTING_COMPONENT]],
+        event_source,
+    ),
+    text("type", path![Event::TYPE]),
 ];
 
 const EVENT_LABELS: FieldLabels = FieldLabels::new(
@@ -251,47 +262,54 @@ const EVENT_LABELS: FieldLabels = FieldLabels::new(
 
 /// Returns the component that old clients set, or else the controller that newer clients set.
 fn event_source(event: &Value) -> Text {
-    match event.str_at(&["source", "component"]) {
-        "" => Text::from(event.str_at(&["reportingComponent"])),
+    let event = FieldRef::<Event>::root(event);
+    match event.at(Event::SOURCE).at(EventSource::COMPONENT).str() {
+        "" => Text::from(event.at(Event::REPORTING_COMPONENT).str()),
         component => Text::from(component),
     }
 }
 
 /// `name` is computed for clients that watch the fields of the store directly, but has no field label.
-const NAMESPACE_FIELDS: &[SelectableField] =
-    &[METADATA_NAME, text("status.phase", &["status", "phase"]), text("name", &["metadata", "name"])];
+const NAMESPACE_FIELDS: &[SelectableField] = &[
+    METADATA_NAME,
+    text("status.phase", path![Namespace::STATUS, NamespaceStatus::PHASE]),
+    text("name", path![Namespace::METADATA, ObjectMeta::NAME]),
+];
 
 const NAMESPACE_LABELS: FieldLabels = FieldLabels::new(
     &[("status.phase", "status.phase"), ("metadata.name", "metadata.name")],
     UnknownLabel::NotSupported,
 );
 
-const NODE_FIELDS: &[SelectableField] = &[METADATA_NAME, boolean("spec.unschedulable", &["spec", "unschedulable"])];
+const NODE_FIELDS: &[SelectableField] =
+    &[METADATA_NAME, boolean("spec.unschedulable", path![Node::SPEC, NodeSpec::UNSCHEDULABLE])];
 
 const NODE_LABELS: FieldLabels = FieldLabels::new(
     &[("metadata.name", "metadata.name"), ("spec.unschedulable", "spec.unschedulable")],
     UnknownLabel::NotSupported,
 );
 
-const CLAIM_FIELDS: &[SelectableField] = &[METADATA_NAME, NAMESPACE, text("name", &["metadata", "name"])];
+const CLAIM_FIELDS: &[SelectableField] =
+    &[METADATA_NAME, NAMESPACE, text("name", path![PersistentVolumeClaim::METADATA, ObjectMeta::NAME])];
 
-const VOLUME_FIELDS: &[SelectableField] = &[METADATA_NAME, text("name", &["metadata", "name"])];
+const VOLUME_FIELDS: &[SelectableField] =
+    &[METADATA_NAME, text("name", path![PersistentVolume::METADATA, ObjectMeta::NAME])];
 
 const POD_FIELDS: &[SelectableField] = &[
     METADATA_NAME,
     NAMESPACE,
-    text("spec.nodeName", &["spec", "nodeName"]),
-    text("spec.restartPolicy", &["spec", "restartPolicy"]),
-    text("spec.schedulerName", &["spec", "schedulerName"]),
+    text("spec.nodeName", path![Pod::SPEC, PodSpec::NODE_NAME]),
+    text("spec.restartPolicy", path![Pod::SPEC, PodSpec::RESTART_POLICY]),
+    text("spec.schedulerName", path![Pod::SPEC, PodSpec::SCHEDULER_NAME]),
     computed(
         "spec.serviceAccountName",
-        &[&["spec", "serviceAccountName"], &["spec", "serviceAccount"]],
+        &[path![Pod::SPEC, PodSpec::SERVICE_ACCOUNT_NAME], path![Pod::SPEC, PodSpec::SERVICE_ACCOUNT]],
         pod_service_account,
     ),
-    boolean("spec.hostNetwork", &["spec", "hostNetwork"]),
-    text("status.phase", &["status", "phase"]),
-    computed("status.podIP", &[&["status", "podIP"], &["status", "podIPs"]], pod_ip),
-    text("status.nominatedNodeName", &["status", "nominatedNodeName"]),
+    boolean("spec.hostNetwork", path![Pod::SPEC, PodSpec::HOST_NETWORK]),
+    text("status.phase", path![Pod::STATUS, PodStatus::PHASE]),
+    computed("status.podIP", &[path![Pod::STATUS, PodStatus::POD_IP], path![Pod::STATUS, PodStatus::POD_IPS]], pod_ip),
+    text("status.nominatedNodeName", path![Pod::STATUS, PodStatus::NOMINATED_NODE_NAME]),
 ];
 
 const POD_LABELS: FieldLabels = FieldLabels::new(
@@ -314,22 +332,29 @@ const POD_LABELS: FieldLabels = FieldLabels::new(
 
 /// Returns `status.podIP`, which takes precedence over the first of `status.podIPs`, or else the latter.
 fn pod_ip(pod: &Value) -> Text {
-    match pod.str_at(&["status", "podIP"]) {
-        "" => Text::from(pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]))),
+    let pod = FieldRef::<Pod>::root(pod);
+    let status = pod.at(Pod::STATUS);
+    match status.at(PodStatus::POD_IP).str() {
+        "" => Text::from(status.at(PodStatus::POD_IPS).item(0).map_or("", |ip| ip.at(PodIP::IP).str())),
         ip => Text::from(ip),
     }
 }
 
 /// Returns the service account; old clients only set `spec.serviceAccount`.
 fn pod_service_account(pod: &Value) -> Text {
-    match pod.str_at(&["spec", "serviceAccountName"]) {
-        "" => Text::from(pod.str_at(&["spec", "serviceAccount"])),
+    let pod = FieldRef::<Pod>::root(pod);
+    let spec = pod.at(Pod::SPEC);
+    match spec.at(PodSpec::SERVICE_ACCOUNT_NAME).str() {
+        "" => Text::from(spec.at(PodSpec::SERVICE_ACCOUNT).str()),
         name => Text::from(name),
     }
 }
 
-const CONTROLLER_FIELDS: &[SelectableField] =
-    &[METADATA_NAME, NAMESPACE, int("status.replicas", &["status", "replicas"])];
+const CONTROLLER_FIELDS: &[SelectableField] = &[
+    METADATA_NAME,
+    NAMESPACE,
+    int("status.replicas", path![ReplicationController::STATUS, ReplicationControllerStatus::REPLICAS]),
+];
 
 const CONTROLLER_LABELS: FieldLabels = FieldLabels::new(
     &[
@@ -340,15 +365,19 @@ const CONTROLLER_LABELS: FieldLabels = FieldLabels::new(
     UnknownLabel::NotSupported,
 );
 
-const SECRET_FIELDS: &[SelectableField] = &[METADATA_NAME, NAMESPACE, text("type", &["type"])];
+const SECRET_FIELDS: &[SelectableField] = &[METADATA_NAME, NAMESPACE, text("type", path![Secret::TYPE])];
 
 const SECRET_LABELS: FieldLabels = FieldLabels::new(
     &[("type", "type"), ("metadata.namespace", "metadata.namespace"), ("metadata.name", "metadata.name")],
     UnknownLabel::NotSupported,
 );
 
-const SERVICE_FIELDS: &[SelectableField] =
-    &[METADATA_NAME, NAMESPACE, text("spec.clusterIP", &["spec", "clusterIP"]), text("spec.type", &["spec", "type"])];
+const SERVICE_FIELDS: &[SelectableField] = &[
+    METADATA_NAME,
+    NAMESPACE,
+    text("spec.clusterIP", path![Service::SPEC, ServiceSpec::CLUSTER_IP]),
+    text("spec.type", path![Service::SPEC, ServiceSpec::TYPE]),
+];
 
 const SERVICE_LABELS: FieldLabels = FieldLabels::new(
     &[

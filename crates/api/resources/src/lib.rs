@@ -3,6 +3,17 @@
 //!
 //! Independent of requests, of the store and of validation.
 
+/// Returns the names on a path of fields, which must lead through their messages: `path![Pod::SPEC, PodSpec::NODE_NAME]`.
+macro_rules! path {
+    ($($field:expr),+ $(,)?) => {{
+        const PATH: &[&str] = {
+            let _ = binnacle_fields::route![$($field),+];
+            &[$($field.name()),+]
+        };
+        PATH
+    }};
+}
+
 mod default_served;
 mod emulation;
 mod enabled;

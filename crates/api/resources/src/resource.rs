@@ -1,5 +1,6 @@
 //! `resource.k8s.io`: devices, and pods' claims to them.
 
+use binnacle_fields::resource::v1::{ResourceSlice, ResourceSliceSpec};
 use binnacle_scheme::fields::{FieldLabels, NAME as METADATA_NAME, SelectableField, UnknownLabel, text};
 use binnacle_scheme::{
     GroupDescription, ResourceDescription, SubresourceDescription, VersionDescription, cluster, namespaced, shared,
@@ -115,8 +116,11 @@ fn resource_slices(version: &'static str, shown_kind: &'static str) -> ResourceD
         .selectable(SLICE_FIELDS, FieldLabels::new(SLICE_LABELS, UnknownLabel::NotSupportedFor(shown_kind)))
 }
 
-const SLICE_FIELDS: &[SelectableField] =
-    &[METADATA_NAME, text("spec.nodeName", &["spec", "nodeName"]), text("spec.driver", &["spec", "driver"])];
+const SLICE_FIELDS: &[SelectableField] = &[
+    METADATA_NAME,
+    text("spec.nodeName", path![ResourceSlice::SPEC, ResourceSliceSpec::NODE_NAME]),
+    text("spec.driver", path![ResourceSlice::SPEC, ResourceSliceSpec::DRIVER]),
+];
 
 const SLICE_LABELS: &[(&str, &str)] =
     &[("metadata.name", "metadata.name"), ("spec.nodeName", "spec.nodeName"), ("spec.driver", "spec.driver")];

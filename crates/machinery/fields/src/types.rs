@@ -124,6 +124,7 @@ literals! {
 }
 
 impl<T> Literal<List<T>> for Vec<Value> {}
+impl Literal<List<Str>> for Vec<Text> {}
 
 impl TextType for Str {}
 impl TextType for Time {}

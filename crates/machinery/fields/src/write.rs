@@ -162,6 +162,18 @@ impl<'a, M> FieldMut<'a, M> {
             parent.remove(last.name);
         }
     }
+
+    /// Returns the items of the list in a field, which is created if there is none.
+    pub fn list_entry<T>(&mut self, field: Field<M, List<T>>) -> &mut Vec<Value> {
+        let value = self.object().entry(field.name(), || Value::List(Vec::new()));
+        if value.as_list().is_none() {
+            *value = Value::List(Vec::new());
+        }
+        match value {
+            Value::List(items) => items,
+            _ => unreachable!("was made a list above"),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use binnacle_endpoints::{Answer, Include, UnstoredCall, UnstoredHandler, list_options, respond_unstored};
 use binnacle_features::Features;
+use binnacle_fields::FieldMut;
+use binnacle_fields::core::v1::{ComponentCondition, ComponentStatus, ComponentStatusList};
+use binnacle_fields::meta::v1::ObjectMeta;
 use binnacle_meta::{GroupResource, Status};
 use binnacle_registry::object;
 use binnacle_request::BoxFuture;
-use binnacle_schema::{Object, Value, value};
+use binnacle_schema::{Value, value};
 use binnacle_store::Store;
 use futures::future::join_all;
 
@@ -73,13 +76,12 @@ impl ComponentStatuses {
         });
         for item in &mut items {
             // Items of lists have no kind.
-            let members = item.make_object();
-            members.remove("kind");
-            members.remove("apiVersion");
+            let mut item = FieldMut::<ComponentStatus>::root(item);
+            item.remove(ComponentStatus::KIND);
+            item.remove(ComponentStatus::API_VERSION);
         }
-        let list = value!({
-            "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": (Value::List(items))
-        });
+        let mut list = value!({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}});
+        FieldMut::<ComponentStatusList>::root(&mut list).set(ComponentStatusList::ITEMS, items);
         respond_unstored(output, include, 200, list, message("ComponentStatusList")?, Some(columns))
     }
 }
@@ -97,18 +99,18 @@ impl UnstoredHandler for ComponentStatuses {
 impl Component {
     async fn status(&self) -> Value {
         let Health { status, message, error } = self.check.run().await;
-        let mut condition = Object::new();
-        condition.insert("type", "Healthy");
-        condition.insert("status", status);
-        for (member, text) in [("message", message), ("error", error)] {
+        let mut object = value!({"kind": "ComponentStatus", "apiVersion": "v1"});
+        let mut component = FieldMut::<ComponentStatus>::root(&mut object);
+        component.entry(ComponentStatus::METADATA).set(ObjectMeta::NAME, self.name);
+        let mut healthy = value!({"type": "Healthy", "status": status});
+        let mut condition = FieldMut::<ComponentCondition>::root(&mut healthy);
+        for (field, text) in [(ComponentCondition::MESSAGE, message), (ComponentCondition::ERROR, error)] {
             if !text.is_empty() {
-                condition.insert(member, text);
+                condition.set(field, text);
             }
         }
-        value!({
-            "kind": "ComponentStatus", "apiVersion": "v1",
-            "metadata": {"name": (self.name)}, "conditions": [condition]
-        })
+        component.set(ComponentStatus::CONDITIONS, vec![healthy]);
+        object
     }
 }
 

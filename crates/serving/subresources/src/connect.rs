@@ -6,6 +6,8 @@ use std::time::Instant;
 use binnacle_authz::{Authorizer, ask};
 use binnacle_endpoints::Answer;
 use binnacle_features::Features;
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::PartialObjectMetadata;
 use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_registry::{RequestNotes, Warnings, WriteObject};
@@ -36,7 +38,7 @@ impl Caller {
         let info = &self.info;
         let attributes = Attributes {
             operation: Operation::Connect,
-            kind: GroupVersionKind::new("", "v1", options.str_at(&["kind"])),
+            kind: GroupVersionKind::new("", "v1", FieldRef::root(&options).at(PartialObjectMetadata::KIND).str()),
             resource: info.group_version_resource(),
             subresource: info.subresource.clone(),
             namespace: info.namespace.clone(),

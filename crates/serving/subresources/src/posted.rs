@@ -6,6 +6,8 @@ use binnacle_endpoints::{
     Expected, UnstoredCall, WriteKind, decode_body, field_manager, input_encoding, note_request_object, read_body,
     respond_status, respond_unstored, sent_dry_run, write_params,
 };
+use binnacle_fields::meta::v1::PartialObjectMetadata;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_patch::apply::{Update, track_update};
@@ -75,7 +77,7 @@ impl PostedObject {
         let expected = Expected { group: kind.group, version, kind: kind.kind, kinds: &BuiltInKinds };
         let (mut object, _) = decode_body(&context, &expected, message, encoding, &bytes, params.validation)?;
         let api_version = GroupVersionKind::new(kind.group, kind.version, kind.kind).api_version();
-        object.make_object().insert("apiVersion", api_version.clone());
+        FieldMut::root(&mut object).set(PartialObjectMetadata::API_VERSION, api_version.clone());
         defaults::apply_constants(&mut object, message);
         (kind.set_defaults)(&mut object);
         note_request_object(&request.record, &object);
@@ -151,7 +153,10 @@ fn api_version(body: &[u8], encoding: binnacle_endpoints::Encoding) -> Option<St
     let limits = binnacle_schema::Limits::default();
     match encoding {
         Encoding::Json => Some(json::type_meta(body, &limits).ok()?.api_version.to_string()),
-        Encoding::Yaml => Some(yaml::parse(body, &limits).ok()?.0.str_at(&["apiVersion"]).to_owned()),
+        Encoding::Yaml => {
+            let object = yaml::parse(body, &limits).ok()?.0;
+            Some(FieldRef::root(&object).at(PartialObjectMetadata::API_VERSION).str().to_owned())
+        }
         Encoding::Protobuf => Some(proto::unwrap(body).ok()?.api_version.to_string()),
         Encoding::Cbor => Some(binnacle_schema::decode::cbor_type_meta(body, &limits).ok()?.api_version.to_string()),
     }

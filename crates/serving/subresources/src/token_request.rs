@@ -5,12 +5,18 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use binnacle_authn::service_account::username;
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_fields::authentication::v1::{
+    self, BoundObjectReference as Reference, TokenRequestSpec as Spec, TokenRequestStatus,
+};
+use binnacle_fields::core::v1::{Pod, PodSpec};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_jwt::PrivateKey;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusReason, Text};
+use binnacle_meta::{FieldErrors, GroupKind, GroupResource, Status, StatusReason, Text};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::{Catalog, Context, Match, object, rfc3339};
 use binnacle_request::{BoxFuture, Record};
-use binnacle_schema::{Value, value};
+use binnacle_schema::Value;
 use serde_json::{Map, json};
 
 use crate::posted::{ExpectedKind, PostedObject};
@@ -18,10 +24,8 @@ use crate::posted::{ExpectedKind, PostedObject};
 const KIND: ExpectedKind = ExpectedKind {
     keeps_uid: true,
     set_defaults: |request| {
-        let seconds = request.int_at(&["spec", "expirationSeconds"]);
-        if seconds.is_none() {
-            request.make_at(&["spec"]).insert("expirationSeconds", DEFAULT_SECONDS);
-        }
+        let mut request = FieldMut::<v1::TokenRequest>::root(request);
+        request.entry(v1::TokenRequest::SPEC).default_nil(Spec::EXPIRATION_SECONDS, DEFAULT_SECONDS);
     },
     ..ExpectedKind::new("authentication.k8s.io", "v1", "TokenRequest")
 };
@@ -95,8 +99,8 @@ impl TokenRequest {
         posted.validate(&self.admission).await?;
 
         let bound = self.bound(&posted.context, &posted.object, &name).await?;
-        let spec = |member: &'static str| posted.object.int_at(&["spec", member]);
-        let mut seconds = spec("expirationSeconds").unwrap_or_default();
+        let request = FieldRef::<v1::TokenRequest>::root(&posted.object);
+        let mut seconds = request.at(v1::TokenRequest::SPEC).at(Spec::EXPIRATION_SECONDS).int_or_zero();
         let longest = self.issuer.max_seconds;
         if longest > 0 && seconds > longest {
             posted.context.warn(format!("requested expiration of {seconds} seconds shortened to {longest} seconds"));
@@ -140,8 +144,11 @@ impl TokenRequest {
 
         let expires = UNIX_EPOCH + Duration::from_secs(u64::try_from(now + seconds).unwrap_or_default());
         let mut answer = Value::clone(&posted.object);
-        answer.make_at(&["spec"]).insert("expirationSeconds", seconds);
-        answer.make_object().insert("status", value!({"token": token, "expirationTimestamp": (rfc3339(expires))}));
+        let mut response = FieldMut::<v1::TokenRequest>::root(&mut answer);
+        response.entry(v1::TokenRequest::SPEC).set(Spec::EXPIRATION_SECONDS, seconds);
+        let mut status = response.entry(v1::TokenRequest::STATUS);
+        status.set(TokenRequestStatus::TOKEN, token);
+        status.set(TokenRequestStatus::EXPIRATION_TIMESTAMP, rfc3339(expires));
         posted.respond(answer)
     }
 
@@ -162,48 +169,51 @@ impl TokenRequest {
         }
         let said = if said.is_empty() { uid } else { said }.to_owned();
         let created = rfc3339(posted.context.now);
-        let request = &mut posted.object;
-        if audiences(request).is_empty() {
-            request.make_at(&["spec"]).insert("audiences", self.issuer.audiences.clone());
+        let mut request = FieldMut::<v1::TokenRequest>::root(&mut posted.object);
+        if request.read().at(v1::TokenRequest::SPEC).at(Spec::AUDIENCES).is_empty() {
+            request.entry(v1::TokenRequest::SPEC).set(Spec::AUDIENCES, self.issuer.audiences.clone());
         }
-        for (member, text) in
-            [("name", object::name(account)), ("namespace", object::namespace(account)), ("uid", &said)]
-        {
-            object::set_metadata(request, member, Some(text.into()));
-        }
-        object::set_metadata(request, "creationTimestamp", Some(created.into()));
-        request.make_object().remove("status");
+        let mut metadata = request.entry(v1::TokenRequest::METADATA);
+        metadata.set(ObjectMeta::NAME, object::name(account));
+        metadata.set(ObjectMeta::NAMESPACE, object::namespace(account));
+        metadata.set(ObjectMeta::UID, said);
+        metadata.set(ObjectMeta::CREATION_TIMESTAMP, created);
+        request.remove(v1::TokenRequest::STATUS);
 
         let mut errors = FieldErrors::new();
-        let path = FieldPath::new("spec").child("expirationSeconds");
-        let seconds = request.int_at(&["spec", "expirationSeconds"]).unwrap_or_default();
+        let request = request.read();
+        let spec = request.at(v1::TokenRequest::SPEC);
+        let field = spec.at(Spec::EXPIRATION_SECONDS);
+        let seconds = field.int_or_zero();
         if seconds < MIN_SECONDS {
-            errors.push(FieldError::invalid(&path, seconds, "may not specify a duration less than 10 minutes"));
+            errors.push(field.invalid_as(seconds, "may not specify a duration less than 10 minutes"));
         }
         if seconds > 1 << 32 {
-            errors.push(FieldError::invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds"));
+            errors.push(field.invalid_as(seconds, "may not specify a duration larger than 2^32 seconds"));
         }
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&group_kind(), "", &errors)) }
     }
 
     async fn bound(&self, context: &Context, request: &Value, account: &str) -> Result<Bound, Status> {
         let mut bound = Bound::default();
-        let Some(wanted) = request.at(&["spec", "boundObjectRef"]).filter(|wanted| !wanted.is_null()) else {
-            return Ok(bound);
-        };
-        let text = |member: &str| wanted.str_at(&[member]);
-        let (name, kind) = (text("name"), text("kind"));
-        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        let request = FieldRef::<v1::TokenRequest>::root(request);
+        let spec = request.at(v1::TokenRequest::SPEC);
+        let Some(wanted) = spec.at(Spec::BOUND_OBJECT_REF).set() else { return Ok(bound) };
+        let (name, kind) = (wanted.at(Reference::NAME).str(), wanted.at(Reference::KIND).str());
+        let api_version = wanted.at(Reference::API_VERSION).str();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let of = |object: &Value| (Text::new(name), Text::new(object::uid(object)));
         let uid = match (group, kind) {
             ("", "Pod") => {
                 let pod = self.get("pods", &context.namespace, name).await?;
-                if pod.str_at(&["spec", "serviceAccountName"]) != account {
+                let pod_ref = FieldRef::<Pod>::root(&pod);
+                let pod_spec = pod_ref.at(Pod::SPEC);
+                if pod_spec.at(PodSpec::SERVICE_ACCOUNT_NAME).str() != account {
                     return Err(Status::bad_request(format!(
                         "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
                     )));
                 }
-                let node = pod.str_at(&["spec", "nodeName"]);
+                let node = pod_spec.at(PodSpec::NODE_NAME).str();
                 if !node.is_empty() {
                     let uid = match self.get("nodes", "", node).await {
                         Ok(node) => object::uid(&node).into(),
@@ -221,7 +231,7 @@ impl TokenRequest {
                 return Err(Status::bad_request(format!("cannot bind token to object of type {what}")));
             }
         };
-        let said = text("uid");
+        let said = wanted.at(Reference::UID).str();
         if !said.is_empty() && said != uid {
             let why = format!(
                 "the UID in the bound object reference ({said}) does not match the UID in record. The object might have \
@@ -247,13 +257,13 @@ impl UnstoredHandler for TokenRequest {
 
 /// Checks that name and namespace in the body, if set, are those of the path.
 fn agree(request: &Value, name: &str, namespace: &str) -> Result<(), Status> {
-    for (member, said, wanted) in
-        [("name", object::name(request), name), ("namespace", object::namespace(request), namespace)]
-    {
-        if !said.is_empty() && said != wanted {
-            let path = FieldPath::new("metadata").child(member);
-            let why = format!("must match the service account {member} if specified");
-            let errors = FieldErrors::from([FieldError::invalid(&path, said, why)]);
+    let request = FieldRef::<v1::TokenRequest>::root(request);
+    let metadata = request.at(v1::TokenRequest::METADATA);
+    for (field, wanted) in [(ObjectMeta::NAME, name), (ObjectMeta::NAMESPACE, namespace)] {
+        let said = metadata.at(field);
+        if !said.is_empty() && said.str() != wanted {
+            let why = format!("must match the service account {} if specified", field.name());
+            let errors = FieldErrors::from([said.invalid(why)]);
             return Err(Status::invalid(&group_kind(), name, &errors));
         }
     }
@@ -265,7 +275,8 @@ fn group_kind() -> GroupKind {
 }
 
 fn audiences(request: &Value) -> Vec<&str> {
-    request.list_at(&["spec", "audiences"]).iter().filter_map(Value::as_str).collect()
+    let request = FieldRef::<v1::TokenRequest>::root(request);
+    request.at(v1::TokenRequest::SPEC).at(Spec::AUDIENCES).strs().collect()
 }
 
 fn reference(name: &str, uid: &str) -> serde_json::Value {

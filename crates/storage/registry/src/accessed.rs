@@ -3,14 +3,13 @@
 
 use std::borrow::Cow;
 
+use binnacle_fields::meta::v1::OwnerReference as Owner;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::Time;
 use binnacle_schema::{Object, Value};
 
 use crate::object;
 use crate::write_object::WriteObject;
-
-const OWNER_TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
-const OWNER_BOOLS: [&str; 2] = ["controller", "blockOwnerDeletion"];
 
 /// The object as the rules of metadata see it.
 pub(crate) fn as_accessed(object: &WriteObject) -> Cow<'_, Value> {
@@ -63,14 +62,18 @@ fn texts_by_key(value: Value) -> Option<Value> {
 fn owners(list: &Value) -> Option<Value> {
     let owner = |owner: &Value| -> Option<Value> {
         owner.as_object()?;
-        let texts = OWNER_TEXTS.map(|name| (name, Value::from(owner.str_at(&[name]))));
-        let mut owner_read: Object = texts.into_iter().collect();
-        for name in OWNER_BOOLS {
-            if let Some(Value::Bool(given)) = owner.get(name) {
-                owner_read.insert(name, *given);
+        let given = FieldRef::<Owner>::root(owner);
+        let mut read = Value::Object(Object::new());
+        let mut owner = FieldMut::<Owner>::root(&mut read);
+        for field in [Owner::API_VERSION, Owner::KIND, Owner::NAME, Owner::UID] {
+            owner.set(field, given.at(field).str());
+        }
+        for field in [Owner::CONTROLLER, Owner::BLOCK_OWNER_DELETION] {
+            if let Some(given) = given.at(field).get_bool() {
+                owner.set(field, given);
             }
         }
-        Some(Value::Object(owner_read))
+        Some(read)
     };
     let owners: Option<Vec<Value>> = list.as_list()?.iter().map(owner).collect();
     owners.map(Value::List)

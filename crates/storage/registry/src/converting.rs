@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Value, json};
 use binnacle_scheme::{
@@ -92,7 +94,9 @@ impl Conversions {
             Ok(object)
         });
         match read.and_then(|object| Growth::of(&object, stored).map(|growth| (object, growth))) {
-            Ok((object, growth)) if object.str_at(&["apiVersion"]) == self.custom.api_version() => {
+            Ok((object, growth))
+                if FieldRef::root(&object).at(AnyKind::API_VERSION).str() == self.custom.api_version() =>
+            {
                 self.put(&mut values[place], object, growth);
             }
             Ok((object, growth)) => {

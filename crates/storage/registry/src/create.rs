@@ -1,6 +1,8 @@
 //! Create.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Status, StatusReason};
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
+use binnacle_meta::{FieldErrors, Status, StatusReason};
 use binnacle_request::CreatePermit;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
@@ -70,13 +72,13 @@ impl Resource {
         if let Some(uids) = object::dedup_owner_references(&mut object) {
             context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));
         }
-        let generated = name.is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty();
+        let generated = name.is_empty() && !object::generate_name(&object).is_empty();
         if let Place::Named(_) = place {
-            if object::name(&object).is_empty() && !object.str_at(&["metadata", "generateName"]).is_empty() {
+            if object::name(&object).is_empty() && !object::generate_name(&object).is_empty() {
                 return Err(Status::internal("metadata.name was not generated"));
             }
             // The object is placed by an update, for which admission's resourceVersion is of no importance.
-            object::set_metadata(&mut object, "resourceVersion", None);
+            object::metadata_fields(&mut object).remove(ObjectMeta::RESOURCE_VERSION);
         }
         for _ in 1..if generated { names::ATTEMPTS } else { 1 } {
             match self.create_once(context, gate, object.clone(), &attributes, place).await {
@@ -111,13 +113,13 @@ impl Resource {
     /// Sets the system fields and the name, and resets the fields of the kind's strategy.
     async fn prepare_create(&self, context: &Context, object: &mut WriteObject) -> Result<(), Status> {
         let collection = &self.collection;
-        let metadata = object::metadata_mut(object);
-        metadata.insert("creationTimestamp", time::rfc3339(context.now));
-        metadata.insert("uid", Uuid::new_v4().to_string());
-        let prefix = object.str_at(&["metadata", "generateName"]);
-        if !prefix.is_empty() && object::name(object).is_empty() {
+        let mut metadata = object::metadata_fields(object);
+        metadata.set(ObjectMeta::CREATION_TIMESTAMP, time::rfc3339(context.now));
+        metadata.set(ObjectMeta::UID, Uuid::new_v4().to_string());
+        let prefix = metadata.str(ObjectMeta::GENERATE_NAME);
+        if !prefix.is_empty() && metadata.str(ObjectMeta::NAME).is_empty() {
             let name = names::generate(prefix);
-            object::metadata_mut(object).insert("name", name);
+            metadata.set(ObjectMeta::NAME, name);
         }
         ensure_namespace(self.namespace_of(context), object)?;
         collection.kind.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
@@ -181,10 +183,11 @@ impl Resource {
                     // A dry run applies the changes of the stored form, too.
                     collection.as_stored(object, &value).await?;
                     collection.stamp(object, binnacle_store::Revision(0));
+                    let mut metadata = object::metadata_fields(object);
                     match sent.is_empty() {
-                        true => object::metadata_mut(object).remove("resourceVersion"),
-                        false => object::metadata_mut(object).insert("resourceVersion", sent),
-                    };
+                        true => drop(metadata.remove(ObjectMeta::RESOURCE_VERSION)),
+                        false => metadata.set(ObjectMeta::RESOURCE_VERSION, sent),
+                    }
                     Ok(StoredObject::new(std::mem::take(&mut **object), binnacle_store::Revision(0)))
                 }
             };
@@ -238,17 +241,17 @@ impl Resource {
         let object = &*as_accessed(object);
         let collection = &self.collection;
         let strategy = &*collection.kind.strategy;
+        let root = FieldRef::<AnyKind>::root(object);
+        let metadata = root.at(AnyKind::METADATA);
+        let path = metadata.path();
         let mut errors = validate_metadata::validate(
-            object::metadata(object),
+            metadata.value(),
             collection.kind.namespaced,
             |name, prefix| strategy.validate_name(&collection.features, name, prefix),
-            &FieldPath::new("metadata"),
+            &path,
         );
         if strategy.checks_finalizer_domains() {
-            errors.extend(validate_metadata::finalizers_have_domains(
-                object::metadata(object),
-                &FieldPath::new("metadata"),
-            ));
+            errors.extend(validate_metadata::finalizers_have_domains(metadata.value(), &path));
         }
         let situation = context.situation(self.api_version(), &collection.features);
         let mut found = strategy.validate(&situation, object);
@@ -261,13 +264,12 @@ impl Resource {
         if !errors.is_empty() {
             return Err(Status::invalid(&collection.kind_of(object), object::name(object), &errors));
         }
-        let name = object::name(object);
-        let path = FieldPath::new("metadata").child("name");
+        let name = metadata.at(ObjectMeta::NAME);
         // The rule that all names follow comes after the one of the kind, whose errors would hide it.
-        let problems = binnacle_validation::names::path_segment(name, false).into_iter();
-        let errors: FieldErrors = problems.map(|problem| FieldError::invalid(&path, name, problem)).collect();
+        let problems = binnacle_validation::names::path_segment(name.str(), false).into_iter();
+        let errors: FieldErrors = problems.map(|problem| name.invalid_as(name.str(), problem)).collect();
         if !errors.is_empty() {
-            return Err(Status::invalid(&collection.kind_of(object), name, &errors));
+            return Err(Status::invalid(&collection.kind_of(object), name.str(), &errors));
         }
         for warning in strategy.warnings(object, None) {
             context.warn(warning);
@@ -278,8 +280,9 @@ impl Resource {
     /// Returns true for an object of another kind or version, which only custom resources can be given. Their validation
     /// then ends at the type, before metadata.
     pub fn is_of_another_type(&self, object: &Value) -> bool {
+        let object = FieldRef::<AnyKind>::root(object);
         self.collection.kind.custom.is_some()
-            && (object.str_at(&["kind"]), object.str_at(&["apiVersion"]))
+            && (object.at(AnyKind::KIND).str(), object.at(AnyKind::API_VERSION).str())
                 != (self.description.kind.as_str(), self.api_version())
     }
 
@@ -287,8 +290,7 @@ impl Resource {
     fn exists(&self, object: &Value, existing: Option<&KeyValue>) -> Status {
         let name = object::name(object);
         let resource = self.group_resource();
-        let generated = !object.str_at(&["metadata", "generateName"]).is_empty();
-        let status = if generated {
+        let status = if !object::generate_name(object).is_empty() {
             Status::generate_name_conflict(&resource, name, 1)
         } else {
             Status::already_exists(&resource, name)
@@ -315,11 +317,11 @@ pub fn ensure_namespace(wanted: &str, object: &mut Value) -> Result<(), Status> 
         return Ok(());
     }
     if given.is_empty() {
-        object::metadata_mut(object).insert("namespace", wanted);
+        object::metadata_fields(object).set(ObjectMeta::NAMESPACE, wanted);
         return Ok(());
     }
     if wanted.is_empty() {
-        object::metadata_mut(object).remove("namespace");
+        object::metadata_fields(object).remove(ObjectMeta::NAMESPACE);
         return Ok(());
     }
     Err(Status::bad_request(NAMESPACE_MISMATCH))

@@ -2,6 +2,13 @@
 
 mod options;
 
+use binnacle_fields::apiextensions::v1::{
+    CustomResourceDefinition as Definition, CustomResourceDefinitionCondition as DefinitionCondition,
+    CustomResourceDefinitionStatus as DefinitionStatus,
+};
+use binnacle_fields::core::v1::{Namespace, NamespaceSpec, NamespaceStatus};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{GroupResource, Status, StatusDetails, StatusReason, Text};
 use binnacle_schema::{Value, value};
 use binnacle_scheme::DeleteGrace;
@@ -278,13 +285,14 @@ impl Resource {
     /// empty. `None` if it is deleted like any other object.
     fn namespace_step(&self, context: &Context, options: &DeleteOptions, namespace: &Value) -> Option<Step> {
         if object::is_deleting(namespace) {
-            let held = !namespace.list_at(&["spec", "finalizers"]).is_empty();
-            return held.then_some(Step::AlreadyPending);
+            let namespace = FieldRef::<Namespace>::root(namespace);
+            let is_held = !namespace.at(Namespace::SPEC).at(NamespaceSpec::FINALIZERS).is_empty();
+            return is_held.then_some(Step::AlreadyPending);
         }
         let mut object = namespace.clone();
         let now = time::from_seconds(context.now_seconds());
-        object::set_metadata(&mut object, "deletionTimestamp", Some(now.into()));
-        object.make_at(&["status"]).insert("phase", "Terminating");
+        object::metadata_fields(&mut object).set(ObjectMeta::DELETION_TIMESTAMP, now);
+        FieldMut::root(&mut object).entry(Namespace::STATUS).set(NamespaceStatus::PHASE, "Terminating");
         self.propagate(options, &mut object);
         Some(Step::Mark { object, then_delete: false })
     }
@@ -341,7 +349,8 @@ impl Resource {
             if period >= current {
                 return Grace::Pending;
             }
-            let deletion = object.str_at(&["metadata", "deletionTimestamp"]);
+            let mut metadata = object::metadata_fields(object);
+            let deletion = metadata.str(ObjectMeta::DELETION_TIMESTAMP);
             let mut at = time::to_seconds(deletion).unwrap_or(now) - current + period;
             if at < now {
                 at = now;
@@ -349,8 +358,8 @@ impl Resource {
                     period = 1;
                 }
             }
-            object::set_metadata(object, "deletionTimestamp", Some(time::from_seconds(at).into()));
-            object::set_metadata(object, "deletionGracePeriodSeconds", Some(period.into()));
+            metadata.set(ObjectMeta::DELETION_TIMESTAMP, time::from_seconds(at));
+            metadata.set(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS, period);
             return Grace::Begin;
         }
         match strategy.delete_grace(object, options.grace_period_seconds) {
@@ -358,8 +367,9 @@ impl Resource {
             DeleteGrace::Seconds(seconds) => {
                 options.grace_period_seconds = Some(seconds);
                 let at = time::from_seconds(now.saturating_add(seconds));
-                object::set_metadata(object, "deletionTimestamp", Some(at.into()));
-                object::set_metadata(object, "deletionGracePeriodSeconds", Some(seconds.into()));
+                let mut metadata = object::metadata_fields(object);
+                metadata.set(ObjectMeta::DELETION_TIMESTAMP, at);
+                metadata.set(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS, seconds);
                 bump_generation(object);
                 Grace::Begin
             }
@@ -418,7 +428,7 @@ fn terminating_definition(context: &Context, definition: &Value) -> Value {
     const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
     let mut object = definition.clone();
     let now = time::from_seconds(context.now_seconds());
-    object::set_metadata(&mut object, "deletionTimestamp", Some(now.clone().into()));
+    object::metadata_fields(&mut object).set(ObjectMeta::DELETION_TIMESTAMP, now.clone());
     let mut finalizers: Vec<Text> = object::finalizers(&object).into_iter().map(Text::from).collect();
     if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
         finalizers.push(Text::new_static(CLEANUP));
@@ -428,14 +438,11 @@ fn terminating_definition(context: &Context, definition: &Value) -> Value {
         "type": "Terminating", "status": "True", "lastTransitionTime": now, "reason": "InstanceDeletionPending",
         "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     });
-    let conditions = object.make_at(&["status"]).entry("conditions", || Value::List(Vec::new()));
-    match conditions.as_list_mut() {
-        Some(conditions) => {
-            conditions.retain(|known| known.str_at(&["type"]) != "Terminating");
-            conditions.push(condition);
-        }
-        None => *conditions = Value::List(vec![condition]),
-    }
+    let mut definition = FieldMut::<Definition>::root(&mut object);
+    let mut status = definition.entry(Definition::STATUS);
+    let conditions = status.list_entry(DefinitionStatus::CONDITIONS);
+    conditions.retain(|known| FieldRef::root(known).at(DefinitionCondition::TYPE).str() != "Terminating");
+    conditions.push(condition);
     object
 }
 
@@ -445,16 +452,17 @@ fn mark_deleting(context: &Context, object: &mut Value) {
         bump_generation(object);
     }
     let now = context.now_seconds();
-    let at = time::to_seconds(object.str_at(&["metadata", "deletionTimestamp"]));
+    let mut metadata = object::metadata_fields(object);
+    let at = time::to_seconds(metadata.str(ObjectMeta::DELETION_TIMESTAMP));
     if at.is_none_or(|at| at > now) {
-        object::set_metadata(object, "deletionTimestamp", Some(time::from_seconds(now).into()));
+        metadata.set(ObjectMeta::DELETION_TIMESTAMP, time::from_seconds(now));
     }
-    object::set_metadata(object, "deletionGracePeriodSeconds", Some(0i64.into()));
+    metadata.set(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS, 0i64);
 }
 
 fn bump_generation(object: &mut Value) {
     let generation = object::generation(object);
     if generation > 0 {
-        object::set_metadata(object, "generation", Some((generation + 1).into()));
+        object::metadata_fields(object).set(ObjectMeta::GENERATION, generation + 1);
     }
 }

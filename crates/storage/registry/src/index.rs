@@ -3,12 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
 use binnacle_meta::Text;
-use binnacle_schema::Message;
+use binnacle_schema::{Message, Object};
 use binnacle_scheme::{StoredKind, StoredType, why_too_large};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer, UID};
 use bytes::Bytes;
+
+const LABELS_PATH: &[&str] = &[AnyKind::METADATA.name(), ObjectMeta::LABELS.name()];
+const UID_PATH: &[&str] = &[AnyKind::METADATA.name(), ObjectMeta::UID.name()];
 
 /// Reads labels and fields from stored bytes.
 pub struct ResourceIndexer {
@@ -30,9 +35,9 @@ impl ResourceIndexer {
         let mut names: Vec<Text> = selectable().map(|field| field.name.clone()).collect();
         names.extend(sharded.then(|| Text::new_static(UID)));
         let reads: Vec<Vec<&str>> = selectable().flat_map(|field| field.value.reads()).collect();
-        let mut paths: Vec<&[&str]> = vec![&["metadata", "labels"]];
+        let mut paths: Vec<&[&str]> = vec![LABELS_PATH];
         paths.extend(reads.iter().map(Vec::as_slice));
-        paths.extend(sharded.then_some(&["metadata", "uid"][..]));
+        paths.extend(sharded.then_some(UID_PATH));
         let message = kind.codec().narrow(&kind.message, &paths);
         let api_version = kind.storage.group_version_kind().api_version();
         Self { sharded, message, kind, api_version, names, too_large }
@@ -50,11 +55,13 @@ impl Indexer for ResourceIndexer {
         if self.kind.custom.is_some() && why_too_large(rewritten.as_ref().unwrap_or(value)).is_some() {
             self.too_large.store(true, Ordering::Release);
         }
-        let labels = object.object_at(&["metadata", "labels"]).into_iter().flat_map(|labels| labels.iter());
+        let root = FieldRef::<AnyKind>::root(&object);
+        let metadata = root.at(AnyKind::METADATA);
+        let labels = metadata.at(ObjectMeta::LABELS).object().into_iter().flat_map(Object::iter);
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
         let selectable = self.kind.selectable_fields.iter().filter(|field| !of_key(&field.name));
         let mut fields: Vec<Text> = selectable.map(|field| field.of(&object)).collect();
-        fields.extend(self.sharded.then(|| object.str_at(&["metadata", "uid"]).into()));
+        fields.extend(self.sharded.then(|| metadata.at(ObjectMeta::UID).str().into()));
         Ok(Attrs { labels, fields, value: rewritten })
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use binnacle_fields::meta::v1::{ObjectMeta, OwnerReference, PartialObjectMetadata as AnyKind};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Status, Text, go_quote};
 use binnacle_schema::{Object, Value, json};
 
@@ -10,60 +12,73 @@ pub const FINALIZER_ORPHAN: &str = "orphan";
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 
 pub fn metadata(object: &Value) -> &Value {
-    static NULL: Value = Value::Null;
-    object.get("metadata").unwrap_or(&NULL)
+    FieldRef::root(object).at(AnyKind::METADATA).value()
 }
 
 pub fn metadata_mut(object: &mut Value) -> &mut Object {
-    object.make_at(&["metadata"])
+    object.make_object().object_entry(AnyKind::METADATA.name())
+}
+
+/// Returns the metadata for changes; it is created if there is none.
+pub fn metadata_fields(object: &mut Value) -> FieldMut<'_, ObjectMeta> {
+    let metadata = object.make_object().entry(AnyKind::METADATA.name(), || Value::Object(Object::new()));
+    metadata.make_object();
+    FieldMut::root(metadata)
 }
 
 pub fn name(object: &Value) -> &str {
-    object.str_at(&["metadata", "name"])
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::NAME).str()
+}
+
+pub(crate) fn generate_name(object: &Value) -> &str {
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::GENERATE_NAME).str()
 }
 
 pub fn namespace(object: &Value) -> &str {
-    object.str_at(&["metadata", "namespace"])
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::NAMESPACE).str()
 }
 
 pub fn uid(object: &Value) -> &str {
-    object.str_at(&["metadata", "uid"])
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::UID).str()
 }
 
 pub fn resource_version(object: &Value) -> &str {
-    object.str_at(&["metadata", "resourceVersion"])
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::RESOURCE_VERSION).str()
 }
 
 pub fn generation(object: &Value) -> i64 {
-    object.int_at(&["metadata", "generation"]).unwrap_or(0)
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::GENERATION).int_or_zero()
 }
 
 pub fn is_deleting(object: &Value) -> bool {
-    object.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::DELETION_TIMESTAMP).is_set()
 }
 
 pub fn deletion_grace(object: &Value) -> Option<i64> {
-    object.int_at(&["metadata", "deletionGracePeriodSeconds"])
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS).int()
 }
 
 pub fn finalizers(object: &Value) -> Vec<&str> {
-    object.list_at(&["metadata", "finalizers"]).iter().filter_map(Value::as_str).collect()
+    FieldRef::root(object).at(AnyKind::METADATA).at(ObjectMeta::FINALIZERS).strs().collect()
 }
 
 pub fn set_finalizers(object: &mut Value, finalizers: Vec<Text>) {
-    let metadata = metadata_mut(object);
+    let mut metadata = metadata_fields(object);
     if finalizers.is_empty() {
-        metadata.remove("finalizers");
+        metadata.remove(ObjectMeta::FINALIZERS);
     } else {
-        metadata.insert("finalizers", finalizers);
+        metadata.set(ObjectMeta::FINALIZERS, finalizers);
     }
 }
 
 /// Removes the metadata that only the server sets.
 pub fn clear_system_metadata(object: &mut Value) {
-    for member in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        set_metadata(object, member, None);
-    }
+    let mut metadata = metadata_fields(object);
+    metadata.remove(ObjectMeta::CREATION_TIMESTAMP);
+    metadata.remove(ObjectMeta::UID);
+    metadata.remove(ObjectMeta::DELETION_TIMESTAMP);
+    metadata.remove(ObjectMeta::DELETION_GRACE_PERIOD_SECONDS);
+    metadata.remove(ObjectMeta::SELF_LINK);
 }
 
 /// Sets or removes a member of the metadata.
@@ -81,7 +96,9 @@ pub fn set_metadata(object: &mut Value, member: &str, value: Option<Value>) {
 
 /// Removes duplicate owner references, and returns their uids, if any.
 pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
-    let references = object.at_mut(&["metadata", "ownerReferences"]).and_then(Value::as_list_mut)?;
+    let mut object = FieldMut::<AnyKind>::root(object);
+    let mut metadata = object.structure(AnyKind::METADATA)?;
+    let references = metadata.get_mut(ObjectMeta::OWNER_REFERENCES).and_then(Value::as_list_mut)?;
     if references.len() < 2 {
         return None;
     }
@@ -90,7 +107,7 @@ pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
     references.retain(|reference| {
         let is_new = met.insert(json::to_string(reference));
         if !is_new {
-            again.push(reference.str_at(&["uid"]).to_owned());
+            again.push(FieldRef::root(reference).at(OwnerReference::UID).str().to_owned());
         }
         is_new
     });
@@ -102,9 +119,11 @@ pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
 pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
     let without = |object: &Value| {
         let mut rest = object.clone();
-        for member in ["ownerReferences", "finalizers", "selfLink", "managedFields"] {
-            set_metadata(&mut rest, member, None);
-        }
+        let mut metadata = metadata_fields(&mut rest);
+        metadata.remove(ObjectMeta::OWNER_REFERENCES);
+        metadata.remove(ObjectMeta::FINALIZERS);
+        metadata.remove(ObjectMeta::SELF_LINK);
+        metadata.remove(ObjectMeta::MANAGED_FIELDS);
         rest
     };
     without(object) == without(old)

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use binnacle_features::Features;
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::PartialObjectMetadata as AnyKind;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
 use binnacle_schema::decode::{self, Empties};
@@ -198,7 +200,7 @@ impl Resource {
     /// Sets the defaults of this version.
     pub fn set_defaults(&self, object: &mut Value) {
         if let Some(custom) = &self.collection.kind.custom {
-            if object.str_at(&["kind"]) == self.description.kind {
+            if FieldRef::<AnyKind>::root(object).at(AnyKind::KIND).str() == self.description.kind {
                 custom.set_defaults(object);
             }
             return;
@@ -316,9 +318,10 @@ impl Collection {
 
     /// Returns the kind for errors of an object; a custom resource has its own.
     pub(crate) fn kind_of(&self, object: &Value) -> GroupKind {
-        match (&self.kind.custom, object.str_at(&["kind"])) {
+        let object = FieldRef::<AnyKind>::root(object);
+        match (&self.kind.custom, object.at(AnyKind::KIND).str()) {
             (Some(_), kind) if !kind.is_empty() => {
-                let group = match object.str_at(&["apiVersion"]) {
+                let group = match object.at(AnyKind::API_VERSION).str() {
                     "" => self.kind.storage.group.clone(),
                     version => GroupVersion::parse(version).map(|version| version.group).unwrap_or_default(),
                 };

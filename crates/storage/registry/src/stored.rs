@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
 use binnacle_meta::Status;
 use binnacle_schema::{Message, Value, canonical, nil};
 use binnacle_scheme::{CustomSchema, MediaType, ReadFailure, StoredKind, StoredType};
@@ -64,9 +66,9 @@ impl Collection {
     }
 
     async fn stored_form(&self, object: &mut Value) -> Result<Bytes, Status> {
-        let metadata = object::metadata_mut(object);
-        metadata.remove("resourceVersion");
-        metadata.remove("selfLink");
+        let mut metadata = object::metadata_fields(object);
+        metadata.remove(ObjectMeta::RESOURCE_VERSION);
+        metadata.remove(ObjectMeta::SELF_LINK);
         self.kind.canonicalize(object);
         if let Some(custom) = &self.kind.custom {
             let stored = if custom.is_stored() { None } else { Some(self.custom_stored(custom, object).await?) };
@@ -89,7 +91,7 @@ impl Collection {
         match custom.converter() {
             None => custom.to_stored(&mut stored).map_err(Status::internal)?,
             // An object that is too large to be converted is deleted as it is stored.
-            Some(_) if stored.str_at(&["apiVersion"]) == custom.stored_version() => {}
+            Some(_) if FieldRef::root(&stored).at(AnyKind::API_VERSION).str() == custom.stored_version() => {}
             Some(converter) => {
                 let converted = converter.convert(vec![stored], custom.stored_version()).await;
                 let converted = converted.map_err(conversion_failure)?;
@@ -184,7 +186,7 @@ impl Collection {
             // The old value was converted when it was read, so converted objects are compared.
             Some(custom) if custom.converter().is_some() => {
                 let mut object = object.clone();
-                object::metadata_mut(&mut object).remove("resourceVersion");
+                object::metadata_fields(&mut object).remove(ObjectMeta::RESOURCE_VERSION);
                 // As it is in a store that converts.
                 self.codec().write(&self.stored_kind(), MediaType::Json, &object) == *old
             }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusReason, Text};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Namespace, NamespaceSpec};
+use binnacle_fields::meta::v1::{ObjectMeta, PartialObjectMetadata as AnyKind};
+use binnacle_meta::{GroupKind, Status, StatusReason, Text};
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_schema::Value;
 use binnacle_scheme::{Deletion, MetadataCheck};
@@ -230,12 +233,14 @@ impl Resource {
         };
         if given == 0 {
             if !self.description.unconditional_update {
-                let field = FieldPath::new("metadata").child("resourceVersion");
-                let error = FieldError::invalid(&field, 0i64, "must be specified for an update");
+                let root = FieldRef::<AnyKind>::root(object);
+                let metadata = root.at(AnyKind::METADATA);
+                let version = metadata.at(ObjectMeta::RESOURCE_VERSION);
+                let error = version.invalid_as(0i64, "must be specified for an update");
                 let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
                 return Err(Status::invalid(&kind, name, &error.into()));
             }
-            object::metadata_mut(object).insert("resourceVersion", old.revision.0.to_string());
+            object::metadata_fields(object).set(ObjectMeta::RESOURCE_VERSION, old.revision.0.to_string());
             return Ok(());
         }
         if given != old.revision.0 {
@@ -256,26 +261,29 @@ impl Resource {
         let (strategy, situation) =
             (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
         ensure_namespace(self.namespace_of(context), object)?;
-        let old_member = |member: &str| old.at(&["metadata", member]).filter(|v| !v.is_null()).cloned();
-        object::set_metadata(object, "generation", old_member("generation"));
+        let old_root = FieldRef::<AnyKind>::root(old);
+        let old_metadata = old_root.at(AnyKind::METADATA);
+        object::metadata_fields(object).keep(old_metadata, ObjectMeta::GENERATION);
         object.restore_lists();
         if subresource.is_empty() {
             strategy.prepare_for_update(&situation, object, old);
         } else {
             strategy.prepare_for_subresource(subresource, &situation, object, old);
         }
-        if object::uid(object).is_empty() {
-            object::set_metadata(object, "uid", old_member("uid"));
+        let mut metadata = object::metadata_fields(object);
+        if metadata.str(ObjectMeta::UID).is_empty() {
+            metadata.keep(old_metadata, ObjectMeta::UID);
         }
-        for member in ["creationTimestamp", "deletionTimestamp"] {
-            if let Some(value) = old_member(member) {
-                object::set_metadata(object, member, Some(value));
+        for field in [ObjectMeta::CREATION_TIMESTAMP, ObjectMeta::DELETION_TIMESTAMP] {
+            if let Some(time) = old_metadata.at(field).get() {
+                metadata.set(field, time.clone());
             }
         }
-        if object::deletion_grace(object).is_none()
-            && let Some(grace) = old_member("deletionGracePeriodSeconds")
+        let grace = ObjectMeta::DELETION_GRACE_PERIOD_SECONDS;
+        if metadata.read().at(grace).int().is_none()
+            && let Some(seconds) = old_metadata.at(grace).get()
         {
-            object::set_metadata(object, "deletionGracePeriodSeconds", Some(grace));
+            metadata.set(grace, seconds.clone());
         }
         Ok(())
     }
@@ -292,8 +300,10 @@ impl Resource {
         let collection = &self.collection;
         let (strategy, situation) =
             (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
-        let path = FieldPath::new("metadata");
-        let (new_metadata, old_metadata) = (object::metadata(object), object::metadata(old));
+        let root = FieldRef::<AnyKind>::root(object);
+        let metadata = root.at(AnyKind::METADATA);
+        let path = metadata.path();
+        let (new_metadata, old_metadata) = (metadata.value(), object::metadata(old));
         // The name cannot change, so it is validated only as a path segment.
         let mut errors = validate_metadata::validate(
             new_metadata,
@@ -414,7 +424,8 @@ impl Resource {
 
     /// Returns true if finalizers in the spec keep an object, as for namespaces.
     fn held_by_spec(&self, object: &Value) -> bool {
-        self.description.deletion == Deletion::Namespace && !object.list_at(&["spec", "finalizers"]).is_empty()
+        self.description.deletion == Deletion::Namespace
+            && !FieldRef::<Namespace>::root(object).at(Namespace::SPEC).at(NamespaceSpec::FINALIZERS).is_empty()
     }
 
     /// Deletes an object whose last finalizer an update removed, unless another request did. Returns an object that was

@@ -1,26 +1,24 @@
 //! ConfigMap and Secret.
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{ConfigMap, Secret};
 
-use crate::columns::{Columns, cells, definitions, doc, string};
+use crate::columns::{Columns, cells, doc, string};
 use crate::metadata::{AGE, NAME, created, name};
 
-definitions!("io.k8s.api.core.v1": CONFIG_MAP_KIND = "ConfigMap", SECRET_KIND = "Secret");
-
 pub(crate) const CONFIG_MAP: Columns =
-    Columns::new(&[NAME, string("Data", doc(CONFIG_MAP_KIND, "data")), AGE], |object, now| {
-        let entries = members(object, "data") + members(object, "binaryData");
-        cells![name(object), entries, created(object, now)]
+    Columns::new(&[NAME, string("Data", doc(ConfigMap::DATA)), AGE], |object, now| {
+        let map = FieldRef::<ConfigMap>::root(object);
+        let entries = map.at(ConfigMap::DATA).len() + map.at(ConfigMap::BINARY_DATA).len();
+        cells![name(map), entries as i64, created(map, now)]
     });
 
-pub(crate) const SECRET: Columns = Columns::new(
-    &[NAME, string("Type", doc(SECRET_KIND, "type")), string("Data", doc(SECRET_KIND, "data")), AGE],
-    |object, now| cells![name(object), object.str_at(&["type"]), members(object, "data"), created(object, now)],
-);
-
-fn members(object: &Value, map: &str) -> i64 {
-    object.object_at(&[map]).map_or(0, Object::len) as i64
-}
+pub(crate) const SECRET: Columns =
+    Columns::new(&[NAME, string("Type", doc(Secret::TYPE)), string("Data", doc(Secret::DATA)), AGE], |object, now| {
+        let secret = FieldRef::<Secret>::root(object);
+        let entries = secret.at(Secret::DATA).len();
+        cells![name(secret), secret.at(Secret::TYPE).str(), entries as i64, created(secret, now)]
+    });
 
 #[cfg(test)]
 mod tests {

@@ -1,33 +1,40 @@
 //! ReplicationController and PodTemplate.
 
-use crate::columns::{Columns, cells, definitions, doc, integer, string, text};
-use crate::format::{CONTAINERS, IMAGES, containers, labels};
-use crate::metadata::{AGE, NAME, created, name, number};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    PodTemplate, PodTemplateSpec, ReplicationController, ReplicationControllerSpec as Spec,
+    ReplicationControllerStatus as Status,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 
-definitions!("io.k8s.api.core.v1": SPEC = "ReplicationControllerSpec", STATUS = "ReplicationControllerStatus");
+use crate::columns::{Columns, cells, doc, integer, string, text};
+use crate::format::{CONTAINERS, IMAGES, containers, labels};
+use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const REPLICATION_CONTROLLER: Columns = Columns::new(
     &[
         NAME,
-        integer("Desired", doc(SPEC, "replicas")),
-        integer("Current", doc(STATUS, "replicas")),
-        integer("Ready", doc(STATUS, "readyReplicas")),
+        integer("Desired", doc(Spec::REPLICAS)),
+        integer("Current", doc(Status::REPLICAS)),
+        integer("Ready", doc(Status::READY_REPLICAS)),
         AGE,
         CONTAINERS,
         IMAGES,
-        string("Selector", doc(SPEC, "selector")).wide(),
+        string("Selector", doc(Spec::SELECTOR)).wide(),
     ],
     |object, now| {
-        let (names, images) = containers(object.at(&["spec", "template", "spec"]));
+        let controller = FieldRef::<ReplicationController>::root(object);
+        let (spec, status) = (controller.at(ReplicationController::SPEC), controller.at(ReplicationController::STATUS));
+        let (names, images) = containers(spec.at(Spec::TEMPLATE));
         cells![
-            name(object),
-            number(object, &["spec", "replicas"]),
-            number(object, &["status", "replicas"]),
-            number(object, &["status", "readyReplicas"]),
-            created(object, now),
+            name(controller),
+            spec.at(Spec::REPLICAS).int_or_zero(),
+            status.at(Status::REPLICAS).int_or_zero(),
+            status.at(Status::READY_REPLICAS).int_or_zero(),
+            created(controller, now),
             names,
             images,
-            labels(object.object_at(&["spec", "selector"])),
+            labels(spec.at(Spec::SELECTOR)),
         ]
     },
 );
@@ -40,8 +47,10 @@ pub(crate) const POD_TEMPLATE: Columns = Columns::new(
         string("Pod Labels", text("The labels for the pod template.")),
     ],
     |object, _| {
-        let (names, images) = containers(object.at(&["template", "spec"]));
-        cells![name(object), names, images, labels(object.object_at(&["template", "metadata", "labels"]))]
+        let object = FieldRef::<PodTemplate>::root(object);
+        let template = object.at(PodTemplate::TEMPLATE);
+        let (names, images) = containers(template);
+        cells![name(object), names, images, labels(template.at(PodTemplateSpec::METADATA).at(ObjectMeta::LABELS))]
     },
 );
 

@@ -1,59 +1,61 @@
 //! Events. Those of events.k8s.io are stored as core ones.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Event, EventSeries, EventSource, ObjectReference};
 
-use crate::columns::{Cells, Columns, Kind, cells, definitions, doc, string};
+use crate::Now;
+use crate::age::age_of;
+use crate::columns::{Cells, Columns, Kind, cells, doc, string};
 use crate::format::{UNKNOWN, text_or};
-use crate::metadata::{NAME, name, number};
-use crate::{Now, age};
+use crate::metadata::{NAME, name};
 
 pub(crate) const KINDS: &[Kind] = &[("Event", &EVENT)];
 
-definitions!("io.k8s.api.core.v1": EVENT_KIND = "Event", REFERENCE = "ObjectReference");
-
 pub(crate) const EVENT: Columns = Columns::new(
     &[
-        string("Last Seen", doc(EVENT_KIND, "lastTimestamp")),
-        string("Type", doc(EVENT_KIND, "type")),
-        string("Reason", doc(EVENT_KIND, "reason")),
-        string("Object", doc(EVENT_KIND, "involvedObject")),
-        string("Subobject", doc(REFERENCE, "fieldPath")).wide(),
-        string("Source", doc(EVENT_KIND, "source")).wide(),
-        string("Message", doc(EVENT_KIND, "message")),
-        string("First Seen", doc(EVENT_KIND, "firstTimestamp")).wide(),
-        string("Count", doc(EVENT_KIND, "count")).wide(),
+        string("Last Seen", doc(Event::LAST_TIMESTAMP)),
+        string("Type", doc(Event::TYPE)),
+        string("Reason", doc(Event::REASON)),
+        string("Object", doc(Event::INVOLVED_OBJECT)),
+        string("Subobject", doc(ObjectReference::FIELD_PATH)).wide(),
+        string("Source", doc(Event::SOURCE)).wide(),
+        string("Message", doc(Event::MESSAGE)),
+        string("First Seen", doc(Event::FIRST_TIMESTAMP)).wide(),
+        string("Count", doc(Event::COUNT)).wide(),
         NAME.wide(),
     ],
-    event,
+    |object, now| event(FieldRef::root(object), now),
 );
 
-fn event(event: &Value, now: Now) -> Cells {
-    let first_seen = match age(event.at(&["firstTimestamp"]), now) {
-        unknown if unknown == UNKNOWN => age(event.at(&["eventTime"]), now),
+fn event(event: FieldRef<Event>, now: Now) -> Cells {
+    let age = |field| age_of(event.at(field), now);
+    let first_seen = match age(Event::FIRST_TIMESTAMP) {
+        unknown if unknown == UNKNOWN => age(Event::EVENT_TIME),
         known => known,
     };
-    let series = event.at(&["series"]).filter(|series| !series.is_null());
+    let series = event.at(Event::SERIES).set();
     let last_seen = match series {
-        Some(series) => age(series.at(&["lastObservedTime"]), now),
-        None => match age(event.at(&["lastTimestamp"]), now) {
+        Some(series) => age_of(series.at(EventSeries::LAST_OBSERVED_TIME), now),
+        None => match age(Event::LAST_TIMESTAMP) {
             unknown if unknown == UNKNOWN => first_seen.clone(),
             known => known,
         },
     };
-    let count = match (series, number(event, &["count"])) {
-        (Some(series), _) => number(series, &["count"]),
+    let count = match (series, event.at(Event::COUNT).int_or_zero()) {
+        (Some(series), _) => series.at(EventSeries::COUNT).int_or_zero(),
         // An event that occurred once has no count in the newer version.
         (None, 0) => 1,
         (None, count) => count,
     };
+    let object = event.at(Event::INVOLVED_OBJECT);
     cells![
         last_seen,
-        event.str_at(&["type"]),
-        event.str_at(&["reason"]),
-        target(event),
-        event.str_at(&["involvedObject", "fieldPath"]),
+        event.at(Event::TYPE).str(),
+        event.at(Event::REASON).str(),
+        target(object),
+        object.at(ObjectReference::FIELD_PATH).str(),
         source(event),
-        event.str_at(&["message"]).trim(),
+        event.at(Event::MESSAGE).str().trim(),
         first_seen,
         count,
         name(event),
@@ -61,18 +63,19 @@ fn event(event: &Value, now: Now) -> Cells {
 }
 
 /// Formats the object of the event: `pod/web-0`.
-fn target(event: &Value) -> String {
-    let kind = event.str_at(&["involvedObject", "kind"]).to_lowercase();
-    match event.str_at(&["involvedObject", "name"]) {
+fn target(object: FieldRef<ObjectReference>) -> String {
+    let kind = object.at(ObjectReference::KIND).str().to_lowercase();
+    match object.at(ObjectReference::NAME).str() {
         "" => kind,
         name => format!("{kind}/{name}"),
     }
 }
 
 /// Formats the reporter of the event: component and instance.
-fn source(event: &Value) -> String {
-    let component = text_or(event, &["source", "component"], event.str_at(&["reportingComponent"]));
-    let instance = text_or(event, &["source", "host"], event.str_at(&["reportingInstance"]));
+fn source(event: FieldRef<Event>) -> String {
+    let source = event.at(Event::SOURCE);
+    let component = text_or(source.at(EventSource::COMPONENT), event.at(Event::REPORTING_COMPONENT).str());
+    let instance = text_or(source.at(EventSource::HOST), event.at(Event::REPORTING_INSTANCE).str());
     if instance.is_empty() { component.into() } else { format!("{component}, {instance}") }
 }
 

@@ -1,12 +1,17 @@
 //! Namespace and ComponentStatus.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{ComponentCondition, ComponentStatus, Namespace, NamespaceStatus};
+
 use crate::columns::{Columns, cells, string, text};
 use crate::format::{condition, is_true};
 use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const NAMESPACE: Columns =
     Columns::new(&[NAME, string("Status", text("The status of the namespace")), AGE], |object, now| {
-        cells![name(object), object.str_at(&["status", "phase"]), created(object, now)]
+        let namespace = FieldRef::<Namespace>::root(object);
+        let phase = namespace.at(Namespace::STATUS).at(NamespaceStatus::PHASE).str();
+        cells![name(namespace), phase, created(namespace, now)]
     });
 
 pub(crate) const COMPONENT_STATUS: Columns = Columns::new(
@@ -16,11 +21,15 @@ pub(crate) const COMPONENT_STATUS: Columns = Columns::new(
         string("Message", text("Message of the component conditions")),
         string("Error", text("Error of the component conditions")),
     ],
-    |object, _| match condition(object, &["conditions"], "Healthy") {
-        None => cells![name(object), "Unknown", "", ""],
-        Some(healthy) => {
-            let status = if is_true(healthy) { "Healthy" } else { "Unhealthy" };
-            cells![name(object), status, healthy.str_at(&["message"]), healthy.str_at(&["error"])]
+    |object, _| {
+        let component = FieldRef::<ComponentStatus>::root(object);
+        match condition(&component.at(ComponentStatus::CONDITIONS), "Healthy") {
+            None => cells![name(component), "Unknown", "", ""],
+            Some(healthy) => {
+                let status = if is_true(healthy) { "Healthy" } else { "Unhealthy" };
+                let message = healthy.at(ComponentCondition::MESSAGE).str();
+                cells![name(component), status, message, healthy.at(ComponentCondition::ERROR).str()]
+            }
         }
     },
 );

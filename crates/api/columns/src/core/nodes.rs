@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus as Status, NodeSystemInfo as Info,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
 
 use crate::Now;
-use crate::columns::{Cells, Columns, cells, definitions, doc, string, text};
+use crate::columns::{Cells, Columns, cells, doc, string, text};
 use crate::format::{NONE, UNKNOWN, is_true, join, text_or};
 use crate::metadata::{AGE, NAME, created, name};
-
-definitions!("io.k8s.api.core.v1": INFO = "NodeSystemInfo", STATUS = "NodeStatus");
 
 pub(crate) const NODE: Columns = Columns::new(
     &[
@@ -17,69 +19,72 @@ pub(crate) const NODE: Columns = Columns::new(
         string("Status", text("The status of the node")),
         string("Roles", text("The roles of the node")),
         AGE,
-        string("Version", doc(INFO, "kubeletVersion")),
-        string("Internal-IP", doc(STATUS, "addresses")).wide(),
-        string("External-IP", doc(STATUS, "addresses")).wide(),
-        string("OS-Image", doc(INFO, "osImage")).wide(),
-        string("Kernel-Version", doc(INFO, "kernelVersion")).wide(),
-        string("Container-Runtime", doc(INFO, "containerRuntimeVersion")).wide(),
+        string("Version", doc(Info::KUBELET_VERSION)),
+        string("Internal-IP", doc(Status::ADDRESSES)).wide(),
+        string("External-IP", doc(Status::ADDRESSES)).wide(),
+        string("OS-Image", doc(Info::OS_IMAGE)).wide(),
+        string("Kernel-Version", doc(Info::KERNEL_VERSION)).wide(),
+        string("Container-Runtime", doc(Info::CONTAINER_RUNTIME_VERSION)).wide(),
     ],
-    node,
+    |object, now| node(FieldRef::root(object), now),
 );
 
-fn node(node: &Value, now: Now) -> Cells {
-    let info = |member| node.str_at(&["status", "nodeInfo", member]);
-    let info_or_unknown = |member| text_or(node, &["status", "nodeInfo", member], UNKNOWN);
-    let kernel = match info("architecture") {
-        "" => info_or_unknown("kernelVersion").to_owned(),
-        architecture => format!("{} ({architecture})", info_or_unknown("kernelVersion")),
+fn node(node: FieldRef<Node>, now: Now) -> Cells {
+    let status = node.at(Node::STATUS);
+    let info = status.at(Status::NODE_INFO);
+    let info_or_unknown = |field| text_or(info.at(field), UNKNOWN);
+    let kernel = match info.at(Info::ARCHITECTURE).str() {
+        "" => info_or_unknown(Info::KERNEL_VERSION).to_owned(),
+        architecture => format!("{} ({architecture})", info_or_unknown(Info::KERNEL_VERSION)),
     };
     cells![
         name(node),
-        status(node),
+        readiness(node),
         roles(node),
         created(node, now),
-        info("kubeletVersion"),
-        address(node, "InternalIP"),
-        address(node, "ExternalIP"),
-        info_or_unknown("osImage"),
+        info.at(Info::KUBELET_VERSION).str(),
+        address(status, "InternalIP"),
+        address(status, "ExternalIP"),
+        info_or_unknown(Info::OS_IMAGE),
         kernel,
-        info_or_unknown("containerRuntimeVersion"),
+        info_or_unknown(Info::CONTAINER_RUNTIME_VERSION),
     ]
 }
 
-fn status(node: &Value) -> String {
+fn readiness(node: FieldRef<Node>) -> String {
     // If a type occurs twice, the last one counts.
-    let conditions = node.list_at(&["status", "conditions"]);
-    let ready = conditions.iter().rfind(|condition| condition.str_at(&["type"]) == "Ready");
-    let mut status = match ready {
+    let status = node.at(Node::STATUS);
+    let conditions = status.at(Status::CONDITIONS);
+    let ready = conditions.items().rfind(|condition| condition.at(NodeCondition::TYPE).str() == "Ready");
+    let mut readiness = match ready {
         Some(condition) if is_true(condition) => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
     }
     .to_owned();
-    if node.bool_at(&["spec", "unschedulable"]) {
-        status += ",SchedulingDisabled";
+    if node.at(Node::SPEC).at(NodeSpec::UNSCHEDULABLE).bool() {
+        readiness += ",SchedulingDisabled";
     }
-    status
+    readiness
 }
 
 /// Returns the roles of a node by its labels, in either of two notations.
-fn roles(node: &Value) -> String {
-    let labels = node.object_at(&["metadata", "labels"]).into_iter().flat_map(Object::iter);
-    let roles = labels.filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+fn roles(node: FieldRef<Node>) -> String {
+    let metadata = node.at(Node::METADATA);
+    let labels = metadata.at(ObjectMeta::LABELS);
+    let roles = labels.entries().filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
         Some(role) => Some(role),
-        None if key == "kubernetes.io/role" => value.as_str(),
+        None if key == "kubernetes.io/role" => value.get_str(),
         None => None,
     });
     let roles: BTreeSet<&str> = roles.filter(|role| !role.is_empty()).collect();
     if roles.is_empty() { NONE.into() } else { join(roles, ",") }
 }
 
-fn address<'o>(node: &'o Value, type_: &str) -> &'o str {
-    let addresses = node.list_at(&["status", "addresses"]);
-    let first = addresses.iter().find(|address| address.str_at(&["type"]) == type_);
-    first.map_or(NONE, |address| address.str_at(&["address"]))
+fn address<'v>(status: FieldRef<'_, 'v, Status>, type_: &str) -> &'v str {
+    let addresses = status.at(Status::ADDRESSES);
+    let first = addresses.items().find(|address| address.at(NodeAddress::TYPE).str() == type_);
+    first.map_or(NONE, |address| address.at(NodeAddress::ADDRESS).str())
 }
 
 #[cfg(test)]

@@ -2,19 +2,21 @@
 
 use std::collections::HashMap;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    Container, ContainerState as State, ContainerStateTerminated as Terminated, ContainerStateWaiting,
+    ContainerStatus as Status, Pod, PodCondition, PodIP, PodReadinessGate, PodSpec, PodStatus,
+};
 use binnacle_meta::Time;
-use binnacle_schema::Value;
 
 use crate::Now;
 use crate::age;
-use crate::columns::{Cells, Columns, RowCondition, cells, definitions, doc, string, text};
+use crate::columns::{Cells, Columns, RowCondition, cells, doc, string, text};
 use crate::format::{NONE, condition, is_true, non_empty, text_or};
-use crate::metadata::{AGE, NAME, created, deleting, name, number, present};
-
-definitions!("io.k8s.api.core.v1": SPEC = "PodSpec", STATUS = "PodStatus");
+use crate::metadata::{AGE, NAME, created, deleting, name};
 
 pub(crate) const POD: Columns = Columns {
-    conditions,
+    conditions: |object| conditions(FieldRef::root(object)),
     ..Columns::new(
         &[
             NAME,
@@ -27,17 +29,17 @@ pub(crate) const POD: Columns = Columns {
                 ),
             ),
             AGE,
-            string("IP", doc(STATUS, "podIP")).wide(),
-            string("Node", doc(SPEC, "nodeName")).wide(),
-            string("Nominated Node", doc(STATUS, "nominatedNodeName")).wide(),
-            string("Readiness Gates", doc(SPEC, "readinessGates")).wide(),
+            string("IP", doc(PodStatus::POD_IP)).wide(),
+            string("Node", doc(PodSpec::NODE_NAME)).wide(),
+            string("Nominated Node", doc(PodStatus::NOMINATED_NODE_NAME)).wide(),
+            string("Readiness Gates", doc(PodSpec::READINESS_GATES)).wide(),
         ],
-        pod,
+        |object, now| pod(FieldRef::root(object), now),
     )
 };
 
-fn conditions(pod: &Value) -> &'static [RowCondition] {
-    match pod.str_at(&["status", "phase"]) {
+fn conditions(pod: FieldRef<Pod>) -> &'static [RowCondition] {
+    match pod.at(Pod::STATUS).at(PodStatus::PHASE).str() {
         "Succeeded" => {
             &[RowCondition { type_: "Completed", reason: "Succeeded", message: "The pod has completed successfully." }]
         }
@@ -46,7 +48,8 @@ fn conditions(pod: &Value) -> &'static [RowCondition] {
     }
 }
 
-fn pod(pod: &Value, now: Now) -> Cells {
+fn pod(pod: FieldRef<Pod>, now: Now) -> Cells {
+    let (spec, status) = (pod.at(Pod::SPEC), pod.at(Pod::STATUS));
     let summary = Summary::of(pod);
     let restarts = match summary.restarts {
         Restarts { count, last: Some(last) } if count != 0 => format!("{count} ({} ago)", age::since(last, now)),
@@ -58,10 +61,10 @@ fn pod(pod: &Value, now: Now) -> Cells {
         summary.reason,
         restarts,
         created(pod, now),
-        ip(pod),
-        text_or(pod, &["spec", "nodeName"], NONE),
-        text_or(pod, &["status", "nominatedNodeName"], NONE),
-        readiness_gates(pod),
+        ip(status),
+        text_or(spec.at(PodSpec::NODE_NAME), NONE),
+        text_or(status.at(PodStatus::NOMINATED_NODE_NAME), NONE),
+        readiness_gates(spec, status),
     ]
 }
 
@@ -81,42 +84,43 @@ struct Restarts {
 }
 
 impl Summary {
-    fn of(pod: &Value) -> Self {
-        let phase = pod.str_at(&["status", "phase"]);
-        let mut reason = text_or(pod, &["status", "reason"], phase).to_owned();
-        let gated = |condition: &Value| {
-            condition.str_at(&["type"]) == "PodScheduled" && condition.str_at(&["reason"]) == "SchedulingGated"
+    fn of(pod: FieldRef<Pod>) -> Self {
+        let (spec, pod_status) = (pod.at(Pod::SPEC), pod.at(Pod::STATUS));
+        let conditions = pod_status.at(PodStatus::CONDITIONS);
+        let phase = pod_status.at(PodStatus::PHASE).str();
+        let mut reason = text_or(pod_status.at(PodStatus::REASON), phase).to_owned();
+        let conditions_of = |type_: &'static str| {
+            conditions.items().filter(move |condition| condition.at(PodCondition::TYPE).str() == type_)
         };
-        if pod.list_at(&["status", "conditions"]).iter().any(gated) {
+        if conditions_of("PodScheduled").any(|c| c.at(PodCondition::REASON).str() == "SchedulingGated") {
             reason = "SchedulingGated".into();
         }
-
-        let sidecars = Sidecars::of(pod);
-        let init = InitContainers::of(pod, &sidecars);
+        let sidecars = Sidecars::of(spec);
+        let init = InitContainers::of(spec, pod_status, &sidecars);
         let mut ready = init.ready;
         let mut restarts = init.restarts;
         if let Some(init_reason) = &init.reason {
             reason.clone_from(init_reason);
         }
-
         // Once the pod is initialized, the containers and sidecars determine the reason.
-        let initialized = || condition(pod, &["status", "conditions"], "Initialized").is_some_and(is_true);
+        let initialized = || condition(&conditions, "Initialized").is_some_and(is_true);
         if init.reason.is_none() || initialized() {
             restarts = init.sidecar_restarts;
             let mut error = None;
             let mut running = false;
-            for status in pod.list_at(&["status", "containerStatuses"]).iter().rev() {
+            for status in pod_status.at(PodStatus::CONTAINER_STATUSES).items().rev() {
                 restarts.add(status);
-                match (waiting(status), terminated(status)) {
+                let state = status.at(Status::STATE);
+                match (waiting(state), state.at(State::TERMINATED).set()) {
                     ("", None) => {
-                        if status.bool_at(&["ready"]) && present(status, &["state", "running"]) {
+                        if status.at(Status::READY).bool() && state.at(State::RUNNING).is_set() {
                             running = true;
                             ready += 1;
                         }
                     }
                     ("", Some(terminated)) => {
                         reason = exit_reason(terminated);
-                        if number(terminated, &["exitCode"]) != 0 {
+                        if terminated.at(Terminated::EXIT_CODE).int_or_zero() != 0 {
                             error = Some(reason.clone());
                         }
                     }
@@ -125,43 +129,39 @@ impl Summary {
             }
             // A completed container does not make the pod completed while others run or have failed.
             if reason == "Completed" {
-                let pod_ready = || {
-                    let ready = |condition: &Value| condition.str_at(&["type"]) == "Ready" && is_true(condition);
-                    pod.list_at(&["status", "conditions"]).iter().any(ready)
-                };
                 match error {
-                    _ if running && pod_ready() => reason = "Running".into(),
+                    _ if running && conditions_of("Ready").any(is_true) => reason = "Running".into(),
                     Some(error) => reason = error,
                     None if running => reason = "NotReady".into(),
                     None => {}
                 }
             }
         }
-
         if deleting(pod) {
             // The node controller sets this reason for a pod on an unreachable node.
-            if pod.str_at(&["status", "reason"]) == "NodeLost" {
+            if pod_status.at(PodStatus::REASON).str() == "NodeLost" {
                 reason = "Unknown".into();
             } else if !matches!(phase, "Succeeded" | "Failed") {
                 reason = "Terminating".into();
             }
         }
-        let containers = pod.list_at(&["spec", "containers"]).len() + sidecars.count;
+        let containers = spec.at(PodSpec::CONTAINERS).len() + sidecars.count;
         Self { ready, containers, reason, restarts }
     }
 }
 
 /// The init containers of a pod by name, with true for sidecars, which keep running (KEP-753).
-struct Sidecars<'p> {
-    by_name: HashMap<&'p str, bool>,
+struct Sidecars<'v> {
+    by_name: HashMap<&'v str, bool>,
     count: usize,
 }
 
-impl<'p> Sidecars<'p> {
-    fn of(pod: &'p Value) -> Self {
-        let containers = pod.list_at(&["spec", "initContainers"]).iter();
-        let sidecars = containers.map(|c| (c.str_at(&["name"]), c.str_at(&["restartPolicy"]) == "Always"));
-        Self { count: sidecars.clone().filter(|(_, sidecar)| *sidecar).count(), by_name: sidecars.collect() }
+impl<'v> Sidecars<'v> {
+    fn of(spec: FieldRef<'_, 'v, PodSpec>) -> Self {
+        let containers = spec.at(PodSpec::INIT_CONTAINERS);
+        let is_sidecar = |c: &FieldRef<Container>| c.at(Container::RESTART_POLICY).str() == "Always";
+        let by_name = containers.items().map(|c| (c.at(Container::NAME).str(), is_sidecar(&c))).collect();
+        Self { by_name, count: containers.items().filter(is_sidecar).count() }
     }
 
     fn contains(&self, name: &str) -> bool {
@@ -179,25 +179,24 @@ struct InitContainers {
 }
 
 impl InitContainers {
-    fn of(pod: &Value, sidecars: &Sidecars) -> Self {
+    fn of(spec: FieldRef<PodSpec>, status: FieldRef<PodStatus>, sidecars: &Sidecars) -> Self {
         let mut init =
             Self { ready: 0, restarts: Restarts::default(), sidecar_restarts: Restarts::default(), reason: None };
-        for (index, status) in pod.list_at(&["status", "initContainerStatuses"]).iter().enumerate() {
+        for (index, status) in status.at(PodStatus::INIT_CONTAINER_STATUSES).items().enumerate() {
             init.restarts.add(status);
-            let sidecar = sidecars.contains(status.str_at(&["name"]));
+            let sidecar = sidecars.contains(status.at(Status::NAME).str());
             if sidecar {
                 init.sidecar_restarts.add(status);
             }
-            let reason = match (terminated(status), waiting(status)) {
-                (Some(terminated), _) if number(terminated, &["exitCode"]) == 0 => continue,
-                _ if sidecar && status.bool_at(&["started"]) => {
-                    init.ready += usize::from(status.bool_at(&["ready"]));
+            let state = status.at(Status::STATE);
+            let reason = match (state.at(State::TERMINATED).set(), waiting(state)) {
+                (Some(terminated), _) if terminated.at(Terminated::EXIT_CODE).int_or_zero() == 0 => continue,
+                _ if sidecar && status.at(Status::STARTED).bool() => {
+                    init.ready += usize::from(status.at(Status::READY).bool());
                     continue;
                 }
                 (Some(terminated), _) => exit_reason(terminated),
-                (None, "" | "PodInitializing") => {
-                    format!("{index}/{}", pod.list_at(&["spec", "initContainers"]).len())
-                }
+                (None, "" | "PodInitializing") => format!("{index}/{}", spec.at(PodSpec::INIT_CONTAINERS).len()),
                 (None, waiting) => waiting.into(),
             };
             init.reason = Some(format!("Init:{reason}"));
@@ -208,43 +207,41 @@ impl InitContainers {
 }
 
 impl Restarts {
-    fn add(&mut self, status: &Value) {
-        self.count += number(status, &["restartCount"]);
-        self.last = self.last.max(age::parse(status.at(&["lastState", "terminated", "finishedAt"])));
+    fn add(&mut self, status: FieldRef<Status>) {
+        self.count += status.at(Status::RESTART_COUNT).int_or_zero();
+        let last = status.at(Status::LAST_STATE);
+        self.last = self.last.max(age::time_of(last.at(State::TERMINATED).at(Terminated::FINISHED_AT)));
     }
 }
 
 /// Returns the reason why a container waits; empty if it does not wait or has no reason.
-fn waiting(status: &Value) -> &str {
-    status.str_at(&["state", "waiting", "reason"])
+fn waiting<'v>(state: FieldRef<'_, 'v, State>) -> &'v str {
+    state.at(State::WAITING).at(ContainerStateWaiting::REASON).str()
 }
 
-fn terminated(status: &Value) -> Option<&Value> {
-    status.at(&["state", "terminated"]).filter(|state| !state.is_null())
-}
-
-fn exit_reason(terminated: &Value) -> String {
-    match (terminated.str_at(&["reason"]), number(terminated, &["signal"])) {
-        ("", 0) => format!("ExitCode:{}", number(terminated, &["exitCode"])),
+fn exit_reason(terminated: FieldRef<Terminated>) -> String {
+    match (terminated.at(Terminated::REASON).str(), terminated.at(Terminated::SIGNAL).int_or_zero()) {
+        ("", 0) => format!("ExitCode:{}", terminated.at(Terminated::EXIT_CODE).int_or_zero()),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.into(),
     }
 }
 
 /// Returns the pod's first address; `podIP` takes precedence over `podIPs`.
-fn ip(pod: &Value) -> &str {
-    let first = || pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
-    non_empty(text_or(pod, &["status", "podIP"], first()), NONE)
+fn ip<'v>(status: FieldRef<'_, 'v, PodStatus>) -> &'v str {
+    let first = status.at(PodStatus::POD_IPS).item(0).map_or("", |ip| ip.at(PodIP::IP).str());
+    non_empty(text_or(status.at(PodStatus::POD_IP), first), NONE)
 }
 
-fn readiness_gates(pod: &Value) -> String {
-    let gates = pod.list_at(&["spec", "readinessGates"]);
+fn readiness_gates(spec: FieldRef<PodSpec>, status: FieldRef<PodStatus>) -> String {
+    let (gates, conditions) = (spec.at(PodSpec::READINESS_GATES), status.at(PodStatus::CONDITIONS));
     if gates.is_empty() {
         return NONE.into();
     }
-    let open =
-        |gate: &&Value| condition(pod, &["status", "conditions"], gate.str_at(&["conditionType"])).is_some_and(is_true);
-    format!("{}/{}", gates.iter().filter(open).count(), gates.len())
+    let is_open = |gate: &FieldRef<PodReadinessGate>| {
+        condition(&conditions, gate.at(PodReadinessGate::CONDITION_TYPE).str()).is_some_and(is_true)
+    };
+    format!("{}/{}", gates.items().filter(is_open).count(), gates.len())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! ResourceQuota.
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{ResourceQuota, ResourceQuotaStatus as Status};
 
 use crate::Now;
 use crate::columns::{Cells, Columns, cells, string, text};
@@ -19,21 +20,20 @@ pub(crate) const RESOURCE_QUOTA: Columns = Columns::new(
         ),
         AGE,
     ],
-    resource_quota,
+    |object, now| resource_quota(FieldRef::root(object), now),
 );
 
-fn resource_quota(object: &Value, now: Now) -> Cells {
-    let hard = object.object_at(&["status", "hard"]);
-    let mut resources: Vec<&str> = hard.into_iter().flat_map(Object::keys).map(|key| key.as_str()).collect();
-    resources.sort_unstable();
+fn resource_quota(quota: FieldRef<ResourceQuota>, now: Now) -> Cells {
+    let status = quota.at(ResourceQuota::STATUS);
+    let (hard, used) = (status.at(Status::HARD), status.at(Status::USED));
+    let mut resources: Vec<_> = hard.entries().collect();
+    resources.sort_unstable_by_key(|(resource, _)| *resource);
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
-    for resource in resources {
-        let used = quantity(object, &["status", "used", resource]);
-        let hard = quantity(object, &["status", "hard", resource]);
+    for (resource, hard) in resources {
         let column = if resource.starts_with("limits.") { &mut limits } else { &mut requests };
-        column.push(format!("{resource}: {used}/{hard}"));
+        column.push(format!("{resource}: {}/{}", quantity(used.key(resource)), quantity(hard)));
     }
-    cells![name(object), requests.join(", "), limits.join(", "), created(object, now)]
+    cells![name(quota), requests.join(", "), limits.join(", "), created(quota, now)]
 }
 
 #[cfg(test)]

@@ -1,90 +1,95 @@
 //! Service and Endpoints.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, LoadBalancerStatus, Service, ServicePort,
+    ServiceSpec as Spec, ServiceStatus as Status,
+};
+use binnacle_fields::types::List;
 
 use crate::Now;
-use crate::columns::{Cells, Columns, cells, definitions, doc, string};
+use crate::columns::{Cells, Columns, cells, doc, string};
 use crate::format::{NONE, UNKNOWN, join, labels, load_balancer, non_empty, strings};
-use crate::metadata::{AGE, NAME, created, name, number};
-
-definitions!("io.k8s.api.core.v1": SERVICE_SPEC = "ServiceSpec", ENDPOINTS_KIND = "Endpoints");
+use crate::metadata::{AGE, NAME, created, name};
 
 pub(crate) const SERVICE: Columns = Columns::new(
     &[
         NAME,
-        string("Type", doc(SERVICE_SPEC, "type")),
-        string("Cluster-IP", doc(SERVICE_SPEC, "clusterIP")),
-        string("External-IP", doc(SERVICE_SPEC, "externalIPs")),
-        string("Port(s)", doc(SERVICE_SPEC, "ports")),
+        string("Type", doc(Spec::TYPE)),
+        string("Cluster-IP", doc(Spec::CLUSTER_IP)),
+        string("External-IP", doc(Spec::EXTERNAL_IPS)),
+        string("Port(s)", doc(Spec::PORTS)),
         AGE,
-        string("Selector", doc(SERVICE_SPEC, "selector")).wide(),
+        string("Selector", doc(Spec::SELECTOR)).wide(),
     ],
-    service,
+    |object, now| service(FieldRef::root(object), now),
 );
 
 pub(crate) const ENDPOINTS: Columns =
-    Columns::new(&[NAME, string("Endpoints", doc(ENDPOINTS_KIND, "subsets")), AGE], |object, now| {
-        cells![name(object), endpoints(object), created(object, now)]
+    Columns::new(&[NAME, string("Endpoints", doc(Endpoints::SUBSETS)), AGE], |object, now| {
+        let object = FieldRef::<Endpoints>::root(object);
+        cells![name(object), endpoints(object.at(Endpoints::SUBSETS)), created(object, now)]
     });
 
-fn service(service: &Value, now: Now) -> Cells {
-    let cluster_ip = strings(service, &["spec", "clusterIPs"]).next().unwrap_or(NONE);
-    let ports: Vec<String> = service.list_at(&["spec", "ports"]).iter().map(port).collect();
+fn service(service: FieldRef<Service>, now: Now) -> Cells {
+    let spec = service.at(Service::SPEC);
+    let cluster_ip = strings(spec.at(Spec::CLUSTER_IPS)).next().unwrap_or(NONE);
+    let ports: Vec<String> = spec.at(Spec::PORTS).items().map(port).collect();
     let ports = ports.join(",");
     cells![
         name(service),
-        service.str_at(&["spec", "type"]),
+        spec.at(Spec::TYPE).str(),
         cluster_ip,
         external_ip(service),
         non_empty(&ports, NONE),
         created(service, now),
-        labels(service.object_at(&["spec", "selector"])),
+        labels(spec.at(Spec::SELECTOR)),
     ]
 }
 
-fn external_ip(service: &Value) -> String {
-    let external_ips = join(strings(service, &["spec", "externalIPs"]), ",");
-    match service.str_at(&["spec", "type"]) {
+fn external_ip(service: FieldRef<Service>) -> String {
+    let (spec, status) = (service.at(Service::SPEC), service.at(Service::STATUS));
+    let external_ips = join(strings(spec.at(Spec::EXTERNAL_IPS)), ",");
+    let balancer = status.at(Status::LOAD_BALANCER);
+    match spec.at(Spec::TYPE).str() {
         "ClusterIP" | "NodePort" => non_empty(&external_ips, NONE).into(),
-        "LoadBalancer" => match (load_balancer(service), external_ips) {
+        "LoadBalancer" => match (load_balancer(balancer.at(LoadBalancerStatus::INGRESS)), external_ips) {
             (balancer, ips) if balancer.is_empty() => non_empty(&ips, "<pending>").into(),
             (balancer, ips) if ips.is_empty() => balancer,
             (balancer, ips) => format!("{balancer},{ips}"),
         },
-        "ExternalName" => service.str_at(&["spec", "externalName"]).into(),
+        "ExternalName" => spec.at(Spec::EXTERNAL_NAME).str().into(),
         _ => UNKNOWN.into(),
     }
 }
 
-fn port(port: &Value) -> String {
-    let (number, protocol) = (number(port, &["port"]), port.str_at(&["protocol"]));
-    match port.int_at(&["nodePort"]) {
+fn port(port: FieldRef<ServicePort>) -> String {
+    let (number, protocol) = (port.at(ServicePort::PORT).int_or_zero(), port.at(ServicePort::PROTOCOL).str());
+    match port.at(ServicePort::NODE_PORT).int() {
         Some(node_port) if node_port > 0 => format!("{number}:{node_port}/{protocol}"),
         _ => format!("{number}/{protocol}"),
     }
 }
 
 /// Formats the first three ready addresses, each once for each port, and the number of further ones.
-fn endpoints(object: &Value) -> String {
+fn endpoints(subsets: FieldRef<List<EndpointSubset>>) -> String {
     const SHOWN: usize = 3;
-    let subsets = object.list_at(&["subsets"]);
     if subsets.is_empty() {
         return NONE.into();
     }
     let mut shown = Vec::new();
     let mut count = 0;
-    for subset in subsets {
-        let addresses = subset.list_at(&["addresses"]);
-        let ips = || addresses.iter().map(|address| address.str_at(&["ip"]));
-        let ports = subset.list_at(&["ports"]);
+    for subset in subsets.items() {
+        let (addresses, ports) = (subset.at(EndpointSubset::ADDRESSES), subset.at(EndpointSubset::PORTS));
+        let ips = || addresses.items().map(|address| address.at(EndpointAddress::IP).str());
         // A headless service may have no ports.
         if ports.is_empty() {
             count += addresses.len();
             shown.extend(ips().map(str::to_owned).take(SHOWN - shown.len()));
         }
-        for port in ports {
+        for port in ports.items() {
             count += addresses.len();
-            let port = number(port, &["port"]);
+            let port = port.at(EndpointPort::PORT).int_or_zero();
             shown.extend(ips().map(|ip| host_port(ip, port)).take(SHOWN - shown.len()));
         }
     }
@@ -149,7 +154,7 @@ mod tests {
         ];
         for (spec, status, want) in cases {
             let service = Value::Object([("spec", spec), ("status", status)].into_iter().collect());
-            assert_eq!(external_ip(&service), want, "{service:?}");
+            assert_eq!(external_ip(FieldRef::root(&service)), want, "{service:?}");
         }
     }
 
@@ -173,8 +178,7 @@ mod tests {
             (value!([{"addresses": [{"ip": "1"}, {"ip": "2"}, {"ip": "3"}, {"ip": "4"}]}]), "1,2,3 + 1 more..."),
         ];
         for (subsets, want) in cases {
-            let object = Value::Object([("subsets", subsets)].into_iter().collect());
-            assert_eq!(super::endpoints(&object), want, "{object:?}");
+            assert_eq!(super::endpoints(FieldRef::root(&subsets)), want, "{subsets:?}");
         }
     }
 }

@@ -1,108 +1,110 @@
 //! PersistentVolume and PersistentVolumeClaim.
 
-use binnacle_schema::Value;
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    ObjectReference, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec as ClaimSpec,
+    PersistentVolumeClaimStatus as ClaimStatus, PersistentVolumeSpec as VolumeSpec,
+    PersistentVolumeStatus as VolumeStatus,
+};
+use binnacle_fields::types::{Kind, List, Str};
 
 use crate::Now;
-use crate::columns::{Cells, Columns, cells, definitions, doc, string, text};
-use crate::format::{UNSET, join, pointer_or, quantity, strings};
-use crate::metadata::{AGE, NAME, annotation, created, deleting, name, present};
-
-definitions!("io.k8s.api.core.v1":
-    VOLUME_SPEC = "PersistentVolumeSpec",
-    VOLUME_STATUS = "PersistentVolumeStatus",
-    CLAIM_SPEC = "PersistentVolumeClaimSpec",
-    CLAIM_STATUS = "PersistentVolumeClaimStatus",
-);
+use crate::columns::{Cells, Columns, cells, doc, string, text};
+use crate::format::{UNSET, join, quantity};
+use crate::metadata::{AGE, NAME, annotation, created, deleting, name};
 
 pub(crate) const PERSISTENT_VOLUME: Columns = Columns::new(
     &[
         NAME,
-        string("Capacity", doc(VOLUME_SPEC, "capacity")),
-        string("Access Modes", doc(VOLUME_SPEC, "accessModes")),
-        string("Reclaim Policy", doc(VOLUME_SPEC, "persistentVolumeReclaimPolicy")),
-        string("Status", doc(VOLUME_STATUS, "phase")),
-        string("Claim", doc(VOLUME_SPEC, "claimRef")),
+        string("Capacity", doc(VolumeSpec::CAPACITY)),
+        string("Access Modes", doc(VolumeSpec::ACCESS_MODES)),
+        string("Reclaim Policy", doc(VolumeSpec::PERSISTENT_VOLUME_RECLAIM_POLICY)),
+        string("Status", doc(VolumeStatus::PHASE)),
+        string("Claim", doc(VolumeSpec::CLAIM_REF)),
         string("StorageClass", text("StorageClass of the pv")),
         string("VolumeAttributesClass", text("VolumeAttributesClass of the pv")),
-        string("Reason", doc(VOLUME_STATUS, "reason")),
+        string("Reason", doc(VolumeStatus::REASON)),
         AGE,
-        string("VolumeMode", doc(VOLUME_SPEC, "volumeMode")).wide(),
+        string("VolumeMode", doc(VolumeSpec::VOLUME_MODE)).wide(),
     ],
-    volume,
+    |object, now| volume(FieldRef::root(object), now),
 );
 
 pub(crate) const PERSISTENT_VOLUME_CLAIM: Columns = Columns::new(
     &[
         NAME,
-        string("Status", doc(CLAIM_STATUS, "phase")),
-        string("Volume", doc(CLAIM_SPEC, "volumeName")),
-        string("Capacity", doc(CLAIM_STATUS, "capacity")),
-        string("Access Modes", doc(CLAIM_STATUS, "accessModes")),
+        string("Status", doc(ClaimStatus::PHASE)),
+        string("Volume", doc(ClaimSpec::VOLUME_NAME)),
+        string("Capacity", doc(ClaimStatus::CAPACITY)),
+        string("Access Modes", doc(ClaimStatus::ACCESS_MODES)),
         string("StorageClass", text("StorageClass of the pvc")),
         string("VolumeAttributesClass", text("VolumeAttributesClass of the pvc")),
         AGE,
-        string("VolumeMode", doc(CLAIM_SPEC, "volumeMode")).wide(),
+        string("VolumeMode", doc(ClaimSpec::VOLUME_MODE)).wide(),
     ],
-    claim,
+    |object, now| claim(FieldRef::root(object), now),
 );
 
-fn volume(volume: &Value, now: Now) -> Cells {
-    let claim = if present(volume, &["spec", "claimRef"]) {
-        let reference = |member| volume.str_at(&["spec", "claimRef", member]);
-        format!("{}/{}", reference("namespace"), reference("name"))
-    } else {
-        String::new()
+fn volume(volume: FieldRef<PersistentVolume>, now: Now) -> Cells {
+    let (spec, status) = (volume.at(PersistentVolume::SPEC), volume.at(PersistentVolume::STATUS));
+    let claim = match spec.at(VolumeSpec::CLAIM_REF).set() {
+        Some(claim) => {
+            format!("{}/{}", claim.at(ObjectReference::NAMESPACE).str(), claim.at(ObjectReference::NAME).str())
+        }
+        None => String::new(),
     };
     cells![
         name(volume),
-        quantity(volume, &["spec", "capacity", "storage"]),
-        access_modes(volume, &["spec", "accessModes"]),
-        volume.str_at(&["spec", "persistentVolumeReclaimPolicy"]),
-        phase(volume),
+        quantity(spec.at(VolumeSpec::CAPACITY).key("storage")),
+        access_modes(spec.at(VolumeSpec::ACCESS_MODES)),
+        spec.at(VolumeSpec::PERSISTENT_VOLUME_RECLAIM_POLICY).str(),
+        phase(volume, status.at(VolumeStatus::PHASE)),
         claim,
-        storage_class(volume),
-        pointer_or(volume, &["spec", "volumeAttributesClassName"], UNSET),
-        volume.str_at(&["status", "reason"]),
+        storage_class(volume, spec.at(VolumeSpec::STORAGE_CLASS_NAME)),
+        spec.at(VolumeSpec::VOLUME_ATTRIBUTES_CLASS_NAME).get_str().unwrap_or(UNSET),
+        status.at(VolumeStatus::REASON).str(),
         created(volume, now),
-        pointer_or(volume, &["spec", "volumeMode"], UNSET),
+        spec.at(VolumeSpec::VOLUME_MODE).get_str().unwrap_or(UNSET),
     ]
 }
 
-fn claim(claim: &Value, now: Now) -> Cells {
-    let volume = claim.str_at(&["spec", "volumeName"]);
+fn claim(claim: FieldRef<PersistentVolumeClaim>, now: Now) -> Cells {
+    let (spec, status) = (claim.at(PersistentVolumeClaim::SPEC), claim.at(PersistentVolumeClaim::STATUS));
+    let volume = spec.at(ClaimSpec::VOLUME_NAME).str();
     let (capacity, modes) = match volume {
         "" => ("", String::new()),
-        _ => (quantity(claim, &["status", "capacity", "storage"]), access_modes(claim, &["status", "accessModes"])),
+        _ => {
+            let capacity = quantity(status.at(ClaimStatus::CAPACITY).key("storage"));
+            (capacity, access_modes(status.at(ClaimStatus::ACCESS_MODES)))
+        }
     };
     cells![
         name(claim),
-        phase(claim),
+        phase(claim, status.at(ClaimStatus::PHASE)),
         volume,
         capacity,
         modes,
-        storage_class(claim),
-        pointer_or(claim, &["spec", "volumeAttributesClassName"], UNSET),
+        storage_class(claim, spec.at(ClaimSpec::STORAGE_CLASS_NAME)),
+        spec.at(ClaimSpec::VOLUME_ATTRIBUTES_CLASS_NAME).get_str().unwrap_or(UNSET),
         created(claim, now),
-        pointer_or(claim, &["spec", "volumeMode"], UNSET),
+        spec.at(ClaimSpec::VOLUME_MODE).get_str().unwrap_or(UNSET),
     ]
 }
 
-fn phase(object: &Value) -> &str {
-    if deleting(object) { "Terminating" } else { object.str_at(&["status", "phase"]) }
+fn phase<'v, K: Kind>(object: FieldRef<K>, phase: FieldRef<'_, 'v, Str>) -> &'v str {
+    if deleting(object) { "Terminating" } else { phase.str() }
 }
 
 /// Returns the class; the deprecated annotation takes precedence over the field.
-fn storage_class(object: &Value) -> &str {
-    annotation(object, "volume.beta.kubernetes.io/storage-class")
-        .unwrap_or_else(|| object.str_at(&["spec", "storageClassName"]))
+fn storage_class<'v, K: Kind>(object: FieldRef<'_, 'v, K>, class: FieldRef<'_, 'v, Str>) -> &'v str {
+    annotation(object, "volume.beta.kubernetes.io/storage-class").unwrap_or_else(|| class.str())
 }
 
 /// Formats access modes by their short names, in a fixed order.
-fn access_modes(object: &Value, path: &[&str]) -> String {
+fn access_modes(modes: FieldRef<List<Str>>) -> String {
     const SHORT: [(&str, &str); 4] =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
-    let has = |mode: &str| strings(object, path).any(|other| other == mode);
-    join(SHORT.into_iter().filter(|(mode, _)| has(mode)).map(|(_, short)| short), ",")
+    join(SHORT.into_iter().filter(|(mode, _)| modes.contains(mode)).map(|(_, short)| short), ",")
 }
 
 #[cfg(test)]

@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
 use binnacle_features::Features;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status, aggregate};
+use binnacle_fields::core::v1::{self, ObjectReference, Pod, PodSpec, PodStatus};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{FieldErrors, GroupResource, Status, aggregate};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::{Catalog, Context, Preconditions, Resource, object, rfc3339};
 use binnacle_request::BoxFuture;
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Object, Value, value};
 
 use super::conditions;
 use crate::posted::{ExpectedKind, PostedObject};
@@ -58,13 +61,14 @@ impl UnstoredHandler for Binding {
 
 fn validate(binding: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let path = FieldPath::new("target");
-    let kind = binding.str_at(&["target", "kind"]);
-    if !kind.is_empty() && kind != "Node" {
-        errors.push(FieldError::not_supported(&path.child("kind"), kind, &["Node", "<empty>"]));
+    let binding = FieldRef::<v1::Binding>::root(binding);
+    let target = binding.at(v1::Binding::TARGET);
+    let (kind, name) = (target.at(ObjectReference::KIND), target.at(ObjectReference::NAME));
+    if !kind.is_empty() && kind.str() != "Node" {
+        errors.push(kind.not_supported(&["Node", "<empty>"]));
     }
-    if binding.str_at(&["target", "name"]).is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
+    if name.is_empty() {
+        errors.push(name.required(""));
     }
     errors
 }
@@ -88,39 +92,41 @@ async fn assign(features: &Features, pods: &Resource, context: &Context, binding
 /// Returns the reason why a pod cannot be bound.
 fn refusal(pod: &Value) -> Option<String> {
     let name = object::name(pod);
-    let node = pod.str_at(&["spec", "nodeName"]);
+    let pod_ref = FieldRef::<Pod>::root(pod);
+    let spec = pod_ref.at(Pod::SPEC);
+    let node = spec.at(PodSpec::NODE_NAME).str();
     if object::is_deleting(pod) {
         return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
     }
     if !node.is_empty() {
         return Some(format!("pod {name} is already assigned to node {}", binnacle_meta::go_quote(node)));
     }
-    let gated = !pod.list_at(&["spec", "schedulingGates"]).is_empty();
-    gated.then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
+    let is_gated = !spec.at(PodSpec::SCHEDULING_GATES).is_empty();
+    is_gated.then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
 }
 
 fn bind(features: &Features, pod: &mut Value, binding: &Value, now: &str) {
-    pod.make_at(&["spec"]).insert("nodeName", binding.str_at(&["target", "name"]));
-    let labels = features.enabled("PodTopologyLabelsAdmission").then_some("labels");
-    for member in ["annotations"].into_iter().chain(labels) {
-        let entries = binding.object_at(&["metadata", member]).filter(|entries| !entries.is_empty());
-        for (key, value) in entries.into_iter().flat_map(|entries| entries.iter()) {
-            pod.make_at(&["metadata", member]).insert(key.clone(), value.clone());
+    let mut pod = FieldMut::<Pod>::root(pod);
+    let binding = FieldRef::<v1::Binding>::root(binding);
+    let node = binding.at(v1::Binding::TARGET).at(ObjectReference::NAME).str();
+    pod.entry(Pod::SPEC).set(PodSpec::NODE_NAME, node);
+    let metadata = binding.at(v1::Binding::METADATA);
+    let labels = features.enabled("PodTopologyLabelsAdmission").then_some(ObjectMeta::LABELS);
+    for field in [ObjectMeta::ANNOTATIONS].into_iter().chain(labels) {
+        for (key, value) in metadata.at(field).object().into_iter().flat_map(Object::iter) {
+            pod.entry(Pod::METADATA).map_entry(field).insert(key.clone(), value.clone());
         }
     }
-    let status = pod.make_at(&["status"]);
+    let mut status = pod.entry(Pod::STATUS);
     // The nominated node does not matter after the binding.
     if features.enabled("ClearingNominatedNodeNameAfterBinding") {
-        status.remove("nominatedNodeName");
+        status.remove(PodStatus::NOMINATED_NODE_NAME);
     }
-    let scheduled: Object = [("type", "PodScheduled"), ("status", "True")].into_iter().collect();
-    conditions::set(status, scheduled, now);
+    conditions::set(status, value!({"type": "PodScheduled", "status": "True"}), now);
 }
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
-
     use super::*;
 
     #[test]

@@ -2,10 +2,16 @@
 
 use std::time::SystemTime;
 
+use binnacle_fields::core::v1::Pod;
+use binnacle_fields::meta::v1::{Condition, ObjectMeta};
+use binnacle_fields::policy::v1::{
+    PodDisruptionBudget as Budget, PodDisruptionBudgetSpec as BudgetSpec, PodDisruptionBudgetStatus as BudgetStatus,
+};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{GroupResource, Status};
 use binnacle_patch::apply::track_update;
 use binnacle_registry::{Context, ListOptions, MANAGER, Resource, UpdateOptions, object, rfc3339};
-use binnacle_schema::{Object, Value, value};
+use binnacle_schema::{Value, value};
 use binnacle_validation::selectors;
 
 use super::conditions;
@@ -58,34 +64,41 @@ pub(super) fn try_again(name: &str) -> Status {
 
 /// Returns true if the budget selects the pod; false for an invalid selector.
 fn selects(budget: &Value, pod: &Value) -> bool {
-    let Ok(selector) = selectors::parse(budget.at(&["spec", "selector"])) else { return false };
-    selector.matches(|key| pod.at(&["metadata", "labels", key]).and_then(Value::as_str))
+    let (budget, pod) = (FieldRef::<Budget>::root(budget), FieldRef::<Pod>::root(pod));
+    let Ok(selector) = selectors::parse(budget.at(Budget::SPEC).at(BudgetSpec::SELECTOR).get()) else { return false };
+    let metadata = pod.at(Pod::METADATA);
+    let labels = metadata.at(ObjectMeta::LABELS);
+    selector.matches(|key| labels.key(key).get_str())
 }
 
 /// Checks that the budget has a disruption left.
 fn check(budget: &Value) -> Result<(), Status> {
     let name = object::name(budget);
-    let number = |member: &str| budget.int_at(&["status", member]).unwrap_or(0);
+    let budget_ref = FieldRef::<Budget>::root(budget);
+    let status = budget_ref.at(Budget::STATUS);
+    let number = |field| status.at(field).int_or_zero();
     // The status is of an older spec.
-    if number("observedGeneration") < object::generation(budget) {
+    if number(BudgetStatus::OBSERVED_GENERATION) < object::generation(budget) {
         return Err(try_again(name));
     }
     let forbidden = |why: &str| Status::forbidden(&GroupResource::new("policy", "poddisruptionbudget"), name, why);
-    let allowed = number("disruptionsAllowed");
+    let allowed = number(BudgetStatus::DISRUPTIONS_ALLOWED);
     if allowed < 0 {
         return Err(forbidden("pdb disruptions allowed is negative"));
     }
-    let disrupted = budget.object_at(&["status", "disruptedPods"]).map_or(0, Object::len);
-    if disrupted > MAX_DISRUPTED {
+    if status.at(BudgetStatus::DISRUPTED_PODS).len() > MAX_DISRUPTED {
         return Err(forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller"));
     }
     if allowed > 0 {
         return Ok(());
     }
-    let (current, desired) = (number("currentHealthy"), number("desiredHealthy"));
-    let why = conditions::find(budget, "DisruptionAllowed")
-        .filter(|condition| condition.str_at(&["status"]) == "False")
-        .map(|condition| (condition.str_at(&["reason"]), condition.str_at(&["message"])))
+    let (current, desired) = (number(BudgetStatus::CURRENT_HEALTHY), number(BudgetStatus::DESIRED_HEALTHY));
+    let conditions = status.at(BudgetStatus::CONDITIONS);
+    let why = conditions
+        .items()
+        .find(|condition| condition.at(Condition::TYPE).str() == "DisruptionAllowed")
+        .filter(|condition| condition.at(Condition::STATUS).str() == "False")
+        .map(|condition| (condition.at(Condition::REASON).str(), condition.at(Condition::MESSAGE).str()))
         .filter(|(_, message)| !message.is_empty());
     let cause = match why {
         // After a failed sync, the numbers may be wrong.
@@ -107,20 +120,19 @@ fn check(budget: &Value) -> Result<(), Status> {
 
 /// Decrements the disruptions, and records the pod for the controller, which then does not count it as healthy.
 fn decrement(budget: &mut Value, pod: &str, now: &str) {
-    let left = budget.int_at(&["status", "disruptionsAllowed"]).unwrap_or(0) - 1;
-    let observed = budget.int_at(&["status", "observedGeneration"]).unwrap_or(0);
-    let status = budget.make_at(&["status"]);
-    status.insert("disruptionsAllowed", left);
+    let mut budget = FieldMut::<Budget>::root(budget);
+    let mut status = budget.entry(Budget::STATUS);
+    let left = status.read().at(BudgetStatus::DISRUPTIONS_ALLOWED).int_or_zero() - 1;
+    let observed = status.read().at(BudgetStatus::OBSERVED_GENERATION).int_or_zero();
+    status.set(BudgetStatus::DISRUPTIONS_ALLOWED, left);
     if left == 0 {
         let condition = value!({
             "type": "DisruptionAllowed", "status": "False", "observedGeneration": observed,
             "reason": "InsufficientPods", "message": ""
         });
-        if let Some(condition) = condition.into_object() {
-            conditions::set_meta(status, condition, now);
-        }
+        conditions::set_of_budget(status.reborrow(), condition, now);
     }
-    status.object_entry("disruptedPods").insert(pod, now);
+    status.map_entry(BudgetStatus::DISRUPTED_PODS).insert(pod, now);
 }
 
 #[cfg(test)]

@@ -1,58 +1,49 @@
 //! Conditions of a status, as kube-apiserver's helpers set them.
 
-use binnacle_schema::{Object, Value};
+use binnacle_fields::core::v1::{PodCondition, PodStatus};
+use binnacle_fields::meta::v1::Condition;
+use binnacle_fields::policy::v1::PodDisruptionBudgetStatus;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_schema::Value;
 
 /// Sets a condition of a pod: it replaces that of its type, and keeps the time of the last transition unless the status
 /// changes.
-pub(super) fn set(status: &mut Object, mut condition: Object, now: &str) {
-    let of_type = condition.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
-    condition.insert("lastProbeTime", Value::Null);
-    condition.insert("lastTransitionTime", now);
-    let conditions = list(status);
-    match conditions.iter_mut().find(|there| there.str_at(&["type"]) == of_type) {
-        None => conditions.push(Value::Object(condition)),
+pub(super) fn set(mut status: FieldMut<PodStatus>, mut condition: Value, now: &str) {
+    let mut new = FieldMut::<PodCondition>::root(&mut condition);
+    new.set(PodCondition::LAST_PROBE_TIME, Value::Null);
+    new.set(PodCondition::LAST_TRANSITION_TIME, now);
+    let conditions = status.list_entry(PodStatus::CONDITIONS);
+    let of_type = new.str(PodCondition::TYPE);
+    match conditions.iter_mut().find(|there| FieldRef::root(there).at(PodCondition::TYPE).str() == of_type) {
+        None => conditions.push(condition),
         Some(there) => {
-            if there.get("status") == condition.get("status")
-                && let Some(since) = there.get("lastTransitionTime")
+            let mut old = FieldMut::<PodCondition>::root(there);
+            if old.get(PodCondition::STATUS) == new.get(PodCondition::STATUS)
+                && let Some(since) = old.remove(PodCondition::LAST_TRANSITION_TIME)
             {
-                condition.insert("lastTransitionTime", since.clone());
+                new.set(PodCondition::LAST_TRANSITION_TIME, since);
             }
-            *there = Value::Object(condition);
+            *there = condition;
         }
     }
 }
 
-/// Sets a `metav1.Condition`: as [`set`], but in place and without the time of a probe.
-pub(super) fn set_meta(status: &mut Object, mut condition: Object, now: &str) {
-    let of_type = condition.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
-    let conditions = list(status);
-    let Some(there) = conditions.iter_mut().find(|there| there.str_at(&["type"]) == of_type) else {
-        condition.insert("lastTransitionTime", now);
-        conditions.push(Value::Object(condition));
+/// Sets a condition of a budget: as [`set`], but in place and without the time of a probe.
+pub(super) fn set_of_budget(mut status: FieldMut<PodDisruptionBudgetStatus>, mut condition: Value, now: &str) {
+    let mut new = FieldMut::<Condition>::root(&mut condition);
+    let conditions = status.list_entry(PodDisruptionBudgetStatus::CONDITIONS);
+    let of_type = new.str(Condition::TYPE);
+    let found = conditions.iter_mut().find(|there| FieldRef::root(there).at(Condition::TYPE).str() == of_type);
+    let Some(there) = found else {
+        new.set(Condition::LAST_TRANSITION_TIME, now);
+        conditions.push(condition);
         return;
     };
-    let members = there.make_object();
-    let changed = members.get("status") != condition.get("status");
-    if changed {
-        members.insert("lastTransitionTime", now);
+    let mut old = FieldMut::<Condition>::root(there);
+    if old.get(Condition::STATUS) != new.get(Condition::STATUS) {
+        old.set(Condition::LAST_TRANSITION_TIME, now);
     }
-    for (name, value) in condition {
-        members.insert(name, value);
+    for (name, value) in condition.into_object().into_iter().flatten() {
+        old.object().insert(name, value);
     }
-}
-
-fn list(status: &mut Object) -> &mut Vec<Value> {
-    let conditions = status.entry("conditions", || Value::List(Vec::new()));
-    if conditions.as_list().is_none() {
-        *conditions = Value::List(Vec::new());
-    }
-    match conditions {
-        Value::List(list) => list,
-        _ => unreachable!("was made a list above"),
-    }
-}
-
-/// Returns the condition of a type.
-pub(super) fn find<'a>(object: &'a Value, of_type: &str) -> Option<&'a Value> {
-    object.list_at(&["status", "conditions"]).iter().find(|condition| condition.str_at(&["type"]) == of_type)
 }

@@ -4,11 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
-use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, Status, StatusReason, Text};
+use binnacle_fields::core::v1::{Pod, PodCondition, PodStatus};
+use binnacle_fields::meta::v1;
+use binnacle_fields::policy::v1::{
+    self as policy, PodDisruptionBudget as Budget, PodDisruptionBudgetSpec as BudgetSpec,
+    PodDisruptionBudgetStatus as BudgetStatus,
+};
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{GroupKind, GroupResource, Status, StatusReason, Text};
 use binnacle_registry::admission::{Admission, AdmitAll};
 use binnacle_registry::{Catalog, Context, DeleteOptions, Match, Resource, UpdateOptions, object, rfc3339};
 use binnacle_request::BoxFuture;
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Value, value};
 
 use super::{budgets, conditions};
 use crate::posted::{ExpectedKind, PostedObject};
@@ -57,14 +64,14 @@ impl UnstoredHandler for Eviction {
 
 /// Returns the options of the pod's deletion; a dry run may be requested in the query or in the body.
 fn options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
-    let sent = posted.object.get("deleteOptions").unwrap_or(&Value::Null);
-    if sent.bool_at(&["ignoreStoreReadErrorWithClusterBreakingPotential"]) {
-        let path = FieldPath::new("deleteOptions").child("ignoreStoreReadErrorWithClusterBreakingPotential");
-        let detail = "can not be set for pod eviction, try after removing the option";
-        let errors = FieldError::invalid(&path, true, detail).into();
+    let eviction = FieldRef::<policy::Eviction>::root(&posted.object);
+    let sent = eviction.at(policy::Eviction::DELETE_OPTIONS);
+    let ignores_errors = sent.at(v1::DeleteOptions::IGNORE_STORE_READ_ERROR_WITH_CLUSTER_BREAKING_POTENTIAL);
+    if ignores_errors.bool() {
+        let errors = ignores_errors.invalid("can not be set for pod eviction, try after removing the option").into();
         return Err(Status::invalid(&GroupKind::new(KIND.group, KIND.kind), name, &errors));
     }
-    let mut options = DeleteOptions::from_object(sent);
+    let mut options = DeleteOptions::from_object(sent.value());
     if options.dry_run.is_empty() {
         options.dry_run.clone_from(&posted.dry_run);
     } else if !posted.dry_run.is_empty() && posted.dry_run != options.dry_run {
@@ -88,7 +95,7 @@ impl Order {
         let mut attempt = 1;
         loop {
             let pod = self.pods.get_object(&self.context, name, Match::Consistent).await?.object;
-            let phase = pod.str_at(&["status", "phase"]);
+            let phase = FieldRef::<Pod>::root(&pod).at(Pod::STATUS).at(PodStatus::PHASE).str();
             let has_ended = matches!(phase, "Succeeded" | "Failed") || object::is_deleting(&pod);
             if !has_ended && phase != "Pending" {
                 return Ok(Some(pod));
@@ -153,15 +160,12 @@ impl Order {
                 // kube-apiserver validates the options only after it has written the condition.
                 options.validate()?;
                 let mut pod = live.clone();
-                let condition: Object = [
-                    ("type", "DisruptionTarget"),
-                    ("status", "True"),
-                    ("reason", "EvictionByEvictionAPI"),
-                    ("message", "Eviction API: evicting"),
-                ]
-                .into_iter()
-                .collect();
-                conditions::set(pod.make_at(&["status"]), condition, &rfc3339(self.context.now));
+                let condition = value!({
+                    "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting"
+                });
+                let mut changed = FieldMut::<Pod>::root(&mut pod);
+                conditions::set(changed.entry(Pod::STATUS), condition, &rfc3339(self.context.now));
                 Ok(pod.into())
             };
             let updated = self.pods.update(&self.context, name, &update, &mut change).await?;
@@ -197,13 +201,19 @@ fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), Statu
 }
 
 fn is_ready(pod: &Value) -> bool {
-    conditions::find(pod, "Ready").is_some_and(|ready| ready.str_at(&["status"]) == "True")
+    let pod = FieldRef::<Pod>::root(pod);
+    let status = pod.at(Pod::STATUS);
+    let conditions = status.at(PodStatus::CONDITIONS);
+    let ready = conditions.items().find(|condition| condition.at(PodCondition::TYPE).str() == "Ready");
+    ready.is_some_and(|ready| ready.at(PodCondition::STATUS).str() == "True")
 }
 
 /// Returns true if a pod that is not ready does not use the budget (KEP-3017): always, or while there are enough
 /// healthy ones.
 fn spares_unready(budget: &Value) -> bool {
-    let number = |member: &str| budget.int_at(&["status", member]).unwrap_or(0);
-    budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"
-        || (number("desiredHealthy") > 0 && number("currentHealthy") >= number("desiredHealthy"))
+    let budget = FieldRef::<Budget>::root(budget);
+    let status = budget.at(Budget::STATUS);
+    let desired = status.at(BudgetStatus::DESIRED_HEALTHY).int_or_zero();
+    budget.at(Budget::SPEC).at(BudgetSpec::UNHEALTHY_POD_EVICTION_POLICY).str() == "AlwaysAllow"
+        || (desired > 0 && status.at(BudgetStatus::CURRENT_HEALTHY).int_or_zero() >= desired)
 }

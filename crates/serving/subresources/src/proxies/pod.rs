@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Container, ContainerPort, Pod, PodIP, PodSpec, PodStatus};
 use binnacle_meta::{Status, go_quote};
 use binnacle_proxy::{Target, is_global_unicast};
 use binnacle_request::RequestInfo;
@@ -19,23 +21,26 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
 }
 
 fn target(location: &Location<'_>, pod: &Value, tls: &Arc<ClientConfig>) -> Result<Target, Status> {
-    let ip = pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
+    let pod = FieldRef::<Pod>::root(pod);
+    let status = pod.at(Pod::STATUS);
+    let ip = status.at(PodStatus::POD_IPS).item(0).map_or("", |ip| ip.at(PodIP::IP).str());
     // A pod's status may be forged: its address must not be of this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Err(Status::bad_request("address not allowed"));
     }
     let port = match location.numeric_port()? {
         Some(port) => Some(port),
-        None => first_port(pod),
+        None => first_port(pod.at(Pod::SPEC)),
     };
     Ok(at(ip, port, location.tls(tls)))
 }
 
 /// Returns the first port of any container.
-fn first_port(pod: &Value) -> Option<u16> {
-    let containers = pod.list_at(&["spec", "containers"]);
-    let port = containers.iter().find_map(|container| container.list_at(&["ports"]).first())?;
-    u16::try_from(port.int_at(&["containerPort"])?).ok()
+fn first_port(spec: FieldRef<PodSpec>) -> Option<u16> {
+    let containers = spec.at(PodSpec::CONTAINERS);
+    let container = containers.items().find(|container| !container.at(Container::PORTS).is_empty())?;
+    let port = container.at(Container::PORTS).item(0)?.at(ContainerPort::CONTAINER_PORT).int()?;
+    u16::try_from(port).ok()
 }
 
 #[cfg(test)]

@@ -3,8 +3,15 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{
+    EndpointAddress, EndpointPort, EndpointSubset, Endpoints, ObjectReference, Pod, PodIP, PodStatus, Service,
+    ServicePort, ServiceSpec,
+};
+use binnacle_fields::types::List;
 use binnacle_meta::{Status, go_quote};
 use binnacle_proxy::{Target, is_global_unicast};
+use binnacle_registry::object;
 use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 use rustls::ClientConfig;
@@ -23,68 +30,81 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
     }
     let endpoints = nodes.find(info, "endpoints", location.name).await?;
     let none = |of: &str| Status::service_unavailable(format!("no endpoints available for service {}", go_quote(of)));
-    if endpoints.list_at(&["subsets"]).is_empty() {
+    let endpoints = FieldRef::<Endpoints>::root(&endpoints);
+    if endpoints.at(Endpoints::SUBSETS).is_empty() {
         return Err(none(location.name));
     }
-    for candidate in candidates(&endpoints, &port_name, random()) {
+    for candidate in candidates(endpoints, &port_name, random()) {
         if is_of_pod(nodes, info, candidate.address).await? {
             let port = u16::try_from(candidate.port).ok();
-            return Ok(at(candidate.address.str_at(&["ip"]), port, location.tls(tls)));
+            return Ok(at(candidate.address.at(EndpointAddress::IP).str(), port, location.tls(tls)));
         }
     }
     Err(none(id))
 }
 
 fn name_of_port(service: &Value, number: i64) -> Result<String, Status> {
-    let ports = service.list_at(&["spec", "ports"]);
-    let port = ports.iter().find(|port| port.int_at(&["port"]) == Some(number));
-    let name = service.str_at(&["metadata", "name"]);
+    let name = object::name(service);
+    let service = FieldRef::<Service>::root(service);
+    let spec = service.at(Service::SPEC);
+    let ports = spec.at(ServiceSpec::PORTS);
+    let port = ports.items().find(|port| port.at(ServicePort::PORT).int() == Some(number));
     let none = || Status::service_unavailable(format!("no service port {number} found for service {}", go_quote(name)));
-    Ok(port.ok_or_else(none)?.str_at(&["name"]).to_owned())
+    Ok(port.ok_or_else(none)?.at(ServicePort::NAME).str().to_owned())
 }
 
 /// An endpoint with the requested port.
 struct Candidate<'a> {
-    address: &'a Value,
+    address: FieldRef<'static, 'a, EndpointAddress>,
     port: i64,
 }
 
 /// Returns all ready endpoints with the port, starting at a random one.
-fn candidates<'a>(endpoints: &'a Value, port_name: &str, random: usize) -> Vec<Candidate<'a>> {
-    let subsets = endpoints.list_at(&["subsets"]);
+fn candidates<'a>(endpoints: FieldRef<'_, 'a, Endpoints>, port_name: &str, random: usize) -> Vec<Candidate<'a>> {
     let mut found = Vec::new();
-    for subset in rotated(subsets, random) {
-        let Some(port) = subset.list_at(&["ports"]).iter().find(|port| port.str_at(&["name"]) == port_name) else {
-            continue;
-        };
-        let port = port.int_at(&["port"]).unwrap_or(0);
-        found.extend(rotated(subset.list_at(&["addresses"]), random).map(|address| Candidate { address, port }));
+    for subset in rotated(endpoints.at(Endpoints::SUBSETS), random) {
+        let ports = subset.at(EndpointSubset::PORTS);
+        let Some(port) = ports.items().find(|port| port.at(EndpointPort::NAME).str() == port_name) else { continue };
+        let port = port.at(EndpointPort::PORT).int_or_zero();
+        let addresses = rotated(subset.at(EndpointSubset::ADDRESSES), random);
+        found.extend(addresses.map(|address| Candidate { address, port }));
     }
     found
 }
 
 /// Returns true if the address is that of a pod in the same namespace, as callers who may not write pods may write
 /// endpoints.
-async fn is_of_pod(nodes: &Nodes, info: &RequestInfo, address: &Value) -> Result<bool, Status> {
-    let ip = address.str_at(&["ip"]);
-    let pod_name = address.str_at(&["targetRef", "name"]);
+async fn is_of_pod(
+    nodes: &Nodes,
+    info: &RequestInfo,
+    address: FieldRef<'_, '_, EndpointAddress>,
+) -> Result<bool, Status> {
+    let ip = address.at(EndpointAddress::IP).str();
+    let target = address.at(EndpointAddress::TARGET_REF);
+    let pod_name = target.at(ObjectReference::NAME).str();
     // A pod's status may be forged: its address must not be of this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Ok(false);
     }
-    if pod_name.is_empty() || address.str_at(&["targetRef", "namespace"]) != info.namespace {
+    if pod_name.is_empty() || target.at(ObjectReference::NAMESPACE).str() != info.namespace {
         return Ok(false);
     }
     match nodes.find(info, "pods", pod_name).await {
-        Ok(pod) => Ok(pod.list_at(&["status", "podIPs"]).iter().any(|own| own.str_at(&["ip"]) == ip)),
+        Ok(pod) => {
+            let pod = FieldRef::<Pod>::root(&pod);
+            let status = pod.at(Pod::STATUS);
+            Ok(status.at(PodStatus::POD_IPS).items().any(|own| own.at(PodIP::IP).str() == ip))
+        }
         Err(status) if status.code() == 404 => Ok(false),
         Err(status) => Err(status),
     }
 }
 
-fn rotated(list: &[Value], by: usize) -> impl Iterator<Item = &Value> {
+/// Returns the items of a list, starting at any one.
+fn rotated<'a, T>(list: FieldRef<'_, 'a, List<T>>, by: usize) -> impl Iterator<Item = FieldRef<'static, 'a, T>> {
+    let list = list.list();
     let start = if list.is_empty() { 0 } else { by % list.len() };
-    list[start..].iter().chain(&list[..start])
+    list[start..].iter().chain(&list[..start]).map(FieldRef::root)
 }
 
 /// Returns a random number: each hasher of the standard library has its own keys.
@@ -123,8 +143,9 @@ mod tests {
             ("x", 7, "3:1"),
             ("", 0, ""),
         ] {
-            let found = candidates(&endpoints, name, random);
-            let shown: Vec<_> = found.iter().map(|c| format!("{}:{}", c.address.str_at(&["ip"]), c.port)).collect();
+            let found = candidates(FieldRef::root(&endpoints), name, random);
+            let ip = |candidate: &Candidate<'_>| candidate.address.at(EndpointAddress::IP).str().to_owned();
+            let shown: Vec<_> = found.iter().map(|found| format!("{}:{}", ip(found), found.port)).collect();
             assert_eq!(shown.join(" "), want, "{name} {random}");
         }
     }

@@ -4,11 +4,17 @@ use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
-use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupKind, Status};
+use binnacle_fields::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview as Review, SubjectAccessReviewSpec as Spec,
+    SubjectAccessReviewStatus as ReviewStatus,
+};
+use binnacle_fields::meta::v1::ObjectMeta;
+use binnacle_fields::{FieldMut, FieldRef};
+use binnacle_meta::{ErrorValue, FieldErrors, GroupKind, Status};
 use binnacle_registry::admission::Admission;
 use binnacle_registry::object;
 use binnacle_request::{BoxFuture, Decision};
-use binnacle_schema::{Object, Value, canonical, json};
+use binnacle_schema::{Value, canonical, json, value};
 
 use super::{attributes, selectors, user};
 use crate::posted::{ExpectedKind, PostedObject};
@@ -63,38 +69,39 @@ impl AccessReview {
             )));
         }
         posted.validate(&self.admission).await?;
-        let spec = posted.object.get("spec").unwrap_or(&Value::Null);
+        let request = FieldRef::<Review>::root(&posted.object);
+        let spec = request.at(Review::SPEC);
         let subject = match self.subject {
             Subject::Caller => posted.context.user.clone(),
             Subject::Named | Subject::NamedIn => user::named(spec),
         };
         let status = self.status(spec, &subject).await;
         let mut review = std::mem::take(&mut *posted.object);
-        review.make_object().insert("status", status);
+        FieldMut::root(&mut review).set(Review::STATUS, status);
         posted.respond(review)
     }
 
-    async fn status(&self, spec: &Value, subject: &binnacle_request::User) -> Object {
-        let asked = attributes::ReviewedAction::of(spec);
+    async fn status(&self, spec: FieldRef<'_, '_, Spec>, subject: &binnacle_request::User) -> Value {
+        let asked = attributes::ReviewedAction::of(&spec);
         let decision = self.authorizer.authorize(&asked.attributes(subject)).await;
         let failure = decision.as_ref().err().map(|error| error.message.clone());
         let errors: Vec<String> = failure.into_iter().chain(asked.ignored().map(str::to_owned)).collect();
-        let mut status = Object::new();
-        status.insert("allowed", decision.as_ref().is_ok_and(Decision::is_allow));
+        let mut object = value!({"allowed": (decision.as_ref().is_ok_and(Decision::is_allow))});
+        let mut status = FieldMut::<ReviewStatus>::root(&mut object);
         let (denied, reason) = match &decision {
             Ok(decision) => (matches!(decision, Decision::Deny(_)), decision.reason()),
             Err(error) => (error.denies, error.reason.as_str()),
         };
         if denied {
-            status.insert("denied", true);
+            status.set(ReviewStatus::DENIED, true);
         }
         if !reason.is_empty() {
-            status.insert("reason", reason);
+            status.set(ReviewStatus::REASON, reason);
         }
         if !errors.is_empty() {
-            status.insert("evaluationError", errors.join("; "));
+            status.set(ReviewStatus::EVALUATION_ERROR, errors.join("; "));
         }
-        status
+        object
     }
 }
 
@@ -106,27 +113,27 @@ impl UnstoredHandler for AccessReview {
 
 fn validate(subject: Subject, review: &Value, message: &binnacle_schema::Message) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let spec = review.get("spec").unwrap_or(&Value::Null);
-    let is_set = |member: &str| spec.get(member).filter(|value| !value.is_null());
-    let (resource, path) = (is_set("resourceAttributes"), is_set("nonResourceAttributes"));
-    let at = |field: &str| FieldPath::new("spec").child(field);
-    if resource.is_some() && path.is_some() {
+    // Reviews of other kinds have the same fields, or fewer.
+    let fields = FieldRef::<Review>::root(review);
+    let (metadata, spec) = (fields.at(Review::METADATA), fields.at(Review::SPEC));
+    let (resource, path) = (spec.at(Spec::RESOURCE_ATTRIBUTES), spec.at(Spec::NON_RESOURCE_ATTRIBUTES));
+    if resource.is_set() && path.is_set() {
         let detail = "cannot be specified in combination with resourceAttributes";
-        errors.push(FieldError::invalid(&at("nonResourceAttributes"), shown_path(path), detail));
+        errors.push(path.invalid_as(shown_path(path), detail));
     }
-    if resource.is_none() && path.is_none() {
+    if !resource.is_set() && !path.is_set() {
         let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.push(FieldError::invalid(&at("resourceAttributes"), shown_path(path), detail));
+        errors.push(resource.invalid_as(shown_path(path), detail));
     }
-    let nobody = spec.str_at(&["user"]).is_empty() && spec.list_at(&["groups"]).is_empty();
-    if subject != Subject::Caller && nobody {
-        errors.push(FieldError::invalid(&at("user"), "", "at least one of user or group must be specified"));
+    let user = spec.at(Spec::USER);
+    if subject != Subject::Caller && user.is_empty() && spec.at(Spec::GROUPS).is_empty() {
+        errors.push(user.invalid_as("", "at least one of user or group must be specified"));
     }
-    if let Some(resource) = resource {
-        selectors::validate(resource, &at("resourceAttributes"), &mut errors);
-    }
-    let may_have: &[&str] =
-        if subject == Subject::NamedIn { &["managedFields", "namespace"] } else { &["managedFields"] };
+    selectors::validate(resource, &mut errors);
+    let may_have: &[&str] = match subject {
+        Subject::NamedIn => &[ObjectMeta::MANAGED_FIELDS.name(), ObjectMeta::NAMESPACE.name()],
+        Subject::Named | Subject::Caller => &[ObjectMeta::MANAGED_FIELDS.name()],
+    };
     let is_empty = |value: &Value| match value {
         Value::Null => true,
         Value::Str(text) => text.is_empty(),
@@ -134,51 +141,41 @@ fn validate(subject: Subject, review: &Value, message: &binnacle_schema::Message
         Value::Object(members) => members.is_empty(),
         _ => false,
     };
-    let metadata = object::metadata(review).as_object();
-    let more = metadata.is_some_and(|metadata| {
-        metadata.iter().any(|(name, value)| !may_have.contains(&name.as_str()) && !is_empty(value))
+    let more = metadata.object().is_some_and(|members| {
+        members.iter().any(|(name, value)| !may_have.contains(&name.as_str()) && !is_empty(value))
     });
     if more {
         let detail = if subject == Subject::NamedIn { "must be empty except for namespace" } else { "must be empty" };
-        errors.push(FieldError::invalid(&FieldPath::new("metadata"), shown_metadata(review, message), detail));
+        errors.push(metadata.invalid_as(shown_metadata(review, message), detail));
     }
     if subject == Subject::NamedIn {
-        if let Some(resource) = resource {
-            let namespace = resource.str_at(&["namespace"]);
-            if namespace != object::namespace(review) {
-                let path = at("resourceAttributes").child("namespace");
-                errors.push(FieldError::invalid(&path, namespace, "must match metadata.namespace"));
-            }
+        let namespace = resource.at(ResourceAttributes::NAMESPACE);
+        if resource.is_set() && namespace.str() != object::namespace(review) {
+            errors.push(namespace.invalid_as(namespace.str(), "must match metadata.namespace"));
         }
-        if path.is_some() {
-            let detail = "disallowed on this kind of request";
-            errors.push(FieldError::invalid(&at("nonResourceAttributes"), shown_path(path), detail));
+        if path.is_set() {
+            errors.push(path.invalid_as(shown_path(path), "disallowed on this kind of request"));
         }
     }
     errors
 }
 
 /// Returns the attributes of a path as kube-apiserver's internal type prints them.
-fn shown_path(attributes: Option<&Value>) -> ErrorValue {
-    let Some(attributes) = attributes else { return ErrorValue::raw("null") };
-    let mut shown = Object::new();
-    shown.insert("Path", attributes.str_at(&["path"]));
-    shown.insert("Verb", attributes.str_at(&["verb"]));
-    ErrorValue::raw(json::to_string(&Value::Object(shown)))
+fn shown_path(attributes: FieldRef<NonResourceAttributes>) -> ErrorValue {
+    let Some(attributes) = attributes.set() else { return ErrorValue::raw("null") };
+    let path = attributes.at(NonResourceAttributes::PATH).str();
+    let verb = attributes.at(NonResourceAttributes::VERB).str();
+    ErrorValue::raw(json::to_string(&value!({"Path": path, "Verb": verb})))
 }
 
 fn shown_metadata(review: &Value, message: &binnacle_schema::Message) -> ErrorValue {
-    let mut shown = Object::new();
-    shown.insert("metadata", object::metadata(review).clone());
-    let mut shown = Value::Object(shown);
+    let mut shown = value!({"metadata": (object::metadata(review).clone())});
     canonical::canonicalize(&mut shown, message);
     ErrorValue::raw(json::to_string(object::metadata(&shown)))
 }
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
-
     use super::*;
 
     #[test]

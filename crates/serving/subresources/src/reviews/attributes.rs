@@ -1,26 +1,28 @@
 //! The action of a review, as attributes for authorizers.
 
 use binnacle_authz::Attributes;
+use binnacle_fields::FieldRef;
+use binnacle_fields::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes as Resource, SubjectAccessReviewSpec as Spec,
+};
 use binnacle_request::User;
-use binnacle_schema::Value;
 
 use super::selectors::{self, Selected};
 
 /// An action, with the errors of its selectors.
 pub(super) struct ReviewedAction<'a> {
-    resource: Option<&'a Value>,
-    path: Option<&'a Value>,
+    resource: Option<FieldRef<'a, 'a, Resource>>,
+    path: FieldRef<'a, 'a, NonResourceAttributes>,
     fields: Selected,
     labels: Selected,
 }
 
 impl<'a> ReviewedAction<'a> {
-    pub(super) fn of(spec: &'a Value) -> Self {
-        let is_set = |member: &str| spec.get(member).filter(|value| !value.is_null());
-        let resource = is_set("resourceAttributes");
+    pub(super) fn of(spec: &'a FieldRef<'_, 'a, Spec>) -> Self {
+        let resource = spec.at(Spec::RESOURCE_ATTRIBUTES).set();
         Self {
             resource,
-            path: is_set("nonResourceAttributes"),
+            path: spec.at(Spec::NON_RESOURCE_ATTRIBUTES),
             fields: resource.map(selectors::fields).unwrap_or_default(),
             labels: resource.map(selectors::labels).unwrap_or_default(),
         }
@@ -28,25 +30,27 @@ impl<'a> ReviewedAction<'a> {
 
     /// Returns the attributes for the authorization of `user`.
     pub(super) fn attributes<'b>(&'b self, user: &'b User) -> Attributes<'b> {
-        let source = self.resource.or(self.path).unwrap_or(&Value::Null);
-        let text = |member: &str| source.str_at(&[member]);
-        let of_resource = |member: &str| if self.resource.is_some() { text(member) } else { "" };
+        let of_resource = |field| self.resource.map_or("", |resource| resource.at(field).str());
+        let of_path = |field| if self.resource.is_some() { "" } else { self.path.at(field).str() };
         // A review without a version is about all versions.
-        let version = match of_resource("version") {
+        let version = match of_resource(Resource::VERSION) {
             "" if self.resource.is_some() => "*",
             version => version,
         };
         Attributes {
             user,
-            verb: text("verb"),
+            verb: match self.resource {
+                Some(_) => of_resource(Resource::VERB),
+                None => of_path(NonResourceAttributes::VERB),
+            },
             is_resource_request: self.resource.is_some(),
-            path: if self.resource.is_some() { "" } else { text("path") },
-            api_group: of_resource("group"),
+            path: of_path(NonResourceAttributes::PATH),
+            api_group: of_resource(Resource::GROUP),
             api_version: version,
-            namespace: of_resource("namespace"),
-            resource: of_resource("resource"),
-            subresource: of_resource("subresource"),
-            name: of_resource("name"),
+            namespace: of_resource(Resource::NAMESPACE),
+            resource: of_resource(Resource::RESOURCE),
+            subresource: of_resource(Resource::SUBRESOURCE),
+            name: of_resource(Resource::NAME),
             field_selector: &self.fields.text,
             label_selector: &self.labels.text,
         }
@@ -83,6 +87,7 @@ mod tests {
             {"key": "a", "operator": "In", "values": ["c", "b"]}, {"key": "b", "operator": "Near"},
             {"key": "c", "operator": "DoesNotExist"}
         ]}}});
+        let spec = FieldRef::root(&spec);
         let asked = ReviewedAction::of(&spec);
         let attributes = asked.attributes(&user);
         assert_eq!(
@@ -95,6 +100,7 @@ mod tests {
             ["spec.resourceAttributes.labelSelector partially ignored due to parse error"]
         );
         let spec = value!({"resourceAttributes": {"version": "v1", "fieldSelector": {"rawSelector": "nothing"}}});
+        let spec = FieldRef::root(&spec);
         let asked = ReviewedAction::of(&spec);
         assert_eq!((asked.attributes(&user).api_version, asked.attributes(&user).field_selector), ("v1", ""));
         assert_eq!(
@@ -102,6 +108,7 @@ mod tests {
             ["spec.resourceAttributes.fieldSelector ignored due to parse error"]
         );
         let spec = value!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}});
+        let spec = FieldRef::root(&spec);
         let asked = ReviewedAction::of(&spec);
         let attributes = asked.attributes(&user);
         assert_eq!(

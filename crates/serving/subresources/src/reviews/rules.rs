@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use binnacle_authz::{Authorizer, Rule, Rules};
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_fields::authorization::v1::{
+    NonResourceRule, ResourceRule, SelfSubjectRulesReview as Review, SelfSubjectRulesReviewSpec as Spec,
+    SubjectRulesReviewStatus as ReviewStatus,
+};
+use binnacle_fields::types::{Field, List, Str};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::admission::Admission;
 use binnacle_request::BoxFuture;
@@ -26,7 +32,7 @@ impl RulesReview {
 
     async fn review(&self, call: UnstoredCall) -> Answer {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
-        let namespace = posted.object.str_at(&["spec", "namespace"]);
+        let namespace = FieldRef::<Review>::root(&posted.object).at(Review::SPEC).at(Spec::NAMESPACE).str();
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request"));
         }
@@ -46,43 +52,46 @@ impl UnstoredHandler for RulesReview {
 }
 
 /// Roles are limited one by one, and a user may have any number of them: the answer is limited by the work budget.
-fn status(rules: &Rules) -> Result<Object, Exceeded> {
+fn status(rules: &Rules) -> Result<Value, Exceeded> {
     for role in &rules.roles {
         // The values, and their encoding.
         charge(role.steps())?;
         allocate(2 * role.bytes())?;
     }
-    let mut status = Object::new();
-    status.insert("resourceRules", Value::List(rules.resources().map(resource_rule).collect()));
-    status.insert("nonResourceRules", Value::List(rules.paths().map(path_rule).collect()));
-    status.insert("incomplete", rules.incomplete);
+    let mut object = Value::Object(Object::new());
+    let mut status = FieldMut::<ReviewStatus>::root(&mut object);
+    status.set(ReviewStatus::RESOURCE_RULES, rules.resources().map(resource_rule).collect::<Vec<_>>());
+    status.set(ReviewStatus::NON_RESOURCE_RULES, rules.paths().map(path_rule).collect::<Vec<_>>());
+    status.set(ReviewStatus::INCOMPLETE, rules.incomplete);
     let error = rules.error();
     if !error.is_empty() {
-        status.insert("evaluationError", error);
+        status.set(ReviewStatus::EVALUATION_ERROR, error);
     }
-    Ok(status)
+    Ok(object)
 }
 
 fn resource_rule(rule: &Rule) -> Value {
-    let mut shown = Object::new();
-    put(&mut shown, "verbs", &rule.verbs);
-    put(&mut shown, "apiGroups", &rule.api_groups);
-    put(&mut shown, "resources", &rule.resources);
-    put(&mut shown, "resourceNames", &rule.resource_names);
-    Value::Object(shown)
+    let mut object = Value::Object(Object::new());
+    let mut shown = FieldMut::<ResourceRule>::root(&mut object);
+    put(&mut shown, ResourceRule::VERBS, &rule.verbs);
+    put(&mut shown, ResourceRule::API_GROUPS, &rule.api_groups);
+    put(&mut shown, ResourceRule::RESOURCES, &rule.resources);
+    put(&mut shown, ResourceRule::RESOURCE_NAMES, &rule.resource_names);
+    object
 }
 
 fn path_rule(rule: &Rule) -> Value {
-    let mut shown = Object::new();
-    put(&mut shown, "verbs", &rule.verbs);
-    put(&mut shown, "nonResourceURLs", &rule.paths);
-    Value::Object(shown)
+    let mut object = Value::Object(Object::new());
+    let mut shown = FieldMut::<NonResourceRule>::root(&mut object);
+    put(&mut shown, NonResourceRule::VERBS, &rule.verbs);
+    put(&mut shown, NonResourceRule::NON_RESOURCE_URLS, &rule.paths);
+    object
 }
 
-fn put(rule: &mut Object, member: &str, texts: &[Text]) {
+fn put<M>(rule: &mut FieldMut<M>, field: Field<M, List<Str>>, texts: &[Text]) {
     if !texts.is_empty() {
         pace(texts.len() as u64);
-        rule.insert(member, texts.to_vec());
+        rule.set(field, texts.to_vec());
     }
 }
 
@@ -112,7 +121,7 @@ mod tests {
             "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}],
             "incomplete": true, "evaluationError": "why"
         });
-        assert_eq!(Value::Object(status(&rules).unwrap()), want);
+        assert_eq!(status(&rules).unwrap(), want);
     }
 
     /// Each role has about 1.4 MB as JSON. The same role may be bound many times; here all are different.

@@ -1,8 +1,11 @@
 //! The selectors of a review (KEP-4601): their validation, and their text.
 
-use binnacle_meta::{
-    FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, LabelSelector, Operator, Requirement, Text,
+use binnacle_fields::FieldRef;
+use binnacle_fields::authorization::v1::{
+    FieldSelectorAttributes as FieldAttributes, LabelSelectorAttributes as LabelAttributes, ResourceAttributes,
 };
+use binnacle_fields::meta::v1::{FieldSelectorRequirement as OfField, LabelSelectorRequirement as OfLabel};
+use binnacle_meta::{FieldErrors, FieldSelector, FieldTerm, LabelSelector, Operator, Requirement, Text};
 use binnacle_schema::Value;
 use binnacle_validation::names;
 use binnacle_work::pace;
@@ -15,73 +18,73 @@ pub(super) struct Selected {
 }
 
 /// Validates `fieldSelector` and `labelSelector`.
-pub(super) fn validate(resource: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for (member, of_requirement) in [
-        ("fieldSelector", field_requirement as fn(&Value, &FieldPath, &mut FieldErrors)),
-        ("labelSelector", label_requirement),
-    ] {
-        let Some(selector) = resource.get(member).filter(|selector| !selector.is_null()) else { continue };
-        let path = path.child(member);
-        let (raw, requirements) = (selector.str_at(&["rawSelector"]), selector.list_at(&["requirements"]));
+pub(super) fn validate(resource: FieldRef<ResourceAttributes>, errors: &mut FieldErrors) {
+    // Both selectors have the same fields, and so have their requirements.
+    let fields = resource.at(ResourceAttributes::FIELD_SELECTOR).cast();
+    let labels = resource.at(ResourceAttributes::LABEL_SELECTOR);
+    for (selector, of_requirement) in
+        [(fields, field_requirement as fn(FieldRef<OfLabel>, &mut FieldErrors)), (labels, label_requirement)]
+    {
+        let Some(selector) = selector.set() else { continue };
+        let raw = selector.at(LabelAttributes::RAW_SELECTOR);
+        let requirements = selector.at(LabelAttributes::REQUIREMENTS);
         if !raw.is_empty() && !requirements.is_empty() {
-            let detail = "may not specified at the same time as requirements";
-            errors.push(FieldError::invalid(&path.child("rawSelector"), raw, detail));
+            errors.push(raw.invalid("may not specified at the same time as requirements"));
         }
         if raw.is_empty() && requirements.is_empty() {
+            let path = selector.path();
             let detail = format!("when {path} is specified, requirements or rawSelector is required");
-            errors.push(FieldError::required(&path.child("requirements"), detail));
+            errors.push(requirements.required(detail));
         }
-        for (i, requirement) in errors.while_room(requirements.iter().enumerate()) {
-            of_requirement(requirement, &path.child("requirements").index(i), errors);
+        for requirement in errors.while_room(requirements.items()) {
+            of_requirement(requirement, errors);
         }
     }
 }
 
 /// Validates an operator. Unknown ones, perhaps of newer servers, are allowed: their requirements are ignored.
-fn operator(requirement: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let values = requirement.list_at(&["values"]);
-    pace(steps(requirement));
-    match requirement.str_at(&["operator"]) {
+fn operator(requirement: FieldRef<OfLabel>, errors: &mut FieldErrors) {
+    let values = requirement.at(OfLabel::VALUES);
+    pace(steps(values.len()));
+    match requirement.at(OfLabel::OPERATOR).str() {
         "In" | "NotIn" if values.is_empty() => {
-            let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-            errors.push(FieldError::required(&path.child("values"), detail));
+            errors.push(values.required("must be specified when `operator` is 'In' or 'NotIn'"));
         }
         "Exists" | "DoesNotExist" if !values.is_empty() => {
-            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            errors.push(FieldError::forbidden(&path.child("values"), detail));
+            errors.push(values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
         }
         _ => {}
     }
 }
 
-fn label_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    operator(requirement, path, errors);
-    let key = requirement.str_at(&["key"]);
-    errors.extend(names::label_key(key).iter().map(|m| FieldError::invalid(&path.child("key"), key, m)));
-    let at = path.child("values");
-    for (i, value) in errors.while_room(requirement.list_at(&["values"]).iter().filter_map(Value::as_str).enumerate()) {
-        errors.extend(names::label_value(value).iter().map(|m| FieldError::invalid(&at.index(i), value, m)));
+fn label_requirement(requirement: FieldRef<OfLabel>, errors: &mut FieldErrors) {
+    operator(requirement, errors);
+    let (key, values) = (requirement.at(OfLabel::KEY), requirement.at(OfLabel::VALUES));
+    errors.extend(names::label_key(key.str()).iter().map(|m| key.invalid_as(key.str(), m)));
+    for value in errors.while_room(values.items()) {
+        errors.extend(names::label_value(value.str()).iter().map(|m| value.invalid(m)));
     }
 }
 
-fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if requirement.str_at(&["key"]).is_empty() {
-        errors.push(FieldError::required(&path.child("key"), "must be specified"));
+fn field_requirement(requirement: FieldRef<OfLabel>, errors: &mut FieldErrors) {
+    let key = requirement.at(OfLabel::KEY);
+    if key.is_empty() {
+        errors.push(key.required("must be specified"));
     }
-    operator(requirement, path, errors);
+    operator(requirement, errors);
 }
 
-/// Returns the steps of reading a requirement and its values.
-fn steps(requirement: &Value) -> u64 {
-    10 + 10 * requirement.list_at(&["values"]).len() as u64
+/// Returns the steps of reading a requirement with so many values.
+fn steps(values: usize) -> u64 {
+    10 + 10 * values as u64
 }
 
 /// Returns the text of `labelSelector`.
-pub(super) fn labels(resource: &Value) -> Selected {
-    let selector = resource.get("labelSelector").unwrap_or(&Value::Null);
-    let requirements = selector.list_at(&["requirements"]);
+pub(super) fn labels(resource: FieldRef<ResourceAttributes>) -> Selected {
+    let selector = resource.at(ResourceAttributes::LABEL_SELECTOR);
+    let requirements = selector.at(LabelAttributes::REQUIREMENTS);
     if requirements.is_empty() {
-        let raw = selector.str_at(&["rawSelector"]);
+        let raw = selector.at(LabelAttributes::RAW_SELECTOR).str();
         pace(raw.len() as u64);
         return match LabelSelector::parse(raw) {
             Ok(parsed) => Selected { text: parsed.to_string(), failed: false },
@@ -89,17 +92,18 @@ pub(super) fn labels(resource: &Value) -> Selected {
         };
     }
     let (mut good, mut failed) = (Vec::new(), false);
-    for requirement in requirements {
-        pace(steps(requirement));
-        let operator = match requirement.str_at(&["operator"]) {
+    for requirement in requirements.items() {
+        let values = requirement.at(OfLabel::VALUES);
+        pace(steps(values.len()));
+        let operator = match requirement.at(OfLabel::OPERATOR).str() {
             "In" => Some(Operator::In),
             "NotIn" => Some(Operator::NotIn),
             "Exists" => Some(Operator::Exists),
             "DoesNotExist" => Some(Operator::DoesNotExist),
             _ => None,
         };
-        let values = requirement.list_at(&["values"]).iter().filter_map(Value::as_str).map(Text::from).collect();
-        match operator.map(|operator| Requirement::new(requirement.str_at(&["key"]), operator, values)) {
+        let values = values.strs().map(Text::from).collect();
+        match operator.map(|operator| Requirement::new(requirement.at(OfLabel::KEY).str(), operator, values)) {
             Some(Ok(requirement)) => good.push(requirement),
             _ => failed = true,
         }
@@ -109,11 +113,11 @@ pub(super) fn labels(resource: &Value) -> Selected {
 }
 
 /// Returns the text of `fieldSelector`.
-pub(super) fn fields(resource: &Value) -> Selected {
-    let selector = resource.get("fieldSelector").unwrap_or(&Value::Null);
-    let requirements = selector.list_at(&["requirements"]);
+pub(super) fn fields(resource: FieldRef<ResourceAttributes>) -> Selected {
+    let selector = resource.at(ResourceAttributes::FIELD_SELECTOR);
+    let requirements = selector.at(FieldAttributes::REQUIREMENTS);
     if requirements.is_empty() {
-        let raw = selector.str_at(&["rawSelector"]);
+        let raw = selector.at(FieldAttributes::RAW_SELECTOR).str();
         pace(raw.len() as u64);
         return match FieldSelector::parse(raw) {
             Ok(parsed) => Selected { text: parsed.to_string(), failed: false },
@@ -121,17 +125,18 @@ pub(super) fn fields(resource: &Value) -> Selected {
         };
     }
     let (mut good, mut failed) = (Vec::new(), false);
-    for requirement in requirements {
-        pace(steps(requirement));
-        let negated = match requirement.str_at(&["operator"]) {
+    for requirement in requirements.items() {
+        let values = requirement.at(OfField::VALUES).list();
+        pace(steps(values.len()));
+        let negated = match requirement.at(OfField::OPERATOR).str() {
             "In" => Some(false),
             "NotIn" => Some(true),
             // Field selectors have no other operators.
             _ => None,
         };
-        match (negated, requirement.list_at(&["values"])) {
+        match (negated, values) {
             (Some(negated), [Value::Str(value)]) => {
-                let field = requirement.str_at(&["key"]).into();
+                let field = requirement.at(OfField::KEY).str().into();
                 good.push(FieldTerm { field, value: value.clone(), negated });
             }
             _ => failed = true,

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use binnacle_authn::{Authenticator, Credentials};
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_fields::authentication::v1::{self, TokenReviewSpec as Spec, TokenReviewStatus};
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::{Status, Text};
 use binnacle_registry::admission::Admission;
 use binnacle_request::{BoxFuture, ConnectionInfo};
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Value, value};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::user;
@@ -34,29 +36,30 @@ impl TokenReview {
 
     async fn review(&self, call: UnstoredCall) -> Answer {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
-        let token = posted.object.str_at(&["spec", "token"]);
+        let request = FieldRef::<v1::TokenReview>::root(&posted.object);
+        let spec = request.at(v1::TokenReview::SPEC);
+        let token = spec.at(Spec::TOKEN).str();
         if token.is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
         posted.validate(&self.admission).await?;
-        let asked = posted.object.list_at(&["spec", "audiences"]).iter().filter_map(Value::as_str);
-        let mut wanted: Vec<Text> = asked.map(Text::from).collect();
+        let mut wanted: Vec<Text> = spec.at(Spec::AUDIENCES).strs().map(Text::from).collect();
         if wanted.is_empty() {
             wanted.clone_from(&self.audiences);
         }
         let mut review = Value::clone(&posted.object);
-        review.make_object().insert("status", self.status(token, &wanted).await?);
+        FieldMut::root(&mut review).set(v1::TokenReview::STATUS, self.status(token, &wanted).await?);
         posted.respond(review)
     }
 
     /// Returns the outcome of the server's own authenticators for a request with only the token.
-    async fn status(&self, token: &str, wanted: &[Text]) -> Result<Object, Status> {
-        let mut status = Object::new();
-        status.insert("user", Object::new());
+    async fn status(&self, token: &str, wanted: &[Text]) -> Result<Value, Status> {
+        let mut object = value!({"user": {}});
+        let mut status = FieldMut::<TokenReviewStatus>::root(&mut object);
         // White space at the end of a header does not count. A token that is no valid header is unknown.
         let Ok(header) = HeaderValue::from_str(&format!("Bearer {}", token.trim_end())) else {
-            status.insert("error", INVALID);
-            return Ok(status);
+            status.set(TokenReviewStatus::ERROR, INVALID);
+            return Ok(object);
         };
         let headers: HeaderMap = [(AUTHORIZATION, header)].into_iter().collect();
         let connection = ConnectionInfo::default();
@@ -67,18 +70,16 @@ impl TokenReview {
                     tracing::error!("error validating audience. want={wanted:?} got={:?}", holder.audiences);
                     return Err(Status::internal("error validating audience"));
                 }
-                status.insert("authenticated", true);
-                status.insert("user", user::info(&holder.user));
+                status.set(TokenReviewStatus::AUTHENTICATED, true);
+                status.set(TokenReviewStatus::USER, user::info(&holder.user));
                 if !holder.audiences.is_empty() {
-                    status.insert("audiences", holder.audiences);
+                    status.set(TokenReviewStatus::AUDIENCES, holder.audiences);
                 }
             }
             Ok(None) => {}
-            Err(error) => {
-                status.insert("error", error.0);
-            }
+            Err(error) => status.set(TokenReviewStatus::ERROR, error.0),
         }
-        Ok(status)
+        Ok(object)
     }
 }
 

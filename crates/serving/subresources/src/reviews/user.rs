@@ -1,5 +1,8 @@
 //! Users in the specs and statuses of reviews.
 
+use binnacle_fields::authentication::v1::UserInfo;
+use binnacle_fields::authorization::v1::SubjectAccessReviewSpec as Spec;
+use binnacle_fields::{FieldMut, FieldRef};
 use binnacle_meta::Text;
 use binnacle_request::User;
 use binnacle_schema::{Object, Value};
@@ -7,35 +10,36 @@ use binnacle_work::pace;
 
 /// Returns the UserInfo of `authentication.k8s.io`.
 pub(super) fn info(user: &User) -> Value {
-    let mut info = Object::new();
-    for (member, text) in [("username", &user.name), ("uid", &user.uid)] {
+    let mut object = Value::Object(Object::new());
+    let mut info = FieldMut::<UserInfo>::root(&mut object);
+    for (field, text) in [(UserInfo::USERNAME, &user.name), (UserInfo::UID, &user.uid)] {
         if !text.is_empty() {
-            info.insert(member, text.clone());
+            info.set(field, text.clone());
         }
     }
     if !user.groups.is_empty() {
-        info.insert("groups", user.groups.clone());
+        info.set(UserInfo::GROUPS, user.groups.clone());
     }
     if !user.extra.is_empty() {
         let extra: Object = user.extra.iter().map(|(key, values)| (key.clone(), values.clone())).collect();
-        info.insert("extra", extra);
+        info.set(UserInfo::EXTRA, Value::Object(extra));
     }
-    Value::Object(info)
+    object
 }
 
 /// Returns the user of a spec.
-pub(super) fn named(spec: &Value) -> User {
+pub(super) fn named(spec: FieldRef<Spec>) -> User {
     let text = |value: &Value| if let Value::Str(text) = value { Some(text.clone()) } else { None };
     let texts = |value: &Value| -> Vec<Text> {
         let list = value.as_list().unwrap_or(&[]);
         pace(list.len() as u64);
         list.iter().filter_map(text).collect()
     };
-    let extra = spec.object_at(&["extra"]).into_iter().flat_map(|extra| extra.iter());
+    let extra = spec.at(Spec::EXTRA).object().into_iter().flat_map(Object::iter);
     User {
-        name: spec.str_at(&["user"]).into(),
-        uid: spec.str_at(&["uid"]).into(),
-        groups: spec.get("groups").map(texts).unwrap_or_default(),
+        name: spec.at(Spec::USER).str().into(),
+        uid: spec.at(Spec::UID).str().into(),
+        groups: texts(spec.at(Spec::GROUPS).value()),
         extra: extra.map(|(key, values)| (key.clone(), texts(values))).collect(),
     }
 }

@@ -1,5 +1,7 @@
 //! The container of a stream.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Container, Pod, PodSpec};
 use binnacle_meta::Status;
 use binnacle_registry::object;
 use binnacle_schema::Value;
@@ -7,21 +9,22 @@ use binnacle_schema::Value;
 /// Returns the requested container, or the pod's only one.
 pub(super) fn choose<'a>(asked: &'a str, pod: &'a Value) -> Result<&'a str, Status> {
     let pod_name = object::name(pod);
-    let all = || {
-        ["initContainers", "containers", "ephemeralContainers"]
-            .into_iter()
-            .flat_map(|member| pod.list_at(&["spec", member]))
-            .map(|container| container.str_at(&["name"]))
-    };
+    let pod = FieldRef::<Pod>::root(pod);
+    let spec = pod.at(Pod::SPEC);
+    let containers = spec.at(PodSpec::CONTAINERS);
+    // Ephemeral containers have the fields of the others.
+    let lists = [spec.at(PodSpec::INIT_CONTAINERS), containers, spec.at(PodSpec::EPHEMERAL_CONTAINERS).cast()];
+    let name = |container: FieldRef<'_, 'a, Container>| container.at(Container::NAME).str();
+    let all = || lists.iter().flat_map(FieldRef::items).map(name);
     if !asked.is_empty() {
         return match all().any(|name| name == asked) {
             true => Ok(asked),
             false => Err(Status::bad_request(format!("container {asked} is not valid for pod {pod_name}"))),
         };
     }
-    match pod.list_at(&["spec", "containers"]) {
-        [only] => Ok(only.str_at(&["name"])),
-        [] => Err(Status::bad_request(format!("a container name must be specified for pod {pod_name}"))),
+    match (containers.len(), containers.item(0)) {
+        (1, Some(only)) => Ok(name(only)),
+        (0, _) => Err(Status::bad_request(format!("a container name must be specified for pod {pod_name}"))),
         _ => {
             let names = all().collect::<Vec<_>>().join(" ");
             Err(Status::bad_request(format!(

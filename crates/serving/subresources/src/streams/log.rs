@@ -1,6 +1,8 @@
 //! The log of a container, streamed from its kubelet.
 
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Pod, PodSpec};
 use binnacle_meta::{GroupResource, Status};
 use binnacle_proxy::{Broken, SendError, Target, as_messages, is_websocket, until_stopped};
 use binnacle_registry::object;
@@ -37,7 +39,7 @@ impl Log {
 
         let pod = self.nodes.pod(&info).await?;
         let container = container::choose(&options.container, &pod)?;
-        let node = pod.str_at(&["spec", "nodeName"]);
+        let node = FieldRef::<Pod>::root(&pod).at(Pod::SPEC).at(PodSpec::NODE_NAME).str();
         if node.is_empty() {
             // A pod without a node does not run, and has no log.
             let mut response = Response::new(Body::empty());

@@ -1,9 +1,11 @@
 //! The options of exec, attach and port-forward in the query.
 
+use binnacle_fields::FieldMut;
+use binnacle_fields::core::v1::{PodExecOptions, PodPortForwardOptions};
 use binnacle_meta::{Status, go_quote};
 use binnacle_proxy::encode_query;
 use binnacle_request::Query;
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Value, value};
 
 /// `PodExecOptions`, `PodAttachOptions` or `PodPortForwardOptions`; fields of the other kinds are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,25 +64,30 @@ impl StreamOptions {
 
     /// Returns the options as an object, for admission.
     pub(super) fn object(&self, kind: &str) -> Value {
-        let mut object = Object::new();
-        object.insert("kind", kind);
-        object.insert("apiVersion", "v1");
-        for (set, name) in [(self.stdin, "stdin"), (self.stdout, "stdout"), (self.stderr, "stderr"), (self.tty, "tty")]
-        {
-            if set {
-                object.insert(name, true);
+        let mut object = value!({"kind": kind, "apiVersion": "v1"});
+        // Options to attach have the same fields, except for the command.
+        let mut options = FieldMut::<PodExecOptions>::root(&mut object);
+        for (is_set, field) in [
+            (self.stdin, PodExecOptions::STDIN),
+            (self.stdout, PodExecOptions::STDOUT),
+            (self.stderr, PodExecOptions::STDERR),
+            (self.tty, PodExecOptions::TTY),
+        ] {
+            if is_set {
+                options.set(field, true);
             }
         }
         if !self.container.is_empty() {
-            object.insert("container", self.container.as_str());
+            options.set(PodExecOptions::CONTAINER, self.container.as_str());
         }
         if !self.command.is_empty() {
-            object.insert("command", Value::List(self.command.iter().map(|word| word.as_str().into()).collect()));
+            options.set(PodExecOptions::COMMAND, Value::from(self.command.clone()));
         }
         if !self.ports.is_empty() {
-            object.insert("ports", Value::List(self.ports.iter().map(|port| i64::from(*port).into()).collect()));
+            let ports: Vec<Value> = self.ports.iter().map(|port| i64::from(*port).into()).collect();
+            FieldMut::root(&mut object).set(PodPortForwardOptions::PORTS, ports);
         }
-        Value::Object(object)
+        object
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_fields::FieldRef;
+use binnacle_fields::core::v1::{Pod, PodSpec};
 use binnacle_kubelet::Kubelet;
 use binnacle_meta::Status;
 use binnacle_proxy::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
@@ -62,7 +64,7 @@ impl Remote {
             Session::PortForward => String::new(),
             _ => format!("/{}", container::choose(&options.container, &pod)?),
         };
-        let node = pod.str_at(&["spec", "nodeName"]);
+        let node = FieldRef::<Pod>::root(&pod).at(Pod::SPEC).at(PodSpec::NODE_NAME).str();
         if node.is_empty() {
             return Err(Status::bad_request(format!("pod {} does not have a host assigned", info.name)));
         }

@@ -1,7 +1,9 @@
 //! The options of a request for dynamic admission: `CreateOptions`, `UpdateOptions`, `DeleteOptions`.
 
+use binnacle_fields::FieldMut;
+use binnacle_fields::meta::v1::{self, Preconditions, UpdateOptions};
 use binnacle_meta::Text;
-use binnacle_schema::{Object, Value};
+use binnacle_schema::{Value, value};
 
 use crate::delete::DeleteOptions;
 
@@ -42,63 +44,66 @@ impl OperationOptions {
 impl WriteOptions {
     fn to_value(&self, kind: &'static str) -> Value {
         let mut object = typed(kind);
+        // Those of a create have the same fields.
+        let mut options = FieldMut::<UpdateOptions>::root(&mut object);
         if self.dry_run {
-            object.insert("dryRun", dry_run_all());
+            options.set(UpdateOptions::DRY_RUN, dry_run_all());
         }
-        for (member, value) in [("fieldManager", &self.field_manager), ("fieldValidation", &self.field_validation)] {
-            if !value.is_empty() {
-                object.insert(member, value.clone());
+        for (field, text) in [
+            (UpdateOptions::FIELD_MANAGER, &self.field_manager),
+            (UpdateOptions::FIELD_VALIDATION, &self.field_validation),
+        ] {
+            if !text.is_empty() {
+                options.set(field, text.clone());
             }
         }
-        Value::Object(object)
+        object
     }
 }
 
 fn delete_options(options: &DeleteOptions) -> Value {
+    use v1::DeleteOptions as Shown;
     let mut object = typed("DeleteOptions");
+    let mut shown = FieldMut::<Shown>::root(&mut object);
     if let Some(seconds) = options.grace_period_seconds {
-        object.insert("gracePeriodSeconds", seconds);
+        shown.set(Shown::GRACE_PERIOD_SECONDS, seconds);
     }
     if options.has_preconditions || options.uid.is_some() || options.resource_version.is_some() {
-        let mut preconditions = Object::new();
-        for (member, value) in [("uid", &options.uid), ("resourceVersion", &options.resource_version)] {
-            if let Some(value) = value {
-                preconditions.insert(member, value.clone());
+        let mut preconditions = shown.entry(Shown::PRECONDITIONS);
+        for (field, text) in
+            [(Preconditions::UID, &options.uid), (Preconditions::RESOURCE_VERSION, &options.resource_version)]
+        {
+            if let Some(text) = text {
+                preconditions.set(field, text.clone());
             }
         }
-        object.insert("preconditions", Value::Object(preconditions));
     }
     if let Some(orphan) = options.orphan_dependents {
-        object.insert("orphanDependents", orphan);
+        shown.set(Shown::ORPHAN_DEPENDENTS, orphan);
     }
     if let Some(policy) = &options.propagation_policy {
-        object.insert("propagationPolicy", policy.clone());
+        shown.set(Shown::PROPAGATION_POLICY, policy.clone());
     }
     if !options.dry_run.is_empty() {
-        object.insert("dryRun", dry_run_all());
+        shown.set(Shown::DRY_RUN, dry_run_all());
     }
     if options.ignore_read_error {
-        object.insert(crate::delete::IGNORE_READ_ERROR, true);
+        shown.set(Shown::IGNORE_STORE_READ_ERROR_WITH_CLUSTER_BREAKING_POTENTIAL, true);
     }
-    Value::Object(object)
+    object
 }
 
 /// Returns the only valid value of `dryRun`.
-fn dry_run_all() -> Value {
-    Value::List(vec!["All".into()])
+fn dry_run_all() -> Vec<Text> {
+    vec![Text::new_static("All")]
 }
 
-fn typed(kind: &'static str) -> Object {
-    let mut object = Object::new();
-    object.insert("apiVersion", "meta.k8s.io/v1");
-    object.insert("kind", kind);
-    object
+fn typed(kind: &'static str) -> Value {
+    value!({"apiVersion": "meta.k8s.io/v1", "kind": kind})
 }
 
 #[cfg(test)]
 mod tests {
-    use binnacle_schema::value;
-
     use super::*;
 
     #[test]

@@ -1,5 +1,7 @@
 //! The options of a delete.
 
+use binnacle_fields::FieldRef;
+use binnacle_fields::meta::v1::{self, Preconditions};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, Text};
 use binnacle_schema::Value;
 
@@ -18,21 +20,24 @@ pub struct DeleteOptions {
     pub has_preconditions: bool,
 }
 
-pub(crate) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+pub(crate) const IGNORE_READ_ERROR: &str =
+    v1::DeleteOptions::IGNORE_STORE_READ_ERROR_WITH_CLUSTER_BREAKING_POTENTIAL.name();
 
 impl DeleteOptions {
     /// Reads the options from an object, such as the body of a request or the `deleteOptions` of an eviction.
     pub fn from_object(object: &Value) -> Self {
-        let text = |path: &[&str]| object.at(path).and_then(Value::as_str).map(Text::from);
+        use v1::DeleteOptions as Given;
+        let given = FieldRef::<Given>::root(object);
+        let preconditions = given.at(Given::PRECONDITIONS);
         Self {
-            grace_period_seconds: object.int_at(&["gracePeriodSeconds"]),
-            uid: text(&["preconditions", "uid"]),
-            resource_version: text(&["preconditions", "resourceVersion"]),
-            orphan_dependents: object.at(&["orphanDependents"]).and_then(Value::as_bool),
-            propagation_policy: text(&["propagationPolicy"]),
-            dry_run: object.list_at(&["dryRun"]).iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            ignore_read_error: object.bool_at(&[IGNORE_READ_ERROR]),
-            has_preconditions: object.at(&["preconditions"]).is_some_and(|given| !given.is_null()),
+            grace_period_seconds: given.at(Given::GRACE_PERIOD_SECONDS).int(),
+            uid: preconditions.at(Preconditions::UID).get_str().map(Text::from),
+            resource_version: preconditions.at(Preconditions::RESOURCE_VERSION).get_str().map(Text::from),
+            orphan_dependents: given.at(Given::ORPHAN_DEPENDENTS).get_bool(),
+            propagation_policy: given.at(Given::PROPAGATION_POLICY).get_str().map(Text::from),
+            dry_run: given.at(Given::DRY_RUN).strs().map(str::to_owned).collect(),
+            ignore_read_error: given.at(Given::IGNORE_STORE_READ_ERROR_WITH_CLUSTER_BREAKING_POTENTIAL).bool(),
+            has_preconditions: preconditions.is_set(),
         }
     }
 
@@ -43,9 +48,10 @@ impl DeleteOptions {
     /// 422 with all mistakes.
     pub fn validate(&self) -> Result<(), Status> {
         const POLICIES: [&str; 4] = ["Foreground", "Background", "Orphan", "nil"];
-        let path = FieldPath::new("propagationPolicy");
+        use v1::DeleteOptions as Given;
         let mut errors = FieldErrors::new();
         if let Some(policy) = &self.propagation_policy {
+            let path = FieldPath::new(Given::PROPAGATION_POLICY.name());
             if self.orphan_dependents.is_some() {
                 let detail = "orphanDependents and deletionPropagation cannot be both set";
                 errors.push(FieldError::invalid(&path, policy, detail));
@@ -56,11 +62,11 @@ impl DeleteOptions {
         }
         binnacle_validation::options::dry_run(&self.dry_run, &mut errors);
         let others = [
-            ("dryRun", !self.dry_run.is_empty()),
-            ("propagationPolicy", self.propagation_policy.is_some()),
-            ("orphanDependents", self.orphan_dependents.is_some()),
-            ("gracePeriodSeconds", self.grace_period_seconds.is_some()),
-            ("preconditions", self.has_preconditions),
+            (Given::DRY_RUN.name(), !self.dry_run.is_empty()),
+            (Given::PROPAGATION_POLICY.name(), self.propagation_policy.is_some()),
+            (Given::ORPHAN_DEPENDENTS.name(), self.orphan_dependents.is_some()),
+            (Given::GRACE_PERIOD_SECONDS.name(), self.grace_period_seconds.is_some()),
+            (Given::PRECONDITIONS.name(), self.has_preconditions),
         ];
         for (other, _) in others.iter().filter(|(_, given)| *given && self.ignore_read_error) {
             let detail = format!("cannot be set together with .{other}");
