@@ -1,7 +1,7 @@
 //! The errors of Go's decoder for malformed documents, against the tables of the built-in kinds.
 
 use binnacle_kinds::tables;
-use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
+use binnacle_schema::{Limits, Message, Value, decode, json, proto, yaml};
 
 fn table(kind: &str) -> &'static Message {
     let (group, version) = match kind {

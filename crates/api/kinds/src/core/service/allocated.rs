@@ -16,7 +16,7 @@ pub(super) fn fill_cluster_ips(service: &mut FieldMut<Service>) -> bool {
     let one = spec.str(Spec::CLUSTER_IP).to_owned();
     let missing = !one.is_empty() && spec.read().at(Spec::CLUSTER_IPS).is_empty();
     if missing {
-        spec.set(Spec::CLUSTER_IPS, vec![one.into()]);
+        spec.set(Spec::CLUSTER_IPS, vec![Value::from(one)]);
     }
     missing
 }
@@ -75,7 +75,7 @@ pub(super) fn agree_on_cluster_ips(service: &mut FieldMut<Service>, old: FieldRe
         if one.is_empty() {
             spec.remove(Spec::CLUSTER_IPS);
         } else {
-            spec.set(Spec::CLUSTER_IPS, vec![one.into()]);
+            spec.set(Spec::CLUSTER_IPS, vec![Value::from(one)]);
         }
     }
 }
